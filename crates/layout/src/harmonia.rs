@@ -1,0 +1,218 @@
+//! The Harmonia B+tree (Yan et al., PPoPP 2019, section 3.1): a *key region* of nodes in breadth-first
+//! order and a *child region*, the prefix-sum array of first children.
+//!
+//! ```text
+//! level 0            ┌ node 0 ┐                                inner nodes: `Shape::inner`
+//! level 1      ┌ 1 ┐   ┌ 2 ┐   ┌ 3 ┐                           numbered breadth first
+//! level 2   ┌ 4 ┐┌ 5 ┐ ...              ┌ n ┐                  leaves: the last level
+//!
+//! inner node of fanout F     one box per 32-byte sector, 8-byte keys, F = 8
+//! ┌───────────────────────┬───────────────────────┐
+//! │ s0    s1    s2    s3  │ s4    s5    s6    c   │   F - 1 separators, then the first child
+//! └───────────────────────┴───────────────────────┘
+//!
+//! leaf of fanout F           8-byte keys, 8-byte values, F = 8: one 128-byte line
+//! ┌───────────────────────┬───────────────────────┬───────────────────────┬───────────────────────┐
+//! │ k0    k1    k2    k3  │ k4    k5    k6    k7  │ v0    v1    v2    v3  │ v4    v5    v6    v7  │
+//! └───────────────────────┴───────────────────────┴───────────────────────┴───────────────────────┘
+//!
+//! child region               4 bytes per inner node
+//! ┌───┬───┬───┬─ ...
+//! │ 1 │ 4 │ 7 │                prefix_sum[i]: the index of node i's first child
+//! └───┴───┴───┴─ ...
+//! ```
+//!
+//! * Separator *i* of an inner node is the largest key under child *i*; a query descends to the first
+//!   child whose separator is not below it. Slots without a separator hold the largest word, which is
+//!   never below any query: so the largest key is a legal key, and a query beyond every key reaches
+//!   the last child.
+//! * Nodes are padded from the paper's F - 1 keys to F so that they are aligned. An inner node's spare
+//!   slot repeats its entry of the prefix-sum array; which of the two a kernel reads is its
+//!   [`ChildRegion`].
+//! * A leaf uses all F slots. Its records lie beside its keys, in the key region (as in the slide
+//!   deck's `struct Node`), so that a look-up with a small F touches one line. The slots of a leaf
+//!   that is not full repeat its last pair: whichever slot matches holds the right value.
+
+use crate::Word;
+
+/// The smallest and largest fanouts with kernels; in between, the powers of two.
+pub const FANOUTS: [u32; 5] = [8, 16, 32, 64, 128];
+
+/// Alignment of the regions in bytes: a line of L1 and L2.
+pub const ALIGNMENT: usize = 128;
+
+/// Most inner levels that a tree may have: 2^31 leaves at the smallest number of children per node, 2.
+pub const MAX_HEIGHT: u32 = 32;
+
+/// Bytes of an inner node.
+#[inline(always)]
+pub const fn inner_bytes<K: Word>(fanout: u32) -> u64 {
+    fanout as u64 * K::BYTES as u64
+}
+
+/// Bytes of a leaf.
+#[inline(always)]
+pub const fn leaf_bytes<K: Word, V: Word>(fanout: u32) -> u64 {
+    fanout as u64 * (K::BYTES + V::BYTES) as u64
+}
+
+/// Index, in keys from the start of the inner nodes, of a slot of an inner node.
+#[inline(always)]
+pub const fn inner_slot(fanout: u32, node: u32, slot: u32) -> u64 {
+    node as u64 * fanout as u64 + slot as u64
+}
+
+/// Byte offset of a leaf in the leaf region; its keys begin there.
+#[inline(always)]
+pub const fn leaf_offset<K: Word, V: Word>(fanout: u32, leaf: u32) -> u64 {
+    leaf as u64 * leaf_bytes::<K, V>(fanout)
+}
+
+/// Byte offset of a leaf's values in the leaf region.
+#[inline(always)]
+pub const fn leaf_values_offset<K: Word, V: Word>(fanout: u32, leaf: u32) -> u64 {
+    leaf_offset::<K, V>(fanout, leaf) + fanout as u64 * K::BYTES as u64
+}
+
+/// Where a descent reads the index of a node's first child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChildRegion {
+    /// The prefix-sum array, as in the paper: a second gather per level, over 4 bytes per node.
+    PrefixSum,
+    /// The spare slot of the node itself: in a line that the search has read anyway.
+    NodeSlot,
+}
+
+/// The geometry of a tree built in bulk: how many nodes lie where.
+///
+/// Every leaf but the last holds [`Shape::per_leaf`] pairs, and every inner node but the last of its
+/// level has [`Shape::children`] children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pairs in the tree.
+    pub len: u64,
+    /// Slots of a node.
+    pub fanout: u32,
+    /// Pairs of a leaf, in `1..=fanout`.
+    pub per_leaf: u32,
+    /// Children of an inner node, in `2..=fanout`.
+    pub children: u32,
+    /// Levels of inner nodes: 0 where the root is a leaf, or where there are no pairs.
+    pub height: u32,
+    /// Inner nodes, which is also the index of the first leaf.
+    pub inner: u32,
+    /// Leaves.
+    pub leaves: u32,
+    /// Nodes of each inner level, the root's level first.
+    pub level_nodes: [u32; MAX_HEIGHT as usize],
+}
+
+impl Shape {
+    /// The geometry of `len` pairs in nodes filled to `fill` (0 < fill ≤ 1) of `fanout` slots, at
+    /// least one pair to a leaf and two children to a node. `None` where that is more than 2^32 - 1
+    /// nodes.
+    pub fn bulk(len: u64, fanout: u32, fill: f64) -> Option<Self> {
+        let filled = libm_ceil(f64::from(fanout) * fill);
+        let per_leaf = filled.clamp(1, fanout);
+        let children = filled.clamp(2, fanout);
+        let leaves = u32::try_from(len.div_ceil(u64::from(per_leaf))).ok()?;
+        // Levels from the leaves up, then turned around.
+        let mut level_nodes = [0; MAX_HEIGHT as usize];
+        let mut height = 0;
+        let mut nodes = leaves;
+        let mut inner = 0_u32;
+        while nodes > 1 {
+            nodes = nodes.div_ceil(children);
+            level_nodes[height as usize] = nodes;
+            inner = inner.checked_add(nodes)?;
+            height += 1;
+        }
+        inner.checked_add(leaves)?;
+        level_nodes[..height as usize].reverse();
+        Some(Self { len, fanout, per_leaf, children, height, inner, leaves, level_nodes })
+    }
+
+    /// Index of the first node of an inner level; of the first leaf for `level == height`.
+    pub fn level_first(&self, level: u32) -> u32 {
+        self.level_nodes[..level as usize].iter().sum()
+    }
+
+    /// Pairs of a leaf.
+    #[inline(always)]
+    pub fn leaf_len(&self, leaf: u32) -> u32 {
+        let before = u64::from(leaf) * u64::from(self.per_leaf);
+        let left = self.len.saturating_sub(before);
+        if left < u64::from(self.per_leaf) { left as u32 } else { self.per_leaf }
+    }
+
+    /// Keys (an inner node is `fanout` of them) in the inner nodes' part of the key region.
+    pub fn inner_slots(&self) -> u64 {
+        u64::from(self.inner) * u64::from(self.fanout)
+    }
+
+    /// Bytes of the leaves' part of the key region.
+    pub fn leaf_region_bytes<K: Word, V: Word>(&self) -> u64 {
+        u64::from(self.leaves) * leaf_bytes::<K, V>(self.fanout)
+    }
+
+    /// Bytes of all regions.
+    pub fn bytes<K: Word, V: Word>(&self) -> u64 {
+        u64::from(self.inner) * (inner_bytes::<K>(self.fanout) + 4) + self.leaf_region_bytes::<K, V>()
+    }
+}
+
+/// `ceil` of a small non-negative number: `f64::ceil` is not in `core`.
+fn libm_ceil(x: f64) -> u32 {
+    let floor = x as u32;
+    if f64::from(floor) < x { floor + 1 } else { floor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bulk_shapes_count_their_nodes() {
+        let empty = Shape::bulk(0, 8, 1.0).unwrap();
+        assert_eq!((empty.height, empty.inner, empty.leaves), (0, 0, 0));
+
+        let one = Shape::bulk(1, 8, 1.0).unwrap();
+        assert_eq!((one.height, one.inner, one.leaves, one.leaf_len(0)), (0, 0, 1, 1));
+
+        // 65 pairs: 9 leaves, 2 nodes above them, a root.
+        let shape = Shape::bulk(65, 8, 1.0).unwrap();
+        assert_eq!((shape.height, shape.inner, shape.leaves), (2, 3, 9));
+        assert_eq!((shape.level_first(0), shape.level_first(1), shape.level_first(2)), (0, 1, 3));
+        assert_eq!((shape.leaf_len(7), shape.leaf_len(8)), (8, 1));
+    }
+
+    #[test]
+    fn any_fill_leaves_a_tree() {
+        let thin = Shape::bulk(1000, 16, 1e-9).unwrap();
+        assert_eq!((thin.per_leaf, thin.children, thin.leaves), (1, 2, 1000));
+        assert_eq!(thin.height, 10);
+        let half = Shape::bulk(1000, 16, 0.5).unwrap();
+        assert_eq!((half.per_leaf, half.children), (8, 8));
+    }
+
+    #[test]
+    fn the_largest_card_is_addressed() {
+        // 141 GB of 16-byte pairs: 2^33 of them need 2^30 leaves of 8.
+        let shape = Shape::bulk(1 << 33, 8, 1.0).unwrap();
+        assert_eq!(shape.leaves, 1 << 30);
+        assert_eq!(leaf_offset::<u64, u64>(8, shape.leaves - 1), ((1 << 30) - 1) * 128);
+        assert_eq!(Shape::bulk(1 << 40, 8, 1.0), None, "node indexes are 32 bits wide");
+    }
+
+    #[test]
+    fn nodes_are_whole_sectors() {
+        for fanout in FANOUTS {
+            assert_eq!(inner_bytes::<u32>(fanout) % 32, 0);
+            assert_eq!(inner_bytes::<u64>(fanout) % 32, 0);
+            assert_eq!(leaf_bytes::<u32, u64>(fanout) % 32, 0);
+            assert_eq!(leaf_bytes::<u64, u32>(fanout) % 32, 0);
+        }
+        assert_eq!(leaf_bytes::<u64, u64>(8), 128);
+        assert_eq!(leaf_bytes::<u32, u32>(16), 128);
+    }
+}

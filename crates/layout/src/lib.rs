@@ -1,0 +1,8 @@
+//! What Lanetree's host code and GPU kernels agree on: words and keys, the layout of nodes, and the
+//! arithmetic of their addresses, computed here once for both.
+#![no_std]
+
+pub mod harmonia;
+mod word;
+
+pub use word::{Key, Word};
