@@ -1,1 +1,84 @@
-fn main() {}
+//! Lanetree's tasks: `cargo xtask --help`.
+//!
+//! Each task is a file of its own and only starts other programs. Exit codes: 0 done, 1 something is
+//! wrong, 2 the task could not run; a failed build or test keeps the code of the program that failed.
+
+mod bundle;
+mod ci;
+mod doctor;
+mod failure;
+mod paths;
+mod process;
+mod ptx;
+mod ptxas;
+mod runner;
+mod stub;
+mod toolchain;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Lanetree's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask doctor                          what is here, what is missing, how to mend it
+  cargo xtask verify --quick                  every kernel against the oracle
+  cargo xtask bench --json figures.json       measure, and keep the figures
+  cargo xtask ptx --check                     is the committed PTX what the sources compile to?";
+
+#[derive(Subcommand)]
+enum Task {
+    /// Say what this machine has, what is missing, and the command that mends it
+    Doctor(doctor::Options),
+    /// Compile the kernels to PTX, into crates/ptx
+    Ptx(ptx::Options),
+    /// Check every kernel against the oracle (arguments are the runner's: try `verify --help`)
+    #[command(disable_help_flag = true)]
+    Verify(runner::Options),
+    /// Measure the indexes, their baselines and the card's ceilings (arguments are the runner's)
+    #[command(disable_help_flag = true)]
+    Bench(runner::Options),
+    /// Build a folder that runs on a GPU machine with nothing but the driver
+    Bundle(bundle::Options),
+    /// Everything that continuous integration runs
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Doctor(options) => doctor::run(&options),
+        Task::Ptx(options) => ptx::run(&options),
+        Task::Verify(options) => runner::run("verify", &options),
+        Task::Bench(options) => runner::run("bench", &options),
+        Task::Bundle(options) => bundle::run(&options),
+        Task::Ci => ci::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn verify_passes_flags_through() {
+        let arguments = Arguments::parse_from(["cargo xtask", "verify", "--quick", "--device", "emulated", "--help"]);
+        let Task::Verify(options) = arguments.task else { panic!("parsed as another task") };
+        assert_eq!(options.arguments, ["--quick", "--device", "emulated", "--help"]);
+    }
+}

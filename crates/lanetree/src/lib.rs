@@ -1,1 +1,64 @@
-//! Under construction.
+//! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
+//!
+//! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
+//! ranges, thousands to billions at a time. It lives on a [`Device`]:
+//!
+//! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`);
+//! * [`Device::host`]: the CPU, natively, in parallel with rayon, over the same layout;
+//! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
+//!
+//! ```
+//! use lanetree::{Device, Harmonia};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let keys: Vec<u64> = (0..1000).map(|i| i * 7).collect();
+//! let values: Vec<u32> = (0..1000).collect();
+//! let index = Harmonia::build(&Device::host(), &keys, &values)?;
+//!
+//! assert_eq!(index.get_many(&[14, 15, 6993])?, [Some(2), None, Some(999)]);
+//! assert_eq!(index.lower_bound_many(&[15])?, [3]);
+//! assert_eq!(index.predecessor_many(&[20])?, [Some((14, 2))]);
+//!
+//! let hits = index.range_many([10..=21, 6990..=u64::MAX])?;
+//! assert_eq!(hits.get(0), (&[14, 21][..], &[2, 3][..]));
+//! assert_eq!(hits.get(1), (&[6993][..], &[999][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Keys and values
+//! Keys are `u32`, `u64`, `i32` or `i64`, every value of them legal; values are `u32` or `u64` (row
+//! numbers, say). Of equal keys in the input of a build, the last one's value stays.
+//!
+//! # Two forms of every call
+//! *Host form*: slices in, vectors out, on the calling thread ([`Harmonia::get_many`]); it returns when
+//! the results are there. *Device form*: [`Buffer`]s in and out on a [`Stream`] of the caller's
+//! ([`Harmonia::on`]); it allocates nothing, synchronises nothing and may return before the work is
+//! done.
+//!
+//! # Errors
+//! Everything that input can bring about is an [`Error`] that names the value; nothing panics, and a
+//! failed build leaves nothing behind.
+
+mod error;
+pub mod harmonia;
+pub mod primitives;
+mod ranges;
+
+pub use error::{Error, Result};
+#[doc(inline)]
+pub use harmonia::Harmonia;
+pub use lanetree_layout::{Key, Word};
+pub use lanetree_runtime as runtime;
+pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Stream};
+pub use ranges::{KeyRange, Ranges};
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn indexes_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<crate::Harmonia<u64, u64>>();
+        shared::<crate::Error>();
+    }
+}

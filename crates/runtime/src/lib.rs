@@ -1,1 +1,50 @@
-//! Under construction.
+//! Where Lanetree's kernels run.
+//!
+//! A [`Device`] is one of three machines: an NVIDIA GPU (with the feature `cuda`), the emulator, which
+//! runs and checks kernels on any CPU, or the host, which runs no kernels and whose buffers the
+//! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
+//! [`Stream`], time is measured between two [`Event`]s. Nothing falls back silently: a GPU that was
+//! asked for and cannot be had is an [`Error`].
+//!
+//! ```
+//! use lanetree_runtime::Device;
+//!
+//! let device = Device::emulated();
+//! let mut keys = device.upload(&[3_u64, 1, 2])?;
+//! keys.copy_from(&[1, 2, 3])?;
+//! assert_eq!(keys.to_vec()?, [1, 2, 3]);
+//! # Ok::<(), lanetree_runtime::Error>(())
+//! ```
+//!
+//! # What waits for what
+//!
+//! | call | on a GPU |
+//! |---|---|
+//! | [`Stream::launch`], `Buffer::*_async`, [`Buffer::fill_zero`], [`Buffer::copy_from_buffer`], [`Event::record`] | returns at once; runs in the stream's order |
+//! | [`Device::upload`], [`Device::alloc_zeroed`], [`Buffer::copy_from`], [`Buffer::copy_to`], [`Buffer::to_vec`] | returns when the copy is complete; **waits for no stream** |
+//! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
+//! | [`Device::synchronize`], dropping a [`Buffer`] | waits for all work on the device |
+//!
+//! So a result is read after `stream.synchronize()`, never straight after the launch. The emulator and
+//! the host do everything at once.
+
+mod buffer;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod device;
+#[cfg(any(feature = "cuda", test))]
+mod driver_error;
+mod emulated;
+mod error;
+mod event;
+mod host;
+mod machine;
+mod pinned;
+mod stream;
+
+pub use buffer::Buffer;
+pub use device::{Device, DeviceKind, MemoryInfo, Properties};
+pub use error::{Error, Result};
+pub use event::Event;
+pub use pinned::PinnedBuffer;
+pub use stream::Stream;

@@ -1,6 +1,7 @@
 //! What the host must know of a kernel to launch it.
 
 use crate::{Access, Simt};
+use core::any::Any;
 
 /// The arguments of a kernel: one `#[repr(C)]` struct, passed by value.
 ///
@@ -36,6 +37,23 @@ pub trait Instance: Kernel {
     const MODULE: &'static str;
     /// Its symbol there: the module's name, two underscores, and the rest.
     const SYMBOL: &'static str;
+}
+
+/// Launches the instance that a choice among instances arrives at.
+pub trait Launcher {
+    /// What a launch returns.
+    type Output;
+    /// Launches `I` over `args`.
+    fn launch<I: Instance>(self, args: &I::Args) -> Self::Output;
+}
+
+/// The arguments under their own type, for code that is generic over words and has found out which
+/// they are.
+///
+/// # Panics
+/// If `A` and `B` are not the same type.
+pub fn same_args<A: KernelArgs, B: KernelArgs>(args: &A) -> &B {
+    (args as &dyn Any).downcast_ref().expect("the kernel's words are the arguments' words")
 }
 
 /// The shape of a launch.

@@ -8,10 +8,14 @@
 //! * [`emulator`], any CPU, with the feature `emulator`: slow, and it checks what a GPU lets pass.
 //!
 //! Grids and blocks are one-dimensional: every kernel here maps an index space that is a line.
+#![cfg_attr(
+    all(target_os = "cuda", not(feature = "cuda_std")),
+    expect(internal_features, reason = "NVVM intrinsics by name: LLVM knows that these are convergent")
+)]
 #![cfg_attr(any(target_os = "cuda", not(feature = "emulator")), no_std)]
 #![cfg_attr(
     all(target_os = "cuda", not(feature = "cuda_std")),
-    feature(asm_experimental_arch, link_llvm_intrinsics, abi_ptx, stdarch_nvptx)
+    feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
 )]
 #![cfg_attr(all(target_os = "cuda", feature = "cuda_std"), feature(asm_experimental_arch))]
 
@@ -22,7 +26,7 @@ mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
 
-pub use kernel::{Instance, Kernel, KernelArgs, LaunchShape};
+pub use kernel::{Instance, Kernel, KernelArgs, LaunchShape, Launcher, same_args};
 pub use lanetree_layout::Word;
 pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
 

@@ -1,1 +1,7 @@
-//! Under construction.
+//! Kernels that the indexes are measured against: binary search over a sorted array, and the
+//! hardware's ceilings.
+#![no_std]
+#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+
+pub mod binary_search;
+pub mod ceiling;

@@ -1,0 +1,105 @@
+//! What can go wrong, with the values that went wrong and what to do.
+
+use lanetree_runtime as runtime;
+
+/// A result whose error is [`Error`] unless said otherwise.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an index could not do what it was asked. Nothing was changed.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Keys and values do not pair up.
+    #[error("{keys} keys and {values} values: each key needs one value")]
+    LengthMismatch {
+        /// Keys given.
+        keys: usize,
+        /// Values given.
+        values: usize,
+    },
+
+    /// The input of a build from sorted pairs is not sorted.
+    #[error(
+        "keys[{index}] = {key} is below keys[{}] = {previous}: sort the pairs, or build without saying that they are sorted",
+        index - 1
+    )]
+    NotSorted {
+        /// The first key that is below the one before it.
+        index: usize,
+        /// The key before it.
+        previous: String,
+        /// That key.
+        key: String,
+    },
+
+    /// A fanout without kernels.
+    #[error("a fanout of {fanout}: there are kernels for {available:?}")]
+    Fanout {
+        /// The fanout asked for.
+        fanout: u32,
+        /// The fanouts there are.
+        available: &'static [u32],
+    },
+
+    /// A fill outside (0, 1].
+    #[error("a fill of {fill}: nodes are filled to more than 0 and at most 1 of their slots")]
+    Fill {
+        /// The fill asked for.
+        fill: f64,
+    },
+
+    /// A width of thread groups without kernels.
+    #[error("{lanes} lanes per query at a fanout of {fanout}: there are kernels for {available:?}")]
+    GroupWidth {
+        /// The width asked for.
+        lanes: u32,
+        /// The tree's fanout.
+        fanout: u32,
+        /// The widths there are.
+        available: &'static [u32],
+    },
+
+    /// More pairs than node numbers of 32 bits reach.
+    #[error("{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill")]
+    TooManyPairs {
+        /// Pairs given.
+        pairs: usize,
+        /// The fanout asked for.
+        fanout: u32,
+        /// The fill asked for.
+        fill: f64,
+    },
+
+    /// A range that ends before it starts.
+    #[error("range {index} starts at {start} and ends at {end}, before its start")]
+    ReversedRange {
+        /// Its place in the batch.
+        index: usize,
+        /// Its first key.
+        start: String,
+        /// Its last key.
+        end: String,
+    },
+
+    /// A buffer or slice of the wrong length.
+    #[error("{what} has room for {found} elements, and {expected} are needed")]
+    OutputLength {
+        /// Which one.
+        what: &'static str,
+        /// Elements needed.
+        expected: usize,
+        /// Its elements.
+        found: usize,
+    },
+
+    /// More queries than one launch can serve.
+    #[error("a batch of {queries} queries is more than one launch can serve: split it")]
+    BatchTooLarge {
+        /// Queries given.
+        queries: usize,
+    },
+
+    /// The device or its driver.
+    #[error(transparent)]
+    Runtime(#[from] runtime::Error),
+}

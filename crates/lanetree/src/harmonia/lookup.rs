@@ -1,0 +1,460 @@
+//! Point look-ups, ranks and neighbours, in host and device form.
+
+use super::launch::Launch;
+use super::native::TASK;
+use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
+use crate::{Error, Result};
+use lanetree_kernels_harmonia::{self as kernels, GetArgs, NeighborArgs, RankArgs, Side};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+
+/// Queries of one piece of a host batch on a device that runs kernels: bounds its memory there.
+pub(super) const PIECE: usize = 1 << 24;
+
+/// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
+/// call allocates nothing, synchronises nothing, and may return before its work is done; on the host
+/// and the emulator it is done on return.
+#[derive(Clone, Copy, Debug)]
+pub struct OnStream<'a, K: Key, V: Word> {
+    pub(super) tree: &'a Harmonia<K, V>,
+    pub(super) stream: &'a Stream,
+    group: GroupWidth,
+    order: BatchOrder,
+    child: ChildRegion,
+}
+
+impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+    pub(super) fn new(tree: &'a Harmonia<K, V>, stream: &'a Stream) -> Self {
+        let (group, order) = (GroupWidth::default(), BatchOrder::default());
+        Self { tree, stream, group, order, child: ChildRegion::NodeSlot }
+    }
+
+    /// The lanes that serve a look-up together; [`GroupWidth::Auto`] by default.
+    #[must_use]
+    pub fn group(self, group: GroupWidth) -> Self {
+        Self { group, ..self }
+    }
+
+    /// What is known of the queries' order, for [`GroupWidth::Auto`]; nothing by default.
+    #[must_use]
+    pub fn order(self, order: BatchOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Where look-ups read first children; the nodes themselves by default, which measures best. The
+    /// paper's prefix-sum array is [`ChildRegion::PrefixSum`].
+    #[must_use]
+    pub fn child_region(self, child: ChildRegion) -> Self {
+        Self { child, ..self }
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no
+    /// such key; bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
+    ///
+    /// `values` must have at least as many elements as `queries`, `found` a 32nd part, rounded up. What
+    /// lies beyond in `values` is not touched.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
+    /// buffers of another device, and from the launch.
+    pub fn get(
+        &self,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        self.get_first(queries.len(), queries, values, found, miss)
+    }
+
+    /// [`OnStream::get`] for the first `count` queries.
+    fn get_first(
+        &self,
+        count: usize,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+        }
+        let group = self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some((queries, values)) = self.on_host(queries, values) {
+            let tree = self.tree.view().expect("a tree on the host is in main memory");
+            let (queries, values) = (&queries[..count], &mut values[..count]);
+            let search = |queries: &[K], values: &mut [V], mut found: Option<&mut [u32]>| {
+                if let Some(found) = &mut found {
+                    found.fill(0);
+                }
+                tree.get(queries, |i, hit| {
+                    values[i] = hit.unwrap_or(miss);
+                    if let (Some(found), Some(_)) = (&mut found, hit) {
+                        found[i / 32] |= 1 << (i % 32);
+                    }
+                });
+            };
+            let tasks = queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK));
+            match found.and_then(Buffer::as_mut_slice) {
+                None => tasks.for_each(|(queries, values)| search(queries, values, None)),
+                Some(found) => tasks
+                    .zip(found[..count.div_ceil(32)].par_chunks_mut(TASK / 32))
+                    .for_each(|((queries, values), found)| search(queries, values, Some(found))),
+            }
+            return Ok(());
+        }
+        let args = GetArgs {
+            tree: self.tree.tree_ref(),
+            queries: bits::<K>(queries),
+            count: count as u64,
+            values: values.global_mut(),
+            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
+            miss,
+        };
+        let launch = Launch::new(self.stream, count, 1)?;
+        launched(kernels::get::<K::Bits, V, _>(self.tree.fanout(), group, self.child, &args, launch))
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_first(queries.len(), queries, ranks, Side::Lower)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_first(queries.len(), queries, ranks, Side::Upper)
+    }
+
+    fn rank_first(&self, count: usize, queries: &Buffer<K>, ranks: &mut Buffer<u64>, side: Side) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the ranks' buffer", count, ranks)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some((queries, ranks)) = self.on_host(queries, ranks) {
+            let tree = self.tree.view().expect("a tree on the host is in main memory");
+            queries[..count].par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
+                tree.rank(queries, side == Side::Upper, |i, rank| ranks[i] = rank);
+            });
+            return Ok(());
+        }
+        let args = RankArgs {
+            tree: self.tree.tree_ref(),
+            queries: bits::<K>(queries),
+            count: count as u64,
+            ranks: ranks.global_mut(),
+            side: side as u32,
+            padding: 0,
+        };
+        launched(kernels::rank::<K::Bits, V, _>(self.tree.fanout(), &args, Launch::new(self.stream, count, 1)?))
+    }
+
+    /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
+    /// `values[i]`; where there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found`
+    /// as in [`OnStream::get`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn predecessor(
+        &self,
+        queries: &Buffer<K>,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Upper)
+    }
+
+    /// Finds the first pair whose key is not below each query; otherwise as [`OnStream::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn successor(
+        &self,
+        queries: &Buffer<K>,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Lower)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the public calls above name them in twos and threes")]
+    fn neighbor_first(
+        &self,
+        count: usize,
+        queries: &Buffer<K>,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+        side: Side,
+    ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the keys' buffer", count, keys)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let tree = self.tree.view().expect("a tree on the host is in main memory");
+            let (Some(queries), Some(keys), Some(values)) =
+                (queries.as_slice(), keys.as_mut_slice(), values.as_mut_slice())
+            else {
+                unreachable!("buffers of the host are in main memory")
+            };
+            let mut unwanted = Vec::new();
+            let words = count.div_ceil(32);
+            let found = match found.and_then(Buffer::as_mut_slice) {
+                Some(found) => &mut found[..words],
+                None => {
+                    unwanted.resize(words, 0);
+                    &mut unwanted[..]
+                }
+            };
+            queries[..count]
+                .par_chunks(TASK)
+                .zip(keys.par_chunks_mut(TASK))
+                .zip(values.par_chunks_mut(TASK))
+                .zip(found.par_chunks_mut(TASK / 32))
+                .for_each(|(((queries, keys), values), found)| {
+                    found.fill(0);
+                    tree.neighbor(queries, side == Side::Upper, |i, neighbor| {
+                        values[i] = miss;
+                        if let Some(pair) = neighbor {
+                            (keys[i], values[i]) = pair;
+                            found[i / 32] |= 1 << (i % 32);
+                        }
+                    });
+                });
+            return Ok(());
+        }
+        let args = NeighborArgs {
+            tree: self.tree.tree_ref(),
+            queries: bits::<K>(queries),
+            count: count as u64,
+            keys: keys.global_mut().cast(),
+            values: values.global_mut(),
+            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
+            side: side as u32,
+            padding: 0,
+            miss,
+        };
+        let launch = Launch::new(self.stream, count, 1)?;
+        launched(kernels::neighbor::<K::Bits, V, _>(self.tree.fanout(), &args, launch))
+    }
+
+    /// Checks a buffer's length and device.
+    pub(super) fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        if buffer.len() < expected {
+            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+        }
+        same_device(self.tree.device(), self.stream.device(), "the stream")?;
+        same_device(self.tree.device(), buffer.device(), what)
+    }
+
+    /// The slices of two buffers, if the host itself is to search; the emulator runs kernels over its.
+    fn on_host<'b, A: bytemuck::Pod, B: bytemuck::Pod>(
+        &self,
+        input: &'b Buffer<A>,
+        output: &'b mut Buffer<B>,
+    ) -> Option<(&'b [A], &'b mut [B])> {
+        if self.stream.device().kind() != DeviceKind::Host {
+            return None;
+        }
+        Some((input.as_slice()?, output.as_mut_slice()?))
+    }
+}
+
+/// # Errors
+/// [`lanetree_runtime::Error::WrongDevice`] if the devices differ.
+fn same_device(expected: &Device, actual: &Device, action: &'static str) -> Result<()> {
+    if expected == actual {
+        return Ok(());
+    }
+    let (expected, actual) = (expected.to_string(), actual.to_string());
+    Err(lanetree_runtime::Error::WrongDevice { action, expected, actual }.into())
+}
+
+/// A buffer of keys as the words that kernels see: a key and its word have the same size.
+pub(super) fn bits<K: Key>(keys: &Buffer<K>) -> Global<K::Bits> {
+    keys.global().cast()
+}
+
+/// The result of a launch; there is a kernel for every fanout and width that were accepted before.
+pub(super) fn launched(result: Option<lanetree_runtime::Result<()>>) -> Result<()> {
+    Ok(result.expect("the fanout and the width were checked against the table of kernels")?)
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// The value of each key, `None` for a key that is not there. Returns when the results are there.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver.
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let mut out = vec![None; keys.len()];
+        self.get_many_into(keys, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`Harmonia::get_many`] into a slice of as many elements as there are keys.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many`], and [`Error::OutputLength`].
+    pub fn get_many_into(&self, keys: &[K], out: &mut [Option<V>]) -> Result<()> {
+        if out.len() != keys.len() {
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
+        }
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.get(keys, |i, value| out[i] = value);
+            });
+            return Ok(());
+        }
+        let mut pieces = Pieces::new(self.device(), keys)?;
+        let mut values = self.device().alloc(pieces.len)?;
+        let mut found = self.device().alloc(pieces.len.div_ceil(32))?;
+        let (mut host_values, mut host_found) = (vec![V::MIN; pieces.len], vec![0; pieces.len.div_ceil(32)]);
+        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
+            pieces.upload(keys)?;
+            let on = self.on(&pieces.stream);
+            on.get_first(keys.len(), &pieces.queries, &mut values, Some(&mut found), V::MIN)?;
+            pieces.stream.synchronize()?;
+            values.copy_range_to(0, &mut host_values[..keys.len()])?;
+            found.copy_range_to(0, &mut host_found[..keys.len().div_ceil(32)])?;
+            out.par_iter_mut().enumerate().for_each(|(i, out)| {
+                *out = is_found(&host_found, i).then_some(host_values[i]);
+            });
+        }
+        Ok(())
+    }
+
+    /// The number of keys below each of `keys`: the rank at which it is, or would be inserted.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many`].
+    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Lower)
+    }
+
+    /// The number of keys not above each of `keys`.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many`].
+    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Upper)
+    }
+
+    fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
+        let mut out = vec![0; keys.len()];
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
+            });
+            return Ok(out);
+        }
+        let mut pieces = Pieces::new(self.device(), keys)?;
+        let mut ranks = self.device().alloc(pieces.len)?;
+        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
+            pieces.upload(keys)?;
+            let on = self.on(&pieces.stream);
+            on.rank_first(keys.len(), &pieces.queries, &mut ranks, side)?;
+            pieces.stream.synchronize()?;
+            ranks.copy_range_to(0, out)?;
+        }
+        Ok(out)
+    }
+
+    /// The last pair whose key is not above each of `keys`: the key itself, if it is there.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many`].
+    pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.neighbor_many(keys, Side::Upper)
+    }
+
+    /// The first pair whose key is not below each of `keys`: the key itself, if it is there.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many`].
+    pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.neighbor_many(keys, Side::Lower)
+    }
+
+    fn neighbor_many(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
+        let mut out = vec![None; keys.len()];
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair);
+            });
+            return Ok(out);
+        }
+        let mut pieces = Pieces::new(self.device(), keys)?;
+        let len = pieces.len;
+        let (mut found_keys, mut values) = (self.device().alloc(len)?, self.device().alloc(len)?);
+        let mut found = self.device().alloc(len.div_ceil(32))?;
+        let (mut host_keys, mut host_values) = (vec![K::MIN; len], vec![V::MIN; len]);
+        let mut host_found = vec![0; len.div_ceil(32)];
+        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
+            pieces.upload(keys)?;
+            let on = self.on(&pieces.stream);
+            let count = keys.len();
+            on.neighbor_first(count, &pieces.queries, &mut found_keys, &mut values, Some(&mut found), V::MIN, side)?;
+            pieces.stream.synchronize()?;
+            found_keys.copy_range_to(0, &mut host_keys[..count])?;
+            values.copy_range_to(0, &mut host_values[..count])?;
+            found.copy_range_to(0, &mut host_found[..count.div_ceil(32)])?;
+            out.par_iter_mut().enumerate().for_each(|(i, out)| {
+                *out = is_found(&host_found, i).then_some((host_keys[i], host_values[i]));
+            });
+        }
+        Ok(out)
+    }
+
+    /// The tree for the CPU, if it is the CPU that searches it.
+    pub(super) fn native(&self) -> Option<super::native::View<'_, K, V>> {
+        if self.device().kind() == DeviceKind::Host { self.view() } else { None }
+    }
+}
+
+fn is_found(found: &[u32], i: usize) -> bool {
+    found[i / 32] >> (i % 32) & 1 == 1
+}
+
+/// A host batch on its way through a device, piece by piece.
+struct Pieces<K> {
+    stream: Stream,
+    queries: Buffer<K>,
+    /// Queries of a piece, but for the last.
+    len: usize,
+}
+
+impl<K: Key> Pieces<K> {
+    fn new(device: &Device, keys: &[K]) -> Result<Self> {
+        let len = keys.len().min(PIECE);
+        Ok(Self { stream: device.stream()?, queries: device.alloc(len)?, len })
+    }
+
+    /// Brings a piece to the device. The piece before it must be done.
+    fn upload(&mut self, keys: &[K]) -> Result<()> {
+        Ok(self.queries.copy_range_from(0, keys)?)
+    }
+}

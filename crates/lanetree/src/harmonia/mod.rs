@@ -1,0 +1,171 @@
+//! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019).
+//!
+//! The layout is drawn in [`lanetree_layout::harmonia`], the kernels are those of
+//! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read, in batches, from
+//! any number of threads and streams.
+
+mod build;
+mod iter;
+mod launch;
+mod lookup;
+mod native;
+mod profile;
+mod range;
+mod tuning;
+
+pub use build::Builder;
+pub use iter::Iter;
+pub use lanetree_layout::harmonia::{ChildRegion, FANOUTS};
+pub use lookup::OnStream;
+pub use profile::{GroupProfile, WidthProfile};
+pub use range::{DeviceRanges, RangeScratch};
+pub use tuning::{BatchOrder, GroupWidth};
+
+use crate::Result;
+use core::fmt;
+use core::marker::PhantomData;
+use lanetree_kernels_harmonia::TreeRef;
+use lanetree_layout::harmonia::Shape;
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, Stream};
+
+/// A Harmonia tree over keys `K` with values `V`, on a device.
+pub struct Harmonia<K: Key, V: Word> {
+    device: Device,
+    shape: Shape,
+    /// Inner nodes, `fanout` words each.
+    inner: Buffer<K::Bits>,
+    /// One first child per inner node.
+    prefix_sum: Buffer<u32>,
+    /// Leaves: bytes, in words of 8.
+    leaves: Buffer<u64>,
+    words: PhantomData<V>,
+}
+
+/// The size and shape of a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Pairs.
+    pub len: u64,
+    /// Slots of a node.
+    pub fanout: u32,
+    /// Levels, the leaves' included; 0 for an empty tree.
+    pub levels: u32,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// The part of the leaves' slots that hold pairs, in 0..=1.
+    pub fill: f64,
+    /// Bytes of the inner nodes' keys.
+    pub inner_bytes: u64,
+    /// Bytes of the prefix-sum child region.
+    pub child_bytes: u64,
+    /// Bytes of the leaves, keys and values.
+    pub leaf_bytes: u64,
+    /// Bytes of all of it, per pair; 0 for an empty tree.
+    pub bytes_per_key: f64,
+}
+
+impl Stats {
+    /// Bytes of device memory that the tree takes.
+    pub fn bytes(&self) -> u64 {
+        self.inner_bytes + self.child_bytes + self.leaf_bytes
+    }
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// How to build a tree other than the default one.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the
+    /// last one's value stays.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
+        Self::builder().build(device, keys, values)
+    }
+
+    /// Pairs in the tree.
+    pub fn len(&self) -> u64 {
+        self.shape.len
+    }
+
+    /// Whether the tree has no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.shape.len == 0
+    }
+
+    /// The device that holds the tree.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The slots of a node.
+    pub fn fanout(&self) -> u32 {
+        self.shape.fanout
+    }
+
+    /// The size and shape of the tree.
+    pub fn stats(&self) -> Stats {
+        let shape = &self.shape;
+        let slots = u64::from(shape.leaves) * u64::from(shape.fanout);
+        let bytes = shape.bytes::<K::Bits, V>();
+        let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+        Stats {
+            len: shape.len,
+            fanout: shape.fanout,
+            levels: shape.height + u32::from(shape.leaves > 0),
+            inner_nodes: u64::from(shape.inner),
+            leaves: u64::from(shape.leaves),
+            fill: ratio(shape.len, slots),
+            inner_bytes: self.inner.bytes() as u64,
+            child_bytes: self.prefix_sum.bytes() as u64,
+            leaf_bytes: self.leaves.bytes() as u64,
+            bytes_per_key: ratio(bytes, shape.len),
+        }
+    }
+
+    /// The tree's queries on a stream of the same device: the device form of every call.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, K, V> {
+        OnStream::new(self, stream)
+    }
+
+    /// What a kernel needs to know of the tree.
+    fn tree_ref(&self) -> TreeRef<K::Bits> {
+        TreeRef {
+            inner: self.inner.global(),
+            prefix_sum: self.prefix_sum.global(),
+            leaves: self.leaves.global().cast(),
+            len: self.shape.len,
+            height: self.shape.height,
+            first_leaf: self.shape.inner,
+            per_leaf: self.shape.per_leaf,
+            leaf_count: self.shape.leaves,
+            flip: K::FLIP,
+        }
+    }
+
+    /// The tree for the CPU; `None` where its memory is the GPU's.
+    fn view(&self) -> Option<native::View<'_, K, V>> {
+        Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?))
+    }
+}
+
+impl<K: Key, V: Word> fmt::Debug for Harmonia<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Harmonia<{}, {}>[{} pairs, fanout {}, on {}]",
+            K::NAME,
+            V::NAME,
+            self.shape.len,
+            self.shape.fanout,
+            self.device
+        )
+    }
+}

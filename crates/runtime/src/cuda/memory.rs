@@ -1,0 +1,105 @@
+//! Device memory, page-locked host memory, and copies.
+
+use super::sys::{self, check};
+use super::{Cuda, MemoryInfo};
+use crate::Result;
+use crate::driver_error::Action;
+use crate::machine::{Direction, Machine, RawStream};
+use core::ptr::{NonNull, null_mut};
+use cust_raw::CU_MEMHOSTALLOC_PORTABLE;
+
+impl Cuda {
+    pub(super) fn allocate(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
+        self.enter()?;
+        let mut at = 0;
+        // SAFETY: the pointer is valid for the call.
+        check(unsafe { sys::cuMemAlloc_v2(&raw mut at, bytes) }, || self.allocating(bytes))?;
+        let start = NonNull::new(at as *mut u8).expect("the driver gives no null pointer");
+        if !zeroed {
+            return Ok(start);
+        }
+        // SAFETY: the memory is new, and so used by nobody else.
+        let done = unsafe {
+            self.zero(start.as_ptr(), bytes, self.copies).and_then(|()| self.synchronize_stream(self.copies))
+        };
+        if done.is_err() {
+            // SAFETY: allocated above, and given to nobody.
+            unsafe { self.release(start) };
+        }
+        done.map(|()| start)
+    }
+
+    /// # Safety
+    /// `at` comes from [`Cuda::allocate`] and is not used again by the caller.
+    pub(super) unsafe fn release(&self, at: NonNull<u8>) {
+        // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
+        let _ = self.enter();
+        // SAFETY: the caller owns the memory; the call waits for work that still uses it.
+        let _ = unsafe { sys::cuMemFree_v2(at.as_ptr().addr() as u64) };
+    }
+
+    pub(super) fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        self.enter()?;
+        let mut at = null_mut();
+        // SAFETY: the pointer is valid for the call. Portable: page-locked for every GPU.
+        check(unsafe { sys::cuMemHostAlloc(&raw mut at, bytes, CU_MEMHOSTALLOC_PORTABLE) }, || {
+            let MemoryInfo { free, total } = crate::host::memory();
+            let device = format!("the host, page-locked for {},", self.label);
+            Action::Allocate { requested: bytes as u128, free, total, device }
+        })?;
+        let start = NonNull::new(at.cast::<u8>()).expect("the driver gives no null pointer");
+        // The driver says nothing of what is in it, and the owner lends it out as a slice.
+        // SAFETY: `bytes` bytes of new memory.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(start)
+    }
+
+    /// # Safety
+    /// `at` comes from [`Cuda::allocate_pinned`] and is not used again by the caller.
+    pub(super) unsafe fn release_pinned(&self, at: NonNull<u8>) {
+        let _ = self.enter();
+        // SAFETY: the caller owns the memory.
+        let _ = unsafe { sys::cuMemFreeHost(at.as_ptr().cast()) };
+    }
+
+    /// # Safety
+    /// As [`Machine::copy`].
+    pub(super) unsafe fn copy_bytes(
+        &self,
+        direction: Direction,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        stream: Option<RawStream>,
+    ) -> Result<()> {
+        self.enter()?;
+        let queue = stream.unwrap_or(self.copies);
+        let raw = queue.0.cast();
+        let (device_to, device_from) = (to.addr() as u64, from.addr() as u64);
+        // SAFETY: the caller vouches for both ranges and the stream; device addresses are numbers.
+        let code = unsafe {
+            match direction {
+                Direction::ToDevice => sys::cuMemcpyHtoDAsync_v2(device_to, from.cast(), bytes, raw),
+                Direction::ToHost => sys::cuMemcpyDtoHAsync_v2(to.cast(), device_from, bytes, raw),
+                Direction::Within => sys::cuMemcpyDtoDAsync_v2(device_to, device_from, bytes, raw),
+            }
+        };
+        check(code, || {
+            self.doing(&match direction {
+                Direction::ToDevice => format!("copying {bytes} bytes to"),
+                Direction::ToHost => format!("copying {bytes} bytes from"),
+                Direction::Within => format!("copying {bytes} bytes within"),
+            })
+        })?;
+        match stream {
+            Some(_) => Ok(()),
+            // SAFETY: our own stream.
+            None => unsafe { self.synchronize_stream(queue) },
+        }
+    }
+
+    fn allocating(&self, bytes: usize) -> Action {
+        let MemoryInfo { free, total } = self.memory().unwrap_or_default();
+        Action::Allocate { requested: bytes as u128, free, total, device: self.description() }
+    }
+}

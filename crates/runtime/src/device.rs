@@ -1,0 +1,237 @@
+//! Devices: a GPU, the emulator, or the host.
+
+use crate::emulated::Emulated;
+use crate::host::Host;
+use crate::machine::{Entry, Machine, RawStream};
+use crate::{Buffer, Error, Event, PinnedBuffer, Result, Stream};
+use bytemuck::Pod;
+use core::ffi::c_void;
+use core::fmt;
+use lanetree_simt::Instance;
+use std::sync::{Arc, OnceLock};
+
+/// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone; equal to its
+/// clones.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) machine: Arc<dyn Machine>,
+}
+
+/// The three kinds of [`Device`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The CPU, through native code; kernels cannot be launched.
+    Host,
+    /// The CPU, running kernels on the emulator, which checks them. Slow.
+    Emulated,
+}
+
+/// What a device is. Only GPUs have all of it: fields that mean nothing elsewhere are 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Properties {
+    /// `NVIDIA H200`, `host`, `emulated`.
+    pub name: String,
+    /// Streaming multiprocessors; elsewhere the threads of rayon's global pool.
+    pub multiprocessors: u32,
+    /// Bytes of the L2 cache; 0 elsewhere.
+    pub l2_bytes: u64,
+    /// Compute capability, major and minor; (0, 0) elsewhere.
+    pub compute_capability: (u32, u32),
+    /// The most shared memory that one block can have, in bytes; 0 elsewhere.
+    pub shared_bytes_per_block: u32,
+    /// Bytes of device memory; elsewhere of main memory, 0 if unknown.
+    pub total_memory: u64,
+    /// The CUDA version that the driver supports, major and minor; (0, 0) elsewhere.
+    pub driver_version: (u32, u32),
+}
+
+/// The state of a device's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Bytes that could still be allocated; 0 if unknown.
+    pub free: u64,
+    /// Bytes in all; 0 if unknown.
+    pub total: u64,
+}
+
+impl Device {
+    /// The GPU with this ordinal, counted as the driver does (`CUDA_VISIBLE_DEVICES` hides some).
+    ///
+    /// Uses the GPU's primary context, which is what other CUDA libraries in the process use, and keeps
+    /// it for as long as the process lives. Every call gives the same device, so each PTX module is
+    /// loaded once. Each operation makes that context the calling thread's current one, and leaves it so.
+    ///
+    /// # Errors
+    /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`],
+    /// [`Error::NoDevice`], [`Error::NoSuchDevice`], [`Error::DriverTooOld`] or [`Error::Cuda`]. Never
+    /// another device than the one asked for.
+    pub fn cuda(ordinal: u32) -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        return Ok(Self { machine: crate::cuda::device(ordinal)? });
+        #[cfg(not(feature = "cuda"))]
+        {
+            let _ = ordinal;
+            Err(Error::CudaNotCompiled)
+        }
+    }
+
+    /// The CPU without kernels: for callers that have a native path, over buffers in main memory.
+    pub fn host() -> Self {
+        static HOST: OnceLock<Arc<Host>> = OnceLock::new();
+        Self { machine: HOST.get_or_init(|| Arc::new(Host)).clone() }
+    }
+
+    /// A new emulated device, with seed 0. Its kernels see its own buffers only.
+    pub fn emulated() -> Self {
+        Self::emulated_with_seed(0)
+    }
+
+    /// A new emulated device; the seed chooses the order in which the emulator lets threads run.
+    pub fn emulated_with_seed(seed: u64) -> Self {
+        Self { machine: Arc::new(Emulated::new(seed)) }
+    }
+
+    /// The first GPU if one can be used, else the host; `Display` tells which. A caller who must have a
+    /// GPU asks for [`Device::cuda`], and is told what is wrong.
+    pub fn best() -> Self {
+        Self::cuda(0).unwrap_or_else(|_| Self::host())
+    }
+
+    /// Which kind of device it is.
+    pub fn kind(&self) -> DeviceKind {
+        self.machine.kind()
+    }
+
+    /// `NVIDIA H200`, `host` or `emulated`; `Display` adds which one.
+    pub fn name(&self) -> String {
+        self.machine.name()
+    }
+
+    /// What the device is.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`] from the driver.
+    pub fn properties(&self) -> Result<Properties> {
+        self.machine.properties()
+    }
+
+    /// The state of the device's memory now.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`] from the driver.
+    pub fn memory(&self) -> Result<MemoryInfo> {
+        self.machine.memory()
+    }
+
+    /// Allocates `len` elements. What they hold is unspecified (zeros, on the host and the emulator). May
+    /// wait for work in flight.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, len, false)
+    }
+
+    /// Allocates `len` elements of zero bytes; they are zero on return.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, len, true)
+    }
+
+    /// Allocates a buffer that holds `data`; the copy is complete on return.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], and [`Error::Cuda`] from the copy.
+    pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// Allocates `len` zeroed elements of host memory that the GPU copies from and to at full speed, and
+    /// asynchronously: page-locked. Plain memory for the host and the emulator.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        PinnedBuffer::new(self, len)
+    }
+
+    /// A new stream, which no other stream waits for implicitly (`CU_STREAM_NON_BLOCKING`).
+    ///
+    /// # Errors
+    /// [`Error::Cuda`] from the driver.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// The caller's own stream, a `CUstream` (or `cudaStream_t`) of this device; null is the default
+    /// stream. It is not destroyed on drop. The host and the emulator ignore the handle.
+    ///
+    /// # Errors
+    /// None at present.
+    ///
+    /// # Safety
+    /// The handle is a stream of this device's primary context, and outlives the [`Stream`].
+    pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
+        Ok(Stream::foreign(self, RawStream(raw)))
+    }
+
+    /// A new event, not yet recorded.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`] from the driver.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(self)
+    }
+
+    /// Waits for all work on the device, in every stream.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
+    pub fn synchronize(&self) -> Result<()> {
+        self.machine.synchronize()
+    }
+
+    /// Loads the module of a kernel, which the first launch of one of its kernels would do otherwise: on
+    /// a GPU the driver compiles the PTX, for seconds perhaps, unless its cache on disk has it.
+    ///
+    /// # Errors
+    /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownModule`], [`Error::UnknownKernel`],
+    /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
+    pub fn load_module<I: Instance>(&self) -> Result<()> {
+        self.machine.load(&Entry::of::<I>())
+    }
+
+    /// An error unless `other` is this device.
+    pub(crate) fn check_same(&self, other: &Device, action: &'static str) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        Err(Error::WrongDevice { action, expected: self.to_string(), actual: other.to_string() })
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.machine, &other.machine)
+    }
+}
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.machine.description())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device[{self}]")
+    }
+}

@@ -1,0 +1,136 @@
+//! The emulator as a device: host memory, and a list of which of it is buffers.
+
+use crate::host;
+use crate::machine::{Entry, Machine, RawStream};
+use crate::{DeviceKind, Error, Properties, Result};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use lanetree_simt::emulator::{self, Options, Region};
+use lanetree_simt::{Access, Instance, KernelArgs, LaunchShape};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Runs an instance whose type only the function knows.
+pub(crate) type Emulate = unsafe fn(&Emulated, LaunchShape, *const c_void) -> Result<()>;
+
+/// A device whose kernels the emulator runs.
+pub(crate) struct Emulated {
+    seed: u64,
+    /// Bytes of every live allocation, by its address.
+    allocations: Mutex<BTreeMap<usize, usize>>,
+}
+
+impl Emulated {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, allocations: Mutex::default() }
+    }
+
+    fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+        // A panic while the lock is held leaves the map whole: its operations are single calls.
+        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The allocations that the arguments point into, each once. A pointer into none gives no region:
+    /// the emulator reports the access, if there is one.
+    fn regions(&self, args: &impl KernelArgs) -> Vec<Region> {
+        let allocations = self.allocations();
+        let mut regions: Vec<Region> = Vec::new();
+        args.pointers(&mut |address, access| {
+            // An allocation's end is let in: a view of no elements may point there.
+            let Some((&start, &bytes)) = allocations.range(..=address).next_back() else { return };
+            if address > start + bytes {
+                return;
+            }
+            let writable = access == Access::ReadWrite;
+            match regions.iter_mut().find(|region| region.start == start) {
+                Some(region) => region.writable |= writable,
+                None => regions.push(Region { start, bytes, writable }),
+            }
+        });
+        regions
+    }
+}
+
+/// Runs an instance on the emulator.
+///
+/// # Safety
+/// `args` points to an `I::Args`, and the kernel's own contract holds.
+pub(crate) unsafe fn run<I: Instance>(device: &Emulated, shape: LaunchShape, args: *const c_void) -> Result<()> {
+    // SAFETY: the caller passes a pointer to this type.
+    let args = unsafe { &*args.cast::<I::Args>() };
+    let options = Options { seed: device.seed, ..Options::default() };
+    let regions = device.regions(args);
+    // SAFETY: the regions are live allocations of initialised bytes, and the caller's contract keeps them
+    // so, and unused by others, until the launch, which is immediate, has returned.
+    unsafe { emulator::launch::<I>(&options, shape, args, &regions) }.map_err(Error::Emulator)?;
+    Ok(())
+}
+
+impl Machine for Emulated {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Emulated
+    }
+    fn name(&self) -> String {
+        "emulated".into()
+    }
+    fn label(&self) -> String {
+        format!("seed {}", self.seed)
+    }
+    fn properties(&self) -> Result<Properties> {
+        Ok(host::properties(self.name()))
+    }
+    fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
+        let start = host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))?;
+        self.allocations().insert(start.addr().get(), bytes);
+        Ok(start)
+    }
+    unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
+        // Before the memory: another thread may be given the same address at once.
+        self.allocations().remove(&at.addr().get());
+        // SAFETY: the caller's contract is that of `host::free`.
+        unsafe { host::free(at, bytes) }
+    }
+    fn load(&self, _: &Entry) -> Result<()> {
+        Ok(())
+    }
+    unsafe fn launch(&self, _: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
+        entry.check(shape)?;
+        // SAFETY: the caller passes the arguments of the instance that `entry` was made of.
+        unsafe { (entry.emulate)(self, shape, args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Pointers([(usize, Access); 4]);
+    // SAFETY: never passed to a kernel.
+    unsafe impl KernelArgs for Pointers {
+        fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+            self.0.iter().for_each(|&(address, access)| visit(address, access));
+        }
+    }
+
+    #[test]
+    fn pointers_resolve_to_whole_allocations_each_once() {
+        let device = Emulated::new(0);
+        let a = device.alloc(100, true).unwrap();
+        let b = device.alloc(50, true).unwrap();
+        let (start_a, start_b) = (a.addr().get(), b.addr().get());
+        let regions = device.regions(&Pointers([
+            (0, Access::ReadWrite),
+            (start_a + 40, Access::Read),
+            (start_b + 50 + 1, Access::ReadWrite),
+            (start_a, Access::ReadWrite),
+        ]));
+        assert_eq!(regions.len(), 1, "null and a pointer into no buffer give no region");
+        assert_eq!((regions[0].start, regions[0].bytes, regions[0].writable), (start_a, 100, true));
+        for (at, bytes) in [(a, 100), (b, 50)] {
+            // SAFETY: allocated above with this size, and used no more.
+            unsafe { device.free(at, bytes) };
+        }
+        assert!(device.allocations().is_empty());
+    }
+}

@@ -1,0 +1,258 @@
+//! What can go wrong, with the values that went wrong and what to do.
+
+use lanetree_simt::LaunchShape;
+use lanetree_simt::emulator::Fault;
+
+/// A result whose error is [`Error`] unless said otherwise.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why a device could not do what it was asked.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A GPU was asked for, and the program was built without the feature `cuda`.
+    #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
+    CudaNotCompiled,
+
+    /// The library that was loaded as the CUDA driver is not a working one.
+    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and see that `nvidia-smi` runs")]
+    NoDriver {
+        /// What the driver said.
+        reason: String,
+    },
+
+    /// The driver works and finds no GPU.
+    #[error(
+        "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",
+        visible.as_deref().map(|v| format!(" (CUDA_VISIBLE_DEVICES is \"{v}\")")).unwrap_or_default()
+    )]
+    NoDevice {
+        /// The value of the environment variable `CUDA_VISIBLE_DEVICES`, which hides GPUs.
+        visible: Option<String>,
+    },
+
+    /// There are GPUs, but not this one.
+    #[error("there is no cuda:{ordinal}: the driver lists {count} GPU{}, from cuda:0", if *count == 1 { "" } else { "s" })]
+    NoSuchDevice {
+        /// The GPU asked for.
+        ordinal: u32,
+        /// How many there are.
+        count: u32,
+    },
+
+    /// The driver lacks functions that this crate calls.
+    #[error("the driver supports CUDA {}, and this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
+    DriverTooOld {
+        /// The CUDA version that the driver supports, major and minor.
+        driver_version: (u32, u32),
+        /// The least that will do.
+        needed: (u32, u32),
+    },
+
+    /// The driver cannot read PTX of this version.
+    #[error(
+        "the driver, for CUDA {}, cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
+        dotted(*driver_version), dotted(*ptx_version)
+    )]
+    PtxTooNew {
+        /// The module.
+        module: String,
+        /// Its PTX version, major and minor.
+        ptx_version: (u32, u32),
+        /// The CUDA version that the driver supports, major and minor.
+        driver_version: (u32, u32),
+    },
+
+    /// The GPU is older than the code was compiled for.
+    #[error(
+        "module {module} is compiled for {target}, and {device} has compute capability {}: it needs a newer GPU, or `cargo xtask ptx` for an older target",
+        dotted(*compute_capability)
+    )]
+    UnsupportedGpu {
+        /// The module.
+        module: String,
+        /// Its `.target`: `sm_75`, say.
+        target: String,
+        /// The device.
+        device: String,
+        /// The device's compute capability, major and minor.
+        compute_capability: (u32, u32),
+    },
+
+    /// The driver's compiler rejected a module.
+    #[error("the driver rejected the PTX of module {module} (for {target}); its log: {log}")]
+    InvalidPtx {
+        /// The module.
+        module: String,
+        /// Its `.target`.
+        target: String,
+        /// What the driver's compiler wrote.
+        log: String,
+    },
+
+    /// No PTX module of that name is part of the program.
+    #[error("there is no PTX module \"{module}\", where kernel {kernel} should be: run `cargo xtask ptx`")]
+    UnknownModule {
+        /// The module.
+        module: &'static str,
+        /// The kernel that was to be loaded from it.
+        kernel: &'static str,
+    },
+
+    /// The module lacks the kernel.
+    #[error("PTX module \"{module}\" has no kernel {kernel}: it is older than the program; run `cargo xtask ptx`")]
+    UnknownKernel {
+        /// The module.
+        module: &'static str,
+        /// The symbol looked for.
+        kernel: &'static str,
+    },
+
+    /// An allocation failed.
+    #[error("{device} has no room for {requested} bytes{}", room(*free, *total))]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u128,
+        /// Bytes free at that time; 0 if unknown.
+        free: u64,
+        /// Bytes in all; 0 if unknown.
+        total: u64,
+        /// Whose memory.
+        device: String,
+    },
+
+    /// Two lengths that must be equal are not.
+    #[error("{action}: {actual} elements given, {expected} needed")]
+    LengthMismatch {
+        /// What was to be done.
+        action: &'static str,
+        /// The length needed, in elements.
+        expected: usize,
+        /// The length given, in elements.
+        actual: usize,
+    },
+
+    /// A range of elements is not inside its buffer.
+    #[error("{action}: {len} elements from {start} on are not inside a buffer of {buffer_len}")]
+    OutOfRange {
+        /// What was to be done.
+        action: &'static str,
+        /// First element.
+        start: usize,
+        /// Elements.
+        len: usize,
+        /// Elements of the buffer.
+        buffer_len: usize,
+    },
+
+    /// A buffer, stream or event belongs to another device than the one it is used with.
+    #[error("{action}: one belongs to {expected} and the other to {actual}")]
+    WrongDevice {
+        /// What was to be done.
+        action: &'static str,
+        /// The device of the object called.
+        expected: String,
+        /// The device of its argument.
+        actual: String,
+    },
+
+    /// An event was used before it was recorded.
+    #[error("{action}: the event has not been recorded")]
+    NotRecorded {
+        /// What was to be done.
+        action: &'static str,
+    },
+
+    /// A kernel was launched on the host device, which runs none.
+    #[error("the host device runs no kernels, so not {kernel}: use the native CPU path, or Device::emulated()")]
+    NoKernels {
+        /// The kernel.
+        kernel: &'static str,
+    },
+
+    /// The shape of a launch is none that the device can run.
+    #[error("launching {kernel} with {} blocks of {} threads: {reason}", shape.blocks, shape.threads)]
+    Launch {
+        /// The kernel.
+        kernel: &'static str,
+        /// The shape.
+        shape: LaunchShape,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The emulator stopped a kernel that broke a rule.
+    #[error(transparent)]
+    Emulator(Fault),
+
+    /// The CUDA driver reported any other error.
+    #[error("{action}: {name} ({code}), {message}{}", crate::error::advice(*code))]
+    Cuda {
+        /// What was being done.
+        action: String,
+        /// The driver's code, a `CUresult`.
+        code: i32,
+        /// Its name.
+        name: String,
+        /// The driver's words for it.
+        message: String,
+    },
+}
+
+fn dotted((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+fn room(free: u64, total: u64) -> String {
+    if total == 0 { String::new() } else { format!(": {free} of its {total} bytes are free") }
+}
+
+/// What to do about a driver error, where that is not plain from its name.
+fn advice(code: i32) -> &'static str {
+    match code {
+        46 => "; another process has the GPU to itself (nvidia-smi -c sets the compute mode)",
+        221 => "; the driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed",
+        // The context is lost: every later call in the process returns the same code.
+        214 | 220 | 700 | 702 | 710 | 714..=719 => {
+            "; this or an earlier kernel failed, and the process cannot use the GPU any more: run it under compute-sanitizer, or on Device::emulated(), to find the access"
+        }
+        701 => "; fewer threads a block, or less shared memory, may fit",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_values() {
+        let cases = [
+            (Error::NoSuchDevice { ordinal: 3, count: 1 }, "there is no cuda:3: the driver lists 1 GPU, from cuda:0"),
+            (
+                Error::OutOfMemory { requested: 1 << 70, free: 5, total: 9, device: "X (cuda:0)".into() },
+                "X (cuda:0) has no room for 1180591620717411303424 bytes: 5 of its 9 bytes are free",
+            ),
+            (
+                Error::OutOfMemory { requested: 1, free: 0, total: 0, device: "host (1 thread)".into() },
+                "host (1 thread) has no room for 1 bytes",
+            ),
+            (
+                Error::NoDevice { visible: Some("-1".into()) },
+                "the CUDA driver finds no GPU (CUDA_VISIBLE_DEVICES is \"-1\"); does `nvidia-smi` list one?",
+            ),
+            (
+                Error::LengthMismatch { action: "copying to a buffer", expected: 3, actual: 2 },
+                "copying to a buffer: 2 elements given, 3 needed",
+            ),
+        ];
+        for (error, message) in cases {
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn an_error_is_small_enough_to_return() {
+        assert!(size_of::<Error>() <= 128, "{} bytes", size_of::<Error>());
+    }
+}

@@ -1,0 +1,136 @@
+//! Memory that the CPU can reach, and the device that is nothing but such memory.
+
+use crate::machine::{Entry, Machine, RawStream};
+use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use lanetree_simt::LaunchShape;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+/// Every allocation begins at a multiple of this, as the CUDA driver's do, so that an alignment which
+/// holds here holds there.
+pub(crate) const ALIGNMENT: usize = 256;
+
+/// Bytes behind every allocation that belong to no other: what runs over the end of one by less than
+/// this reaches no other.
+const GUARD: usize = 256;
+
+/// Alignment asked of the allocator. With no more than this it hands out fresh zero pages for large
+/// blocks; with 256 it would write every byte, which for an array of many gigabytes takes seconds.
+const MALLOC_ALIGNMENT: usize = 16;
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.checked_add(ALIGNMENT + GUARD)?, MALLOC_ALIGNMENT).ok()
+}
+
+/// Allocates `bytes` zeroed bytes at a multiple of [`ALIGNMENT`]; `None` if they are not to be had.
+pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
+    let layout = layout(bytes)?;
+    // SAFETY: the layout's size is not zero, since the guard is part of it.
+    let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    // 16 to 256, since `base` is a multiple of 16: there is room for the offset in front.
+    let offset = ALIGNMENT - base.as_ptr().addr() % ALIGNMENT;
+    // SAFETY: the block is `ALIGNMENT + GUARD` bytes longer than `bytes`; `offset` is at most the first.
+    let start = unsafe { base.add(offset) };
+    // SAFETY: 8 bytes inside the block, in front of `start`, aligned since `start` is.
+    unsafe { start.cast::<usize>().sub(1).write(offset) };
+    Some(start)
+}
+
+/// Frees an allocation.
+///
+/// # Safety
+/// `start` comes from [`alloc`] with the same `bytes`, and is not used again.
+pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: `alloc` wrote the offset there.
+    let offset = unsafe { start.cast::<usize>().sub(1).read() };
+    let layout = layout(bytes).expect("the layout of a live allocation is valid");
+    // SAFETY: `offset` bytes in front of `start` is what the allocator returned for this layout.
+    unsafe { dealloc(start.sub(offset).as_ptr(), layout) };
+}
+
+/// The machine's memory as the operating system reports it; zeros where it does not.
+pub(crate) fn memory() -> MemoryInfo {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    MemoryInfo { free: field("MemAvailable:").unwrap_or(0), total: field("MemTotal:").unwrap_or(0) }
+}
+
+/// What the host and the emulator say of themselves.
+pub(crate) fn properties(name: String) -> Properties {
+    Properties {
+        name,
+        multiprocessors: rayon::current_num_threads() as u32,
+        l2_bytes: 0,
+        compute_capability: (0, 0),
+        shared_bytes_per_block: 0,
+        total_memory: memory().total,
+        driver_version: (0, 0),
+    }
+}
+
+/// The CPU, with the library's native paths on it: buffers, and no kernels.
+pub(crate) struct Host;
+
+impl Machine for Host {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Host
+    }
+    fn name(&self) -> String {
+        "host".into()
+    }
+    fn label(&self) -> String {
+        match rayon::current_num_threads() {
+            1 => "1 thread".into(),
+            threads => format!("{threads} threads"),
+        }
+    }
+    fn properties(&self) -> Result<Properties> {
+        Ok(properties(self.name()))
+    }
+    fn load(&self, entry: &Entry) -> Result<()> {
+        Err(Error::NoKernels { kernel: entry.symbol })
+    }
+    unsafe fn launch(&self, _: RawStream, entry: &Entry, _: LaunchShape, _: *const c_void) -> Result<()> {
+        Err(Error::NoKernels { kernel: entry.symbol })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_are_aligned_zeroed_and_apart() {
+        let sizes = [1, 7, 255, 256, 257, 4096, 1 << 20, 3 << 20];
+        let blocks: Vec<_> = sizes.iter().map(|&bytes| (alloc(bytes).unwrap(), bytes)).collect();
+        for &(start, bytes) in &blocks {
+            assert!(start.addr().get().is_multiple_of(ALIGNMENT));
+            // SAFETY: the allocation has `bytes` bytes, all initialised.
+            let contents = unsafe { core::slice::from_raw_parts(start.as_ptr(), bytes) };
+            assert!(contents.iter().all(|&byte| byte == 0));
+            // SAFETY: as above.
+            unsafe { start.write_bytes(0xff, bytes) };
+        }
+        for &(a, bytes) in &blocks {
+            for &(b, _) in blocks.iter().filter(|&&(b, _)| b > a) {
+                assert!(b.addr().get() - a.addr().get() >= bytes + GUARD);
+            }
+        }
+        for (start, bytes) in blocks {
+            // SAFETY: allocated above with this size, and used no more.
+            unsafe { free(start, bytes) };
+        }
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        assert!(alloc(usize::MAX).is_none());
+        assert!(alloc(isize::MAX as usize).is_none());
+        assert!(alloc(1 << 60).is_none());
+    }
+}

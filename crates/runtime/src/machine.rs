@@ -1,0 +1,201 @@
+//! What every kind of device can do: the seam between the public types and the three machines.
+//!
+//! Memory is addresses and bytes here; types, lengths and ownership belong to the public types above.
+//! The default methods are those of memory that the CPU can reach, which the host and the emulator
+//! share; CUDA replaces them all.
+
+use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
+use crate::{emulated, host};
+use core::ffi::c_void;
+use core::ptr::{NonNull, null_mut};
+use lanetree_simt::{Instance, LaunchShape};
+
+/// A queue of work: a `CUstream`, or null on machines that do everything at once.
+#[derive(Clone, Copy)]
+pub(crate) struct RawStream(pub(crate) *mut c_void);
+
+// SAFETY: a handle, only a number outside the driver; the driver's streams may be used from any thread.
+unsafe impl Send for RawStream {}
+// SAFETY: as above.
+unsafe impl Sync for RawStream {}
+
+/// A point in a queue of work: a `CUevent`, or null on machines that do everything at once.
+#[derive(Clone, Copy)]
+pub(crate) struct RawEvent(
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only the driver's events have handles"))]
+    pub(crate)  *mut c_void,
+);
+
+// SAFETY: a handle, only a number outside the driver; the driver's events may be used from any thread.
+unsafe impl Send for RawEvent {}
+// SAFETY: as above.
+unsafe impl Sync for RawEvent {}
+
+/// Which side of a copy is device memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    /// From host memory.
+    ToDevice,
+    /// To host memory.
+    ToHost,
+    /// Both.
+    Within,
+}
+
+/// A kernel with its type erased: what the machines behind [`Machine`] need of an [`Instance`].
+pub(crate) struct Entry {
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only GPUs load modules"))]
+    pub(crate) module: &'static str,
+    pub(crate) symbol: &'static str,
+    pub(crate) static_shared: u32,
+    pub(crate) emulate: emulated::Emulate,
+}
+
+impl Entry {
+    /// The entry of an instance.
+    pub(crate) const fn of<I: Instance>() -> Self {
+        Self { module: I::MODULE, symbol: I::SYMBOL, static_shared: I::STATIC_SHARED, emulate: emulated::run::<I> }
+    }
+
+    /// Checks the shape of a launch; gives the bytes of shared memory of a block.
+    pub(crate) fn check(&self, shape: LaunchShape) -> Result<u32> {
+        let refuse = |reason: String| Err(Error::Launch { kernel: self.symbol, shape, reason });
+        if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
+            return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
+        }
+        if shape.threads == 0 || shape.threads > 1024 {
+            return refuse("a block has 1 to 1024 threads".into());
+        }
+        match self.static_shared.checked_add(shape.dynamic_shared) {
+            Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
+            _ => refuse(format!(
+                "{} bytes of shared memory of its own and {} from the launch are more than any block has",
+                self.static_shared, shape.dynamic_shared
+            )),
+        }
+    }
+}
+
+/// A machine.
+pub(crate) trait Machine: Send + Sync {
+    fn kind(&self) -> DeviceKind;
+    /// What it is: `NVIDIA H200`, `host`, `emulated`.
+    fn name(&self) -> String;
+    /// Which it is, for messages: `cuda:0`, `2 threads`, `seed 0`.
+    fn label(&self) -> String;
+    fn properties(&self) -> Result<Properties>;
+
+    fn memory(&self) -> Result<MemoryInfo> {
+        Ok(host::memory())
+    }
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Allocates `bytes` > 0 bytes on a 256-byte boundary.
+    fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
+        host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
+    }
+    /// # Safety
+    /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not used
+    /// again by the caller.
+    unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's contract is that of `host::free`.
+        unsafe { host::free(at, bytes) }
+    }
+    /// Allocates `bytes` > 0 bytes of host memory, zeroed, page-locked where that means something.
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
+    }
+    /// # Safety
+    /// As [`Machine::free`], for [`Machine::alloc_pinned`].
+    unsafe fn free_pinned(&self, at: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's contract is that of `host::free`.
+        unsafe { host::free(at, bytes) }
+    }
+    /// The error for `requested` bytes that are not to be had.
+    fn out_of_memory(&self, requested: u128) -> Error {
+        let MemoryInfo { free, total } = self.memory().unwrap_or_default();
+        Error::OutOfMemory { requested, free, total, device: self.description() }
+    }
+    /// Name and label.
+    fn description(&self) -> String {
+        format!("{} ({})", self.name(), self.label())
+    }
+
+    /// Copies `bytes` > 0 bytes; complete on return without a stream, in its order with one.
+    ///
+    /// # Safety
+    /// Both ranges are valid on the sides that `direction` names until the copy is done, do not
+    /// overlap, and nobody else accesses them meanwhile. The stream is one of this machine.
+    unsafe fn copy(
+        &self,
+        _direction: Direction,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        _stream: Option<RawStream>,
+    ) -> Result<()> {
+        // SAFETY: all memory of this machine is host memory; the ranges are valid and disjoint.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+        Ok(())
+    }
+    /// Zeroes `bytes` > 0 bytes of device memory, in the stream's order.
+    ///
+    /// # Safety
+    /// As [`Machine::copy`].
+    unsafe fn zero(&self, at: *mut u8, bytes: usize, _stream: RawStream) -> Result<()> {
+        // SAFETY: all memory of this machine is host memory, and the range is valid.
+        unsafe { core::ptr::write_bytes(at, 0, bytes) };
+        Ok(())
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        Ok(RawStream(null_mut()))
+    }
+    /// # Safety
+    /// The stream comes from [`Machine::create_stream`] and is not used again.
+    unsafe fn destroy_stream(&self, _stream: RawStream) {}
+    /// # Safety
+    /// The stream is a live one of this machine.
+    unsafe fn synchronize_stream(&self, _stream: RawStream) -> Result<()> {
+        Ok(())
+    }
+    /// # Safety
+    /// Both are live ones of this machine.
+    unsafe fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
+        Ok(())
+    }
+
+    fn create_event(&self) -> Result<RawEvent> {
+        Ok(RawEvent(null_mut()))
+    }
+    /// # Safety
+    /// The event comes from [`Machine::create_event`] and is not used again.
+    unsafe fn destroy_event(&self, _event: RawEvent) {}
+    /// # Safety
+    /// Both are live ones of this machine.
+    unsafe fn record_event(&self, _event: RawEvent, _stream: RawStream) -> Result<()> {
+        Ok(())
+    }
+    /// # Safety
+    /// The event is a live one of this machine.
+    unsafe fn synchronize_event(&self, _event: RawEvent) -> Result<()> {
+        Ok(())
+    }
+    /// Milliseconds between two recorded events by the machine's own clock, having waited for both;
+    /// `None` where the CPU's clock at the time of recording says it as well.
+    ///
+    /// # Safety
+    /// Both are live ones of this machine.
+    unsafe fn elapsed_ms(&self, _start: RawEvent, _end: RawEvent) -> Result<Option<f32>> {
+        Ok(None)
+    }
+
+    /// Makes the kernel ready to launch.
+    fn load(&self, entry: &Entry) -> Result<()>;
+    /// # Safety
+    /// `args` points to the arguments of the instance that `entry` was made of, the stream is a live
+    /// one of this machine, and the kernel's own contract holds.
+    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()>;
+}

@@ -1,0 +1,137 @@
+//! Launches: on the emulator, and refused on the host.
+
+use lanetree_runtime::{Buffer, Device, Error};
+use lanetree_simt::{Access, GlobalMut, Hint, Instance, Kernel, KernelArgs, LaunchShape, Simt};
+
+/// Adds to each element its index and a constant.
+struct AddIndex;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct AddIndexArgs {
+    values: GlobalMut<u32>,
+    len: u32,
+    constant: u32,
+}
+
+// SAFETY: `#[repr(C)]` without padding, and its one pointer is visited.
+unsafe impl KernelArgs for AddIndexArgs {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        visit(self.values.as_ptr().addr(), Access::ReadWrite);
+    }
+}
+
+impl Kernel for AddIndex {
+    type Args = AddIndexArgs;
+
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < u64::from(args.len) {
+            // SAFETY: inside the array, and each thread has an element of its own.
+            unsafe {
+                let old = simt.load(args.values.as_const(), index, Hint::Default);
+                simt.store(args.values, index, old + args.constant + index as u32, Hint::Default);
+            }
+        }
+    }
+}
+
+impl Instance for AddIndex {
+    const MODULE: &'static str = "test";
+    const SYMBOL: &'static str = "test__add_index";
+}
+
+const SHAPE: LaunchShape = LaunchShape { blocks: 3, threads: 64, dynamic_shared: 0 };
+
+fn launch(device: &Device, shape: LaunchShape, args: AddIndexArgs) -> Result<(), Error> {
+    // SAFETY: what the emulator does not check, the tests keep: nobody else uses the buffers.
+    unsafe { device.stream().unwrap().launch::<AddIndex>(shape, &args) }
+}
+
+fn args(buffer: &mut Buffer<u32>) -> AddIndexArgs {
+    AddIndexArgs { len: buffer.len() as u32, values: buffer.global_mut(), constant: 5 }
+}
+
+#[test]
+fn an_emulated_launch_is_done_on_return() {
+    let device = Device::emulated_with_seed(3);
+    device.load_module::<AddIndex>().unwrap();
+    let mut buffer = device.upload(&vec![1000; 150]).unwrap();
+    let args = args(&mut buffer);
+    launch(&device, SHAPE, args).unwrap();
+    let expected: Vec<u32> = (0..150).map(|i| 1005 + i).collect();
+    assert_eq!(buffer.as_slice().unwrap(), expected);
+}
+
+#[test]
+fn threads_on_one_device_launch_at_once() {
+    let device = Device::emulated();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut buffer = device.alloc_zeroed::<u32>(100).unwrap();
+                let args = args(&mut buffer);
+                launch(&device, SHAPE, args).unwrap();
+                assert_eq!(buffer.to_vec().unwrap()[99], 104);
+            });
+        }
+    });
+}
+
+#[test]
+fn accesses_outside_the_devices_buffers_are_faults() {
+    let device = Device::emulated();
+    let mut buffer = device.alloc_zeroed::<u32>(100).unwrap();
+
+    let beyond = AddIndexArgs { len: 101, ..args(&mut buffer) };
+    assert!(matches!(launch(&device, SHAPE, beyond), Err(Error::Emulator(_))), "one element too many");
+
+    let mut host = vec![0_u32; 100];
+    let unknown = AddIndexArgs { values: GlobalMut::new(host.as_mut_ptr()), ..args(&mut buffer) };
+    assert!(matches!(launch(&device, SHAPE, unknown), Err(Error::Emulator(_))), "no buffer at all");
+    assert_eq!(host, [0; 100]);
+
+    let mut foreign = Device::emulated().alloc_zeroed::<u32>(100).unwrap();
+    let foreign = args(&mut foreign);
+    assert!(matches!(launch(&device, SHAPE, foreign), Err(Error::Emulator(_))), "another device's buffer");
+
+    let freed = {
+        let mut gone = device.alloc_zeroed::<u32>(100).unwrap();
+        args(&mut gone)
+    };
+    assert!(matches!(launch(&device, SHAPE, freed), Err(Error::Emulator(_))), "a buffer that is freed");
+
+    let null = AddIndexArgs { values: GlobalMut::null(), ..args(&mut buffer) };
+    assert!(matches!(launch(&device, SHAPE, null), Err(Error::Emulator(_))), "null");
+    let unused = AddIndexArgs { values: GlobalMut::null(), len: 0, constant: 0 };
+    launch(&device, SHAPE, unused).unwrap();
+}
+
+#[test]
+fn impossible_shapes_are_refused() {
+    let device = Device::emulated();
+    let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();
+    let args = args(&mut buffer);
+    for (shape, words) in [
+        (LaunchShape { blocks: 0, ..SHAPE }, "with 0 blocks of 64 threads: a grid has 1 to 2147483647 blocks"),
+        (LaunchShape { blocks: 1 << 31, ..SHAPE }, "a grid has 1 to 2147483647 blocks"),
+        (LaunchShape { threads: 0, ..SHAPE }, "a block has 1 to 1024 threads"),
+        (LaunchShape { threads: 1025, ..SHAPE }, "with 3 blocks of 1025 threads: a block has 1 to 1024 threads"),
+        (LaunchShape { dynamic_shared: u32::MAX, ..SHAPE }, "4294967295 from the launch"),
+    ] {
+        let error = launch(&device, shape, args).unwrap_err();
+        assert!(matches!(error, Error::Launch { kernel: AddIndex::SYMBOL, .. }), "{error:?}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(buffer.to_vec().unwrap(), [0]);
+}
+
+#[test]
+fn the_host_runs_no_kernels() {
+    let device = Device::host();
+    let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();
+    let args = args(&mut buffer);
+    let error = launch(&device, SHAPE, args).unwrap_err();
+    assert!(matches!(error, Error::NoKernels { kernel: AddIndex::SYMBOL }), "{error}");
+    assert!(matches!(device.load_module::<AddIndex>(), Err(Error::NoKernels { .. })));
+}

@@ -1,0 +1,136 @@
+//! `doctor`: what this machine has, what is missing, and the command that mends it.
+
+use crate::failure::{Failure, Result};
+use crate::process::{self, which};
+use crate::{paths, ptxas, stub, toolchain};
+use clap::Args;
+use std::process::Command;
+
+/// Say what this machine has, what is missing, and the command that mends it.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Install NVIDIA's assembler into target/ptxas-venv first
+    #[arg(long)]
+    install_ptxas: bool,
+}
+
+/// One thing looked for.
+struct Finding {
+    what: &'static str,
+    /// What was found, or what to do about it.
+    state: std::result::Result<String, String>,
+    needed_for: &'static str,
+    /// Without it not even the CPU paths work.
+    required: bool,
+}
+
+/// Runs the task; fails when the CPU paths cannot work.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.install_ptxas {
+        ptxas::install()?;
+    }
+    let findings = [host_compiler(), linker(), device_compiler(), assembler(), nvvm(), driver(), link_library(), machine()];
+    for finding in &findings {
+        match &finding.state {
+            Ok(found) => println!("found    {:18} {found}", finding.what),
+            Err(mend) => {
+                println!("missing  {:18} needed for: {}", finding.what, finding.needed_for);
+                println!("{:27} to mend: {mend}", "");
+            }
+        }
+    }
+    let fatal: Vec<_> = findings.iter().filter(|f| f.required && f.state.is_err()).map(|f| f.what).collect();
+    if fatal.is_empty() {
+        println!("\nThe CPU and emulated paths work here.");
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!("nothing works without: {}", fatal.join(", "))))
+}
+
+fn host_compiler() -> Finding {
+    let rustc = process::stdout(Command::new("rustc").current_dir(paths::root()).arg("--version"));
+    Finding {
+        what: "host rustc",
+        state: rustc.ok_or_else(|| "install rustup (https://rustup.rs); it reads rust-toolchain.toml".to_owned()),
+        needed_for: "everything",
+        required: true,
+    }
+}
+
+fn linker() -> Finding {
+    let compiler = process::c_compiler().map(|path| path.display().to_string());
+    Finding {
+        what: "C compiler",
+        state: compiler.ok_or_else(|| "apt-get install gcc libc6-dev".to_owned()),
+        needed_for: "linking, and the libcuda stub",
+        required: true,
+    }
+}
+
+fn device_compiler() -> Finding {
+    let state = toolchain::find(None).and_then(|found| {
+        let found = found.ok_or_else(|| toolchain::INSTALL.to_owned())?;
+        Ok(format!("{} ({})", found.version, found.path().display()))
+    });
+    Finding {
+        what: "device compiler",
+        state,
+        needed_for: "`ptx`: to change kernels; not to use the library, as their PTX is checked in",
+        required: false,
+    }
+}
+
+fn assembler() -> Finding {
+    let found = ptxas::find().map(|ptxas| format!("{} ({})", ptxas.version, paths::shown(&ptxas.path)));
+    Finding {
+        what: "ptxas",
+        state: found.ok_or_else(|| ptxas::INSTALL.to_owned()),
+        needed_for: "`ptx`: registers, spills, and whether the PTX assembles for every card",
+        required: false,
+    }
+}
+
+fn nvvm() -> Finding {
+    let rustup = which("rustup").is_some();
+    let cuda = ["/usr/local/cuda", "/opt/cuda"].into_iter().map(str::to_owned).chain(std::env::var("CUDA_PATH"));
+    let toolkit = cuda.into_iter().find(|folder| std::path::Path::new(folder).join("nvvm").is_dir());
+    let state = match (rustup, toolkit) {
+        (true, Some(toolkit)) => Ok(format!("rustup, and the CUDA toolkit in {toolkit}")),
+        (false, _) => Err("install rustup (https://rustup.rs)".to_owned()),
+        (true, None) => Err("install the CUDA toolkit, 12 or later, and LLVM 7; see rust-cuda's guide".to_owned()),
+    };
+    Finding { what: "rust-cuda", state, needed_for: "`ptx --codegen nvvm` only", required: false }
+}
+
+fn driver() -> Finding {
+    let query = ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"];
+    let cards = process::stdout(Command::new("nvidia-smi").args(query));
+    let state = match (stub::driver(), cards) {
+        (Some(library), Some(cards)) => Ok(format!("{}; {}", cards.replace('\n', "; "), library.display())),
+        (Some(library), None) => Ok(format!("{} (but nvidia-smi tells of no card)", library.display())),
+        (None, _) => Err("install NVIDIA's driver, 470 or later; or carry `cargo xtask bundle` to a machine with one".to_owned()),
+    };
+    Finding { what: "NVIDIA driver", state, needed_for: "running on a GPU", required: false }
+}
+
+fn link_library() -> Finding {
+    let state = match std::env::var("CUDA_LIBRARY_PATH") {
+        Ok(path) => Ok(format!("CUDA_LIBRARY_PATH={path}")),
+        Err(_) => Ok(format!("a stub, which xtask makes as needed in {}", paths::shown(&stub::folder()))),
+    };
+    Finding { what: "libcuda to link", state, needed_for: "building with the feature `cuda`", required: false }
+}
+
+fn machine() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    let gigabytes = kilobytes.and_then(|kilobytes| kilobytes.parse::<f64>().ok()).map(|kilobytes| kilobytes / 1e6);
+    let memory = gigabytes.map_or_else(|| "memory unknown".to_owned(), |free| format!("{free:.1} GB of memory available"));
+    Finding {
+        what: "machine",
+        state: Ok(format!("{cores} cores, {memory}")),
+        needed_for: "everything",
+        required: true,
+    }
+}

@@ -1,0 +1,54 @@
+//! How a task ends that did not succeed.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a task failed; decides the exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something checked is wrong: exit code 1.
+    Wrong(String),
+    /// The task could not run: exit code 2.
+    CannotRun(String),
+    /// A program that the task started failed, and has said why: its own exit code.
+    Child {
+        /// The command line.
+        command: String,
+        /// Its exit code.
+        code: u8,
+    },
+    /// The runner ended with this code, and has said why.
+    Runner(u8),
+}
+
+/// What a task returns.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// Prints the reason on stderr and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if !matches!(self, Self::Runner(_)) {
+            eprintln!("error: {self}");
+        }
+        ExitCode::from(self.code())
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Wrong(_) => 1,
+            Self::CannotRun(_) => 2,
+            Self::Child { code, .. } | Self::Runner(code) => *code,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(reason) | Self::CannotRun(reason) => f.write_str(reason),
+            Self::Child { command, code } => write!(f, "`{command}` failed with exit code {code}"),
+            Self::Runner(code) => write!(f, "the runner ended with exit code {code}"),
+        }
+    }
+}

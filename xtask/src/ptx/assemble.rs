@@ -1,0 +1,201 @@
+//! Assembles modules with ptxas for every architecture, and reads what their kernels need.
+
+use super::manifest::Resources;
+use crate::failure::{Failure, Result};
+use crate::ptxas::Ptxas;
+use crate::{paths, process};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The architectures that the PTX is assembled for: Turing to Blackwell.
+pub(crate) const ARCHITECTURES: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
+
+/// Kernels that may use local memory (a stack frame or spills), each with the reason.
+pub(crate) const LOCAL_EXPECTED: [(&str, &str); 0] = [];
+
+/// Whether a kernel may use local memory.
+pub(crate) fn local_expected(kernel: &str) -> bool {
+    LOCAL_EXPECTED.iter().any(|(expected, _)| *expected == kernel)
+}
+
+/// What ptxas says of every kernel, by module, architecture and symbol.
+pub(crate) type Assembled = BTreeMap<String, BTreeMap<u32, BTreeMap<String, Resources>>>;
+
+/// Assembles each module of `folder` for each architecture, on all cores.
+///
+/// Returns what could be assembled, and one line for each module and architecture that could not.
+pub(crate) fn assemble(ptxas: &Ptxas, folder: &Path, modules: &[&str], architectures: &[u32]) -> Result<(Assembled, Vec<String>)> {
+    let jobs: Vec<_> = modules.iter().flat_map(|module| architectures.iter().map(move |sm| (*module, *sm))).collect();
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(jobs.len()) {
+            scope.spawn(|| {
+                while let Some((module, sm)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = assemble_one(ptxas, &folder.join(format!("{module}.ptx")), *sm);
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((*module, *sm, result));
+                }
+            });
+        }
+    });
+    let mut assembled = Assembled::new();
+    let mut failed = Vec::new();
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(module, sm, _)| (*module, *sm));
+    for (module, sm, result) in done {
+        match result? {
+            Ok(kernels) => {
+                assembled.entry(module.to_owned()).or_default().insert(sm, kernels);
+            }
+            Err(reason) => failed.push(format!("module {module} does not assemble for sm_{sm}: {reason}")),
+        }
+    }
+    Ok((assembled, failed))
+}
+
+/// The outer error: ptxas could not be started. The inner one: what it said.
+fn assemble_one(ptxas: &Ptxas, file: &Path, sm: u32) -> Result<std::result::Result<BTreeMap<String, Resources>, String>> {
+    let mut command = Command::new(&ptxas.path);
+    command.arg("-v").arg(format!("-arch=sm_{sm}")).arg(file).args(["-o", "/dev/null"]);
+    let output = process::output(&mut command)?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let lines = text.lines().filter(|line| line.contains("error") || line.contains("fatal"));
+        let reason: Vec<_> = lines.take(3).map(str::trim).collect();
+        return Ok(Err(if reason.is_empty() { text.trim().to_owned() } else { reason.join("; ") }));
+    }
+    match parse(&text) {
+        Some(kernels) => Ok(Ok(kernels)),
+        None => {
+            let file = paths::shown(file);
+            Err(Failure::CannotRun(format!("cannot read what ptxas {} says of {file}:\n{text}", ptxas.version)))
+        }
+    }
+}
+
+/// Reads the output of `ptxas -v`.
+fn parse(text: &str) -> Option<BTreeMap<String, Resources>> {
+    let mut kernels = BTreeMap::new();
+    let mut symbol = String::new();
+    let mut resources = Resources::default();
+    for line in text.lines() {
+        // `Compiling entry function 'NAME' for 'sm_90'`
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            symbol = rest.split('\'').next()?.to_owned();
+            resources = Resources::default();
+        } else if line.contains("bytes stack frame") {
+            // `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`
+            resources.stack = before(line, " bytes stack frame")?;
+            resources.spill_stores = before(line, " bytes spill stores")?;
+            resources.spill_loads = before(line, " bytes spill loads")?;
+        } else if line.contains("Used ") && line.contains(" registers") && !symbol.is_empty() {
+            // `Used 32 registers, used 1 barriers, 4096 bytes smem, 400 bytes cmem[0]`
+            resources.registers = before(line, " registers")?;
+            resources.shared = if line.contains(" bytes smem") { before(line, " bytes smem")? } else { 0 };
+            kernels.insert(std::mem::take(&mut symbol), resources);
+        }
+    }
+    (symbol.is_empty() && !kernels.is_empty()).then_some(kernels)
+}
+
+/// The number before `unit`.
+fn before(line: &str, unit: &str) -> Option<u32> {
+    let (head, _) = line.split_once(unit)?;
+    head.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// One line for each kernel with spills or a stack frame that are not expected.
+pub(crate) fn local_memory(assembled: &Assembled) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (sm, kernels) in assembled.values().flatten() {
+        for (kernel, need) in kernels {
+            if need.stack + need.spill_stores + need.spill_loads > 0 && !local_expected(kernel) {
+                lines.push(format!(
+                    "kernel {kernel} uses local memory on sm_{sm}: stack frame {} bytes, spill stores {}, spill loads {}",
+                    need.stack, need.spill_stores, need.spill_loads
+                ));
+            }
+        }
+    }
+    lines
+}
+
+/// A table: a line per module, with the fewest and the most registers of its kernels on each
+/// architecture, and the bytes spilled.
+pub(crate) fn table(assembled: &Assembled, architectures: &[u32]) -> String {
+    let width = assembled.keys().map(String::len).max().unwrap_or(0).max("registers".len());
+    let mut text = format!("{:width$}  kernels", "registers");
+    for sm in architectures {
+        text += &format!("  {:>7}", format!("sm_{sm}"));
+    }
+    text += "   spills\n";
+    for (module, by_architecture) in assembled {
+        let kernels = by_architecture.values().map(BTreeMap::len).max().unwrap_or(0);
+        text += &format!("{module:width$}  {kernels:7}");
+        for sm in architectures {
+            let registers = || by_architecture.get(sm).into_iter().flatten().map(|(_, need)| need.registers);
+            let cell = match (registers().min(), registers().max()) {
+                (Some(fewest), Some(most)) if fewest == most => fewest.to_string(),
+                (Some(fewest), Some(most)) => format!("{fewest}-{most}"),
+                _ => "failed".to_owned(),
+            };
+            text += &format!("  {cell:>7}");
+        }
+        let needs = by_architecture.values().flatten().map(|(_, need)| need.spill_stores + need.spill_loads);
+        text += &format!("  {:7}\n", needs.sum::<u32>());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'm_f8__a' for 'sm_90'
+ptxas info    : Function properties for m_f8__a
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 4096 bytes smem, 400 bytes cmem[0]
+ptxas info    : Compile time = 40.707 ms
+ptxas info    : Compiling entry function 'm_f8__b' for 'sm_90'
+ptxas info    : Function properties for m_f8__b
+    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack size
+";
+
+    fn example() -> Assembled {
+        let kernels = parse(OUTPUT).expect("well formed");
+        [("m_f8".to_owned(), [(90, kernels)].into())].into()
+    }
+
+    #[test]
+    fn reads_resources() {
+        let kernels = parse(OUTPUT).expect("well formed");
+        let a = Resources { registers: 32, shared: 4096, ..Resources::default() };
+        let b = Resources { registers: 255, shared: 0, stack: 16, spill_stores: 12, spill_loads: 8 };
+        assert_eq!(kernels, BTreeMap::from([("m_f8__a".to_owned(), a), ("m_f8__b".to_owned(), b)]));
+    }
+
+    #[test]
+    fn an_output_without_kernels_is_not_taken_for_success() {
+        assert_eq!(parse("ptxas info    : 0 bytes gmem\n"), None);
+    }
+
+    #[test]
+    fn local_memory_is_reported_by_kernel() {
+        let lines = local_memory(&example());
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("m_f8__b") && lines[0].contains("sm_90"), "{lines:?}");
+    }
+
+    #[test]
+    fn the_table_has_the_extremes() {
+        let table = table(&example(), &[90]);
+        let line = table.lines().nth(1).expect("a line for the module");
+        assert!(line.starts_with("m_f8") && line.contains("32-255") && line.ends_with("20"), "{table}");
+    }
+}

@@ -1,0 +1,237 @@
+//! crates/ptx/manifest.json: what the committed PTX was compiled from, by what, and what it needs.
+
+use crate::failure::{Failure, Result};
+use crate::paths;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    /// Release, commit and LLVM of the compiler.
+    pub(crate) compiler: String,
+    /// The oldest GPU that the PTX serves, `sm_75`.
+    pub(crate) target: String,
+    /// The PTX version, `7.4`.
+    pub(crate) isa: String,
+    /// The version of ptxas that counted the resources, if one did.
+    pub(crate) ptxas: Option<String>,
+    /// By kernel crate: the folder's name in crates/kernels.
+    pub(crate) crates: BTreeMap<String, KernelCrate>,
+}
+
+/// What came from one kernel crate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KernelCrate {
+    /// The hash of all sources that go into it.
+    pub(crate) source_sha256: String,
+    /// Its modules, by name.
+    pub(crate) modules: BTreeMap<String, ModuleEntry>,
+}
+
+/// One module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModuleEntry {
+    /// The hash of its text.
+    pub(crate) sha256: String,
+    /// Its kernels by symbol, with what ptxas says they need on [`COUNTED_ON`].
+    pub(crate) kernels: BTreeMap<String, Option<Resources>>,
+}
+
+/// The architecture whose resource counts are kept.
+pub(crate) const COUNTED_ON: u32 = 90;
+
+/// What a thread, or a block, of a kernel needs: bytes but for the registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resources {
+    pub(crate) registers: u32,
+    /// Static shared memory of a block.
+    pub(crate) shared: u32,
+    pub(crate) spill_stores: u32,
+    pub(crate) spill_loads: u32,
+    /// The stack frame, in local memory.
+    pub(crate) stack: u32,
+}
+
+impl Manifest {
+    /// Where it is.
+    pub(crate) fn path() -> PathBuf {
+        paths::ptx_crate().join("manifest.json")
+    }
+
+    /// Reads it; `None` where there is none yet.
+    pub(crate) fn read() -> Result<Option<Self>> {
+        let path = Self::path();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let parsed = serde_json::from_str(&paths::read(&path)?);
+        parsed.map(Some).map_err(|error| {
+            let path = paths::shown(&path);
+            Failure::Wrong(format!("{path} cannot be read: {error}; `cargo xtask ptx` writes it anew after `rm {path}`"))
+        })
+    }
+
+    /// The name of every module, sorted.
+    pub(crate) fn module_names(&self) -> Vec<&str> {
+        let modules = self.crates.values().flat_map(|krate| krate.modules.keys());
+        let mut names: Vec<_> = modules.map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The text of the file: one line per kernel, so that a diff shows what changed.
+    pub(crate) fn to_json(&self) -> String {
+        let quote = |text: &str| serde_json::Value::from(text).to_string();
+        let ptxas = self.ptxas.as_deref().map_or("null".to_owned(), quote);
+        let mut json = String::from("{\n");
+        let head = [
+            ("compiler", quote(&self.compiler)),
+            ("target", quote(&self.target)),
+            ("isa", quote(&self.isa)),
+            ("ptxas", ptxas),
+        ];
+        for (name, value) in head {
+            json.extend(["  \"", name, "\": ", &value, ",\n"]);
+        }
+        json += "  \"crates\": ";
+        let crates = object(2, &self.crates, |krate| {
+            let modules = object(6, &krate.modules, |module| {
+                let kernels = object(10, &module.kernels, |resources| {
+                    serde_json::to_string(resources).expect("integers and null are JSON")
+                });
+                fields(8, &module.sha256, "sha256", "kernels", &kernels)
+            });
+            fields(4, &krate.source_sha256, "source_sha256", "modules", &modules)
+        });
+        json += &crates;
+        json += "\n}\n";
+        json
+    }
+}
+
+/// A JSON object with one entry per line.
+fn object<T>(indent: usize, map: &BTreeMap<String, T>, value: impl Fn(&T) -> String) -> String {
+    if map.is_empty() {
+        return "{}".to_owned();
+    }
+    let lines = map.iter().map(|(name, item)| format!("{:indent$}  \"{name}\": {}", "", value(item)));
+    format!("{{\n{}\n{:indent$}}}", lines.collect::<Vec<_>>().join(",\n"), "")
+}
+
+/// A JSON object of a hash and a nested object.
+fn fields(indent: usize, hash: &str, hash_name: &str, name: &str, value: &str) -> String {
+    format!("{{\n{0:indent$}  \"{hash_name}\": \"{hash}\",\n{0:indent$}  \"{name}\": {value}\n{0:indent$}}}", "")
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a string takes all");
+        hex
+    })
+}
+
+/// The generated source that includes the modules.
+pub(crate) fn module_table(names: &[&str]) -> String {
+    let mut text = String::from("// Generated by `cargo xtask ptx`. Do not edit.\n\nmodules! {\n");
+    for name in names {
+        text.extend(["    ", name, ",\n"]);
+    }
+    text + "}\n"
+}
+
+/// What differs between two sets of module texts, one line each: missing, left over, or the first line
+/// that is not the same.
+pub(crate) fn differences(committed: &BTreeMap<String, String>, compiled: &BTreeMap<String, String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, text) in compiled {
+        match committed.get(name) {
+            None => lines.push(format!("module {name}: compiled from the sources, but not committed")),
+            Some(old) if old != text => {
+                let same = old.lines().zip(text.lines()).take_while(|(old, new)| old == new).count();
+                let line = |text: &str| text.lines().nth(same).unwrap_or("(end)").trim().to_owned();
+                lines.push(format!(
+                    "module {name}: differs from line {} on: committed `{}`, compiled `{}`",
+                    same + 1,
+                    line(old),
+                    line(text)
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let stale = committed.keys().filter(|name| !compiled.contains_key(*name));
+    lines.extend(stale.map(|name| format!("module {name}: committed, but the sources no longer have it")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Manifest {
+        let resources = Resources { registers: 32, ..Resources::default() };
+        let kernels = [("m_f8__a".to_owned(), Some(resources)), ("m_f8__b".to_owned(), None)];
+        let module = ModuleEntry { sha256: "ab".to_owned(), kernels: kernels.into() };
+        let krate = KernelCrate { source_sha256: "cd".to_owned(), modules: [("m_f8".to_owned(), module)].into() };
+        Manifest {
+            compiler: "rustc 1.96.0 (\"x\"), LLVM 22".to_owned(),
+            target: "sm_75".to_owned(),
+            isa: "7.4".to_owned(),
+            ptxas: None,
+            crates: [("m".to_owned(), krate), ("none".to_owned(), KernelCrate::default())].into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let json = example().to_json();
+        assert_eq!(serde_json::from_str::<Manifest>(&json).expect("valid JSON"), example(), "{json}");
+    }
+
+    #[test]
+    fn each_kernel_has_a_line() {
+        let json = example().to_json();
+        let line = json.lines().find(|line| line.contains("m_f8__a")).expect("the kernel is there");
+        assert!(line.contains("\"registers\":32") && line.contains("\"stack\":0"), "{line}");
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        assert!(serde_json::from_str::<Manifest>(&example().to_json().replace("\"isa\"", "\"isb\"")).is_err());
+    }
+
+    #[test]
+    fn sha256_of_abc() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), expected);
+    }
+
+    #[test]
+    fn differences_name_the_module_and_the_line() {
+        let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let committed = texts(&[("same", "x\n"), ("changed", "a\nb\n"), ("stale", "s\n")]);
+        let compiled = texts(&[("same", "x\n"), ("changed", "a\nc\n"), ("fresh", "f\n")]);
+        let lines = differences(&committed, &compiled);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].contains("module changed: differs from line 2"), "{lines:?}");
+        assert!(lines[1].contains("module fresh") && lines[1].contains("not committed"), "{lines:?}");
+        assert!(lines[2].contains("module stale"), "{lines:?}");
+        assert!(differences(&compiled, &compiled).is_empty());
+    }
+
+    #[test]
+    fn the_table_lists_the_modules() {
+        let table = module_table(&["a_f8", "b_f8"]);
+        assert!(table.ends_with("modules! {\n    a_f8,\n    b_f8,\n}\n"), "{table}");
+        assert!(module_table(&[]).ends_with("modules! {\n}\n"));
+    }
+}

@@ -1,0 +1,111 @@
+//! `ptx --codegen nvvm`: compiles kernel crates with rust-cuda, through the package in xtask/nvvm.
+//!
+//! rust-cuda wants a toolchain and a Cargo.lock of its own, and kernel crates that are `cdylib`s. So
+//! this makes a copy of the device crates in the target folder, a workspace by itself, and leaves the
+//! real one as it is.
+
+use super::sources::Source;
+use super::{Compiled, Options, assemble, conclude};
+use crate::failure::{Failure, Result};
+use crate::process::{self, which};
+use crate::{paths, toolchain};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the manifest calls the compiler; the revision is that of xtask/nvvm/Cargo.toml.
+pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
+
+/// The PTX of each kernel crate, by the folder's name.
+pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
+    if which("rustup").is_none() {
+        let reason = "rust-cuda needs rustup, for the toolchain in xtask/nvvm/rust-toolchain.toml; see https://rustup.rs";
+        return Err(Failure::CannotRun(reason.to_owned()));
+    }
+    let folder = paths::target().join("nvvm");
+    let copy = folder.join("workspace");
+    copy_device_crates(&copy, crates)?;
+
+    let package = paths::root().join("xtask/nvvm");
+    let mut command = Command::new("cargo");
+    // The shim chooses the toolchain by the folder that it is called in.
+    toolchain::clean(&mut command).current_dir(&package).env("CARGO_TARGET_DIR", folder.join("target"));
+    command.args(["run", "--release", "--"]).arg(&copy).arg(folder.join("ptx"));
+    command.args(crates.iter().map(|source| &source.name));
+    process::run(&mut command)?;
+    let texts = crates.iter().map(|source| {
+        let file = folder.join("ptx").join(format!("{}.ptx", source.name));
+        Ok((source.name.clone(), paths::read(&file)?))
+    });
+    texts.collect()
+}
+
+/// Assembles what was compiled, without a change to crates/ptx.
+pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
+    let folder = paths::target().join("nvvm/modules");
+    let modules: Vec<_> = compiled.values().flatten().collect();
+    for module in &modules {
+        paths::write(&folder.join(format!("{}.ptx", module.name)), &module.text)?;
+    }
+    println!("{} modules in {}", modules.len(), paths::shown(&folder));
+    let Some(ptxas) = options.ptxas()? else { return Ok(()) };
+    let architectures = options.architectures(&ptxas);
+    let names: Vec<_> = modules.iter().map(|module| module.name.as_str()).collect();
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &folder, &names, &architectures)?;
+    print!("{}", assemble::table(&assembled, &architectures));
+    problems.extend(assemble::local_memory(&assembled));
+    conclude(&problems, "the kernels must be mended")
+}
+
+/// Makes a workspace of layout, simt and the kernel crates, these as `cdylib`s.
+fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
+    let root = paths::root();
+    let kernels: Vec<_> = crates.iter().map(|source| format!("crates/kernels/{}", source.name)).collect();
+    let members: Vec<_> = ["crates/layout", "crates/simt"].into_iter().chain(kernels.iter().map(String::as_str)).collect();
+    paths::write(&to.join("Cargo.toml"), &device_workspace(&paths::read(&root.join("Cargo.toml"))?, &members))?;
+    for member in members {
+        for file in files(&root.join(member)) {
+            let name = file.strip_prefix(&root).unwrap_or(&file);
+            let mut text = paths::read(&file)?;
+            if member.starts_with("crates/kernels/") && name.ends_with("Cargo.toml") {
+                text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
+            }
+            paths::write(&to.join(name), &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The root manifest with other members.
+fn device_workspace(manifest: &str, members: &[&str]) -> String {
+    let list: String = members.iter().map(|member| format!("    \"{member}\",\n")).collect();
+    let replaced = manifest.split_once("members = [").and_then(|(head, rest)| {
+        let (_, tail) = rest.split_once(']')?;
+        Some(format!("{head}members = [\n{list}]{tail}"))
+    });
+    replaced.unwrap_or_else(|| manifest.to_owned())
+}
+
+/// A crate's manifest and sources.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = vec![folder.join("Cargo.toml")];
+    let mut folders = vec![folder.join("src")];
+    while let Some(folder) = folders.pop() {
+        let (inner, plain): (Vec<_>, Vec<_>) = paths::list(&folder).into_iter().partition(|path| path.is_dir());
+        folders.extend(inner);
+        files.extend(plain);
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_members_are_replaced_and_the_rest_stays() {
+        let manifest = "[workspace]\nmembers = [\n    \"a\",\n    \"b\",\n]\n[profile.ptx]\nlto = \"fat\"\n";
+        let expected = "[workspace]\nmembers = [\n    \"c\",\n]\n[profile.ptx]\nlto = \"fat\"\n";
+        assert_eq!(device_workspace(manifest, &["c"]), expected);
+    }
+}
