@@ -11,7 +11,17 @@ pub(crate) fn run() -> Result<()> {
     step("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     step("clippy, feature cuda", || {
         let mut command = process::cargo();
-        command.args(["clippy", "--workspace", "--all-targets", "--features", "cuda", "--locked", "--", "-D", "warnings"]);
+        command.args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "cuda",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ]);
         process::run(command.env("CUDA_LIBRARY_PATH", stub::library_path()?))
     })?;
     step("documentation", || {

@@ -29,7 +29,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.install_ptxas {
         ptxas::install()?;
     }
-    let findings = [host_compiler(), linker(), device_compiler(), assembler(), nvvm(), driver(), link_library(), machine()];
+    let findings =
+        [host_compiler(), linker(), device_compiler(), assembler(), nvvm(), driver(), link_library(), machine()];
     for finding in &findings {
         match &finding.state {
             Ok(found) => println!("found    {:18} {found}", finding.what),
@@ -108,7 +109,9 @@ fn driver() -> Finding {
     let state = match (stub::driver(), cards) {
         (Some(library), Some(cards)) => Ok(format!("{}; {}", cards.replace('\n', "; "), library.display())),
         (Some(library), None) => Ok(format!("{} (but nvidia-smi tells of no card)", library.display())),
-        (None, _) => Err("install NVIDIA's driver, 470 or later; or carry `cargo xtask bundle` to a machine with one".to_owned()),
+        (None, _) => {
+            Err("install NVIDIA's driver, 470 or later; or carry `cargo xtask bundle` to a machine with one".to_owned())
+        }
     };
     Finding { what: "NVIDIA driver", state, needed_for: "running on a GPU", required: false }
 }
@@ -126,11 +129,7 @@ fn machine() -> Finding {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kilobytes = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
     let gigabytes = kilobytes.and_then(|kilobytes| kilobytes.parse::<f64>().ok()).map(|kilobytes| kilobytes / 1e6);
-    let memory = gigabytes.map_or_else(|| "memory unknown".to_owned(), |free| format!("{free:.1} GB of memory available"));
-    Finding {
-        what: "machine",
-        state: Ok(format!("{cores} cores, {memory}")),
-        needed_for: "everything",
-        required: true,
-    }
+    let memory =
+        gigabytes.map_or_else(|| "memory unknown".to_owned(), |free| format!("{free:.1} GB of memory available"));
+    Finding { what: "machine", state: Ok(format!("{cores} cores, {memory}")), needed_for: "everything", required: true }
 }

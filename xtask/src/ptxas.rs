@@ -39,11 +39,19 @@ pub(crate) fn install() -> Result<()> {
         return Ok(());
     }
     let folder = environment();
-    let python = process::which("python3")
-        .ok_or_else(|| Failure::CannotRun("python3 is not on the PATH: apt-get install python3 python3-venv".to_owned()))?;
+    let python = process::which("python3").ok_or_else(|| {
+        Failure::CannotRun("python3 is not on the PATH: apt-get install python3 python3-venv".to_owned())
+    })?;
     process::run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
     // The wheel alone: what it depends on is for nvcc.
-    process::run(Command::new(folder.join("bin/python")).args(["-m", "pip", "install", "--quiet", "--no-deps", WHEEL]))?;
+    process::run(Command::new(folder.join("bin/python")).args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        WHEEL,
+    ]))?;
     match in_environment() {
         Some(path) => println!("installed {WHEEL}: {}", paths::shown(&path)),
         None => return Err(Failure::CannotRun(format!("{WHEEL} holds no ptxas for this machine"))),

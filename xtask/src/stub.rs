@@ -35,7 +35,9 @@ pub(crate) fn make() -> Result<PathBuf> {
         return Ok(folder());
     }
     let compiler = process::c_compiler().ok_or_else(|| {
-        Failure::CannotRun("no C compiler for the libcuda stub (cc, gcc or clang): apt-get install gcc libc6-dev".to_owned())
+        Failure::CannotRun(
+            "no C compiler for the libcuda stub (cc, gcc or clang): apt-get install gcc libc6-dev".to_owned(),
+        )
     })?;
     std::fs::create_dir_all(folder().join("lib64/stubs"))
         .map_err(|error| Failure::CannotRun(format!("cannot create {}: {error}", folder().display())))?;

@@ -60,7 +60,9 @@ pub enum Error {
     },
 
     /// More pairs than node numbers of 32 bits reach.
-    #[error("{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill")]
+    #[error(
+        "{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill"
+    )]
     TooManyPairs {
         /// Pairs given.
         pairs: usize,

@@ -27,7 +27,12 @@ pub(crate) type Assembled = BTreeMap<String, BTreeMap<u32, BTreeMap<String, Reso
 /// Assembles each module of `folder` for each architecture, on all cores.
 ///
 /// Returns what could be assembled, and one line for each module and architecture that could not.
-pub(crate) fn assemble(ptxas: &Ptxas, folder: &Path, modules: &[&str], architectures: &[u32]) -> Result<(Assembled, Vec<String>)> {
+pub(crate) fn assemble(
+    ptxas: &Ptxas,
+    folder: &Path,
+    modules: &[&str],
+    architectures: &[u32],
+) -> Result<(Assembled, Vec<String>)> {
     let jobs: Vec<_> = modules.iter().flat_map(|module| architectures.iter().map(move |sm| (*module, *sm))).collect();
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -58,7 +63,11 @@ pub(crate) fn assemble(ptxas: &Ptxas, folder: &Path, modules: &[&str], architect
 }
 
 /// The outer error: ptxas could not be started. The inner one: what it said.
-fn assemble_one(ptxas: &Ptxas, file: &Path, sm: u32) -> Result<std::result::Result<BTreeMap<String, Resources>, String>> {
+fn assemble_one(
+    ptxas: &Ptxas,
+    file: &Path,
+    sm: u32,
+) -> Result<std::result::Result<BTreeMap<String, Resources>, String>> {
     let mut command = Command::new(&ptxas.path);
     command.arg("-v").arg(format!("-arch=sm_{sm}")).arg(file).args(["-o", "/dev/null"]);
     let output = process::output(&mut command)?;

@@ -32,7 +32,8 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> 
                 let modules = compiled[&source.name].iter();
                 let fresh = modules.map(|module| (module.name.clone(), module.text.clone())).collect();
                 let names = recorded.crates.get(&source.name).map(|entry| entry.modules.keys());
-                let texts = names.into_iter().flatten().filter_map(|name| Some((name.clone(), committed.get(name)?.clone())));
+                let texts =
+                    names.into_iter().flatten().filter_map(|name| Some((name.clone(), committed.get(name)?.clone())));
                 problems.extend(differences(&texts.collect(), &fresh));
             }
         }
@@ -123,7 +124,9 @@ fn golden_counts(entry: &KernelCrate, assembled: &assemble::Assembled) -> Vec<St
         for (kernel, golden) in &module.kernels {
             if counted.get(kernel) != golden.as_ref() {
                 let now = counted.get(kernel);
-                lines.push(format!("kernel {kernel}: the manifest says {golden:?} on sm_{COUNTED_ON}, and ptxas {now:?}"));
+                lines.push(format!(
+                    "kernel {kernel}: the manifest says {golden:?} on sm_{COUNTED_ON}, and ptxas {now:?}"
+                ));
             }
         }
     }

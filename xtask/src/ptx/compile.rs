@@ -24,12 +24,15 @@ pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> 
     command.arg("-Ctarget-cpu=".to_owned() + CPU).arg("-Ctarget-feature=+".to_owned() + ISA.0);
     // `true` as the linker, as the assembly is all we want, and Debian has no llvm-bitcode-linker.
     command.args(["-Clinker=true", "--emit=asm"]);
-    match process::run(&mut command) {
-        Err(Failure::Child { .. }) => {
-            let package = &source.package;
-            return Err(Failure::Wrong(format!("{package} does not compile for {} (see above)", super::TARGET)));
-        }
-        other => other?,
+    let output = process::output(&mut command)?;
+    // Every run warns that the PTX version is chosen by an unstable feature: there is no other way.
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told =
+        said.split_inclusive("\n\n").filter(|part| !part.contains("unstable feature specified for `-Ctarget-feature`"));
+    eprint!("{}", told.collect::<String>());
+    if !output.status.success() {
+        let package = &source.package;
+        return Err(Failure::Wrong(format!("{package} does not compile for {} (see above)", super::TARGET)));
     }
     // Cargo names the file after the package, with or without a hash.
     let stem = source.package.replace('-', "_");
@@ -39,9 +42,10 @@ pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> 
         let rest = name.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(".s"));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     });
-    let age = |path: &std::path::PathBuf| path.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let newest = candidates.max_by_key(age).ok_or_else(|| {
-        Failure::CannotRun(format!("the compiler left no {stem}.s in {}", paths::shown(&deps)))
-    })?;
+    let age =
+        |path: &std::path::PathBuf| path.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let newest = candidates
+        .max_by_key(age)
+        .ok_or_else(|| Failure::CannotRun(format!("the compiler left no {stem}.s in {}", paths::shown(&deps))))?;
     paths::read(&newest)
 }

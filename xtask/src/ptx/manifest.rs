@@ -75,7 +75,9 @@ impl Manifest {
         let parsed = serde_json::from_str(&paths::read(&path)?);
         parsed.map(Some).map_err(|error| {
             let path = paths::shown(&path);
-            Failure::Wrong(format!("{path} cannot be read: {error}; `cargo xtask ptx` writes it anew after `rm {path}`"))
+            Failure::Wrong(format!(
+                "{path} cannot be read: {error}; `cargo xtask ptx` writes it anew after `rm {path}`"
+            ))
         })
     }
 

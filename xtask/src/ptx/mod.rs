@@ -56,14 +56,7 @@ enum Codegen {
 impl Options {
     /// What continuous integration asks for.
     pub(crate) fn checking() -> Self {
-        Self {
-            check: true,
-            codegen: Codegen::Rustc,
-            assemble: false,
-            no_assemble: false,
-            only: None,
-            arch: Vec::new(),
-        }
+        Self { check: true, codegen: Codegen::Rustc, assemble: false, no_assemble: false, only: None, arch: Vec::new() }
     }
 
     /// The assembler, unless none is wanted, or none found and none insisted on.
@@ -76,7 +69,10 @@ impl Options {
             return Err(Failure::CannotRun(format!("no ptxas; to mend: {}", ptxas::INSTALL)));
         }
         if found.is_none() {
-            eprintln!("warning: NOT ASSEMBLED: no ptxas, so nothing checks registers and spills; to mend: {}", ptxas::INSTALL);
+            eprintln!(
+                "warning: NOT ASSEMBLED: no ptxas, so nothing checks registers and spills; to mend: {}",
+                ptxas::INSTALL
+            );
         }
         Ok(found)
     }
@@ -86,7 +82,11 @@ impl Options {
         let asked = if self.arch.is_empty() { &assemble::ARCHITECTURES[..] } else { &self.arch };
         let (known, unknown): (Vec<u32>, Vec<u32>) = asked.iter().partition(|sm| ptxas.knows(**sm));
         for sm in unknown {
-            eprintln!("warning: NOT ASSEMBLED for sm_{sm}: ptxas {} is too old; to mend: {}", ptxas.version, ptxas::INSTALL);
+            eprintln!(
+                "warning: NOT ASSEMBLED for sm_{sm}: ptxas {} is too old; to mend: {}",
+                ptxas.version,
+                ptxas::INSTALL
+            );
         }
         known
     }
@@ -102,7 +102,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match (options.codegen, options.check) {
         (Codegen::Rustc, true) => {
             let Some(recorded) = recorded else {
-                return Err(Failure::Wrong("crates/ptx/manifest.json is not there; `cargo xtask ptx` writes it".to_owned()));
+                return Err(Failure::Wrong(
+                    "crates/ptx/manifest.json is not there; `cargo xtask ptx` writes it".to_owned(),
+                ));
             };
             check::run(options, &crates, &recorded)
         }
@@ -161,7 +163,8 @@ fn compile_all(crates: &[Source], compile: impl Fn(&Source) -> Result<String>, c
             problems.extend(local_variables(&module.text));
             let others = compiled.values().flatten();
             if others.into_iter().any(|other| other.name == module.name) {
-                problems.push(format!("module {} comes from two kernel crates, {} and another", module.name, source.name));
+                problems
+                    .push(format!("module {} comes from two kernel crates, {} and another", module.name, source.name));
             }
         }
         compiled.insert(source.name.clone(), modules);
@@ -174,7 +177,9 @@ fn local_variables(text: &str) -> Vec<String> {
     let kernels = split::kernels_with_local(text).into_iter().filter(|kernel| !assemble::local_expected(kernel));
     kernels
         .map(|kernel| {
-            format!("kernel {kernel} keeps an array in local memory (`.local`): a loop that indexes it was not unrolled")
+            format!(
+                "kernel {kernel} keeps an array in local memory (`.local`): a loop that indexes it was not unrolled"
+            )
         })
         .collect()
 }
@@ -243,7 +248,8 @@ fn generate(
     }
     paths::write(&Manifest::path(), &manifest.to_json())?;
     let modules = manifest.module_names().len();
-    let kernels: usize = manifest.crates.values().flat_map(|krate| krate.modules.values()).map(|m| m.kernels.len()).sum();
+    let kernels: usize =
+        manifest.crates.values().flat_map(|krate| krate.modules.values()).map(|m| m.kernels.len()).sum();
     println!("crates/ptx: {modules} modules, {kernels} kernels, {} PTX {}", manifest.target, manifest.isa);
     conclude(&problems, "the files were written, but the kernels must be mended")
 }

@@ -13,13 +13,28 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the manifest calls the compiler; the revision is that of xtask/nvvm/Cargo.toml.
+/// What the copy's manifest has beyond the original: the `cuda_std` of the revision in
+/// xtask/nvvm/Cargo.toml, as that on crates.io does not build with today's compilers.
+const PATCH: &str = "
+[patch.crates-io]
+cuda_std = { git = \"https://github.com/Rust-GPU/rust-cuda\", rev = \"946c91f\" }
+";
+
+/// Its dependency glam does not build for the GPU in newer versions than the one rust-cuda locks.
+const GLAM: &str = "
+[dependencies.glam]
+version = \"=0.30.9\"
+default-features = false
+";
+
+/// What the manifest calls the compiler.
 pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
 
 /// The PTX of each kernel crate, by the folder's name.
 pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
     if which("rustup").is_none() {
-        let reason = "rust-cuda needs rustup, for the toolchain in xtask/nvvm/rust-toolchain.toml; see https://rustup.rs";
+        let reason =
+            "rust-cuda needs rustup, for the toolchain in xtask/nvvm/rust-toolchain.toml; see https://rustup.rs";
         return Err(Failure::CannotRun(reason.to_owned()));
     }
     let folder = paths::target().join("nvvm");
@@ -61,14 +76,18 @@ pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
 fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
     let root = paths::root();
     let kernels: Vec<_> = crates.iter().map(|source| format!("crates/kernels/{}", source.name)).collect();
-    let members: Vec<_> = ["crates/layout", "crates/simt"].into_iter().chain(kernels.iter().map(String::as_str)).collect();
-    paths::write(&to.join("Cargo.toml"), &device_workspace(&paths::read(&root.join("Cargo.toml"))?, &members))?;
+    let members: Vec<_> =
+        ["crates/layout", "crates/simt"].into_iter().chain(kernels.iter().map(String::as_str)).collect();
+    let manifest = device_workspace(&paths::read(&root.join("Cargo.toml"))?, &members) + PATCH;
+    paths::write(&to.join("Cargo.toml"), &manifest)?;
     for member in members {
         for file in files(&root.join(member)) {
             let name = file.strip_prefix(&root).unwrap_or(&file);
             let mut text = paths::read(&file)?;
-            if member.starts_with("crates/kernels/") && name.ends_with("Cargo.toml") {
-                text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
+            match (name.ends_with("Cargo.toml"), member) {
+                (true, "crates/simt") => text += GLAM,
+                (true, "crates/layout") | (false, _) => {}
+                (true, _) => text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n",
             }
             paths::write(&to.join(name), &text)?;
         }

@@ -71,7 +71,10 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         if tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
             let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, tree, word.unwrap_or(K::MAX)) };
-            let last = (tree.leaf_count - 1, (tree.len - 1 - u64::from(tree.leaf_count - 1) * u64::from(tree.per_leaf)) as u32);
+            let last = (
+                tree.leaf_count - 1,
+                (tree.len - 1 - u64::from(tree.leaf_count - 1) * u64::from(tree.per_leaf)) as u32,
+            );
             let at_end = word.is_none() || tree.rank(leaf, count) == tree.len;
             place = match side {
                 Side::Lower => (!at_end).then_some((leaf, count)),

@@ -57,9 +57,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         let mut rank = 0;
         if args.tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
-            let (leaf, count) = unsafe {
-                locate::<S, K, V, SLOT, F, G, Q>(simt, &args.tree, word.unwrap_or(K::MAX))
-            };
+            let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, &args.tree, word.unwrap_or(K::MAX)) };
             rank = if word.is_some() { args.tree.rank(leaf, count) } else { args.tree.len };
         }
         if index < args.count {

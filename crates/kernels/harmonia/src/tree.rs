@@ -261,7 +261,7 @@ impl<const G: u32, const Q: usize> Rounds<G, Q> {
     /// Rounds in which a warp's groups serve its tile.
     pub(crate) const COUNT: u32 = {
         assert!(G.is_power_of_two() && G <= WARP, "a thread group is 1 to 32 lanes");
-        assert!(Q >= 1 && G as usize % Q == 0, "queries in flight divide the rounds of a tile");
+        assert!(Q >= 1 && (G as usize).is_multiple_of(Q), "queries in flight divide the rounds of a tile");
         G / Q as u32
     };
 
@@ -270,7 +270,11 @@ impl<const G: u32, const Q: usize> Rounds<G, Q> {
     pub(crate) fn deal<S: Simt, K: Word>(simt: S, own: K, round: u32) -> [K; Q] {
         let group = simt.lane() / G;
         core::array::from_fn(|j| {
-            if G == 1 { own } else { simt.shuffle(FULL_MASK, own, (round * Q as u32 + j as u32) * Self::GROUPS + group) }
+            if G == 1 {
+                own
+            } else {
+                simt.shuffle(FULL_MASK, own, (round * Q as u32 + j as u32) * Self::GROUPS + group)
+            }
         })
     }
 

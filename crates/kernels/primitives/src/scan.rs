@@ -1,9 +1,7 @@
 //! Exclusive prefix sums of 64-bit counts, in three launches: the sums of tiles, the prefix sums of
 //! those, and the tiles again. It reads the counts twice and writes the sums once.
 
-use lanetree_simt::{
-    Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Shared, Simt, WARP, instance,
-};
+use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Shared, Simt, WARP, instance};
 
 /// Threads of a block, in every kernel of this module.
 pub const THREADS: u32 = 256;

@@ -263,7 +263,12 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     }
 
     /// Checks a buffer's length and device.
-    pub(super) fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+    pub(super) fn check<T: bytemuck::Pod>(
+        &self,
+        what: &'static str,
+        expected: usize,
+        buffer: &Buffer<T>,
+    ) -> Result<()> {
         if buffer.len() < expected {
             return Err(Error::OutputLength { what, expected, found: buffer.len() });
         }

@@ -1,9 +1,9 @@
 //! The CPU's own path over the same layout: a batch is split among rayon's threads, and each searches
 //! several queries side by side, so that their cache misses overlap.
 
+use core::marker::PhantomData;
 use lanetree_layout::harmonia::{Shape, inner_slot, leaf_offset, leaf_values_offset};
 use lanetree_layout::{Key, Word};
-use core::marker::PhantomData;
 
 /// Queries that a thread searches side by side.
 const IN_FLIGHT: usize = 16;

@@ -4,11 +4,11 @@ use super::launch::Launch;
 use super::lookup::{bits, launched};
 use super::native::TASK;
 use super::{Harmonia, OnStream};
-use crate::primitives::{ScanScratch, exclusive_scan};
-use crate::ranges::{KeyRange, RangeBatch, Ranges};
 #[expect(unused_imports, reason = "named by the docs")]
 use crate::Error;
 use crate::Result;
+use crate::primitives::{ScanScratch, exclusive_scan};
+use crate::ranges::{KeyRange, RangeBatch, Ranges};
 use lanetree_kernels_harmonia::{self as kernels, GatherArgs, RangeArgs, Side};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind};

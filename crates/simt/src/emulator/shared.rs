@@ -1,0 +1,198 @@
+//! Shared memory of a block, and who touched it last.
+
+use super::fault::{FaultKind, SharedAccess};
+use crate::{Shared, WARP};
+use core::cell::Cell;
+use lanetree_layout::Word;
+
+/// The thread that accesses shared memory, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Accessor {
+    /// Index in the block.
+    pub(super) thread: u32,
+    /// Collectives that its warp has completed.
+    pub(super) warp_time: u32,
+    /// What [`Self::warp_time`] was after the last one in which the thread took part.
+    pub(super) synced: u32,
+}
+
+/// An access that is remembered.
+#[derive(Clone, Copy)]
+struct Tag {
+    /// [`SharedMemory::epoch`] at the time; 0 for none.
+    epoch: u64,
+    warp_time: u32,
+    thread: u16,
+    access: SharedAccess,
+}
+
+const NEVER: Tag = Tag { epoch: 0, warp_time: 0, thread: 0, access: SharedAccess::Read };
+
+/// 4 bytes.
+struct Cell32 {
+    value: Cell<u32>,
+    written: Cell<Tag>,
+    read: Cell<Tag>,
+}
+
+/// The shared memory of the block that runs; used by one block after another.
+pub(super) struct SharedMemory {
+    words: Vec<Cell32>,
+    bytes: u64,
+    check_races: bool,
+    /// Counts barriers and blocks: accesses of different epochs are ordered, and what was written
+    /// before `first_epoch` is another block's.
+    epoch: Cell<u64>,
+    first_epoch: Cell<u64>,
+}
+
+impl SharedMemory {
+    pub(super) fn new(bytes: u64, check_races: bool) -> Self {
+        let word = || Cell32 {
+            value: Cell::new(0),
+            written: Cell::new(NEVER),
+            read: Cell::new(NEVER),
+        };
+        Self {
+            words: (0..bytes.div_ceil(4)).map(|_| word()).collect(),
+            bytes,
+            check_races,
+            epoch: Cell::new(1),
+            first_epoch: Cell::new(1),
+        }
+    }
+
+    /// Forgets what the last block wrote.
+    pub(super) fn next_block(&self) {
+        self.next_epoch();
+        self.first_epoch.set(self.epoch.get());
+    }
+
+    /// All threads have met at a barrier.
+    pub(super) fn next_epoch(&self) {
+        self.epoch.set(self.epoch.get() + 1);
+    }
+
+    /// Reads an element.
+    #[inline]
+    pub(super) fn load<T: Word>(
+        &self,
+        array: Shared<T>,
+        index: u32,
+        who: Accessor,
+    ) -> Result<T, FaultKind> {
+        let first = self.check(array, index)?;
+        let mut halves = [0; 2];
+        for (half, word) in halves.iter_mut().zip(first..first + T::BYTES / 4) {
+            *half = self.touch(word, SharedAccess::Read, who)?.get();
+        }
+        Ok(T::from_halves(halves[0], halves[1]))
+    }
+
+    /// Writes an element.
+    #[inline]
+    pub(super) fn store<T: Word>(
+        &self,
+        array: Shared<T>,
+        index: u32,
+        value: T,
+        who: Accessor,
+    ) -> Result<(), FaultKind> {
+        let first = self.check(array, index)?;
+        let halves = [value.low(), value.high()];
+        for (half, word) in halves.into_iter().zip(first..first + T::BYTES / 4) {
+            self.touch(word, SharedAccess::Write, who)?.set(half);
+        }
+        Ok(())
+    }
+
+    /// Adds to an element; returns what was there. Atomic, as the block's threads take turns.
+    #[inline]
+    pub(super) fn add(
+        &self,
+        array: Shared<u32>,
+        index: u32,
+        value: u32,
+        who: Accessor,
+    ) -> Result<u32, FaultKind> {
+        let word = self.check(array, index)?;
+        let cell = self.touch(word, SharedAccess::Atomic, who)?;
+        Ok(cell.replace(cell.get().wrapping_add(value)))
+    }
+
+    /// The number of the element's first word.
+    #[inline]
+    fn check<T: Word>(&self, array: Shared<T>, index: u32) -> Result<usize, FaultKind> {
+        let start = u64::from(array.byte_offset(0));
+        let offset = start + u64::from(index) * T::BYTES as u64;
+        let end = self.bytes.min(start + u64::from(array.len()) * T::BYTES as u64);
+        if offset + T::BYTES as u64 > end {
+            return Err(FaultKind::SharedOutOfBounds { offset, bytes: T::BYTES as u32, end });
+        }
+        if offset % T::BYTES as u64 != 0 {
+            let address = offset as usize;
+            return Err(FaultKind::Misaligned { address, bytes: T::BYTES as u32 });
+        }
+        Ok((offset / 4) as usize)
+    }
+
+    #[inline]
+    fn touch(
+        &self,
+        index: usize,
+        access: SharedAccess,
+        who: Accessor,
+    ) -> Result<&Cell<u32>, FaultKind> {
+        let word = &self.words[index];
+        let written = word.written.get();
+        if access != SharedAccess::Write && written.epoch < self.first_epoch.get() {
+            return Err(FaultKind::UninitialisedShared { offset: 4 * index as u32 });
+        }
+        let race = |tag: Tag| {
+            self.check_races
+                && !self.ordered(tag, who)
+                && !(access == SharedAccess::Atomic && tag.access == SharedAccess::Atomic)
+        };
+        let read = word.read.get();
+        let racing = if race(written) {
+            Some(written)
+        } else if access != SharedAccess::Read && race(read) {
+            Some(read)
+        } else {
+            None
+        };
+        if let Some(tag) = racing {
+            return Err(FaultKind::SharedRace {
+                offset: 4 * index as u32,
+                access,
+                other: u32::from(tag.thread),
+                other_access: tag.access,
+            });
+        }
+        let tag = Tag {
+            epoch: self.epoch.get(),
+            warp_time: who.warp_time,
+            thread: who.thread as u16,
+            access,
+        };
+        match access {
+            SharedAccess::Read => word.read.set(tag),
+            SharedAccess::Write | SharedAccess::Atomic => word.written.set(tag),
+        }
+        Ok(&word.value)
+    }
+
+    /// Whether an earlier access is surely not ordered before one by `who` now... is answered `false`
+    /// only then: within an epoch, a thread of another warp has no barrier between, and one of the
+    /// same warp none that `who` took part in if `who` was in no collective since.
+    ///
+    /// One reader only is remembered for each word, and a collective orders more than its lanes here,
+    /// so races go unseen; but what is reported is one.
+    #[inline]
+    fn ordered(&self, tag: Tag, who: Accessor) -> bool {
+        let thread = u32::from(tag.thread);
+        tag.epoch < self.epoch.get()
+            || thread == who.thread
+            || (thread / WARP == who.thread / WARP && who.synced > tag.warp_time)
+    }
+}
