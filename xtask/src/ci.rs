@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
     })?;
     step("documentation", || {
         let mut command = process::cargo();
-        command.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"]);
+        command.args(["doc", "--workspace", "--no-deps", "--locked"]);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("ptx --check", || ptx::run(&ptx::Options::checking()))?;

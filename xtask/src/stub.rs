@@ -95,7 +95,8 @@ struct Package {
 
 /// Where cargo keeps cust_raw's sources.
 fn cust_raw_sources() -> Result<PathBuf> {
-    let output = process::output(process::cargo().args(["metadata", "--format-version=1", "--locked"]))?;
+    let output =
+        process::output(process::cargo().args(["metadata", "--format-version=1", "--locked", "--all-features"]))?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::CannotRun(format!("`cargo metadata` failed: {reason}")));

@@ -15,6 +15,19 @@ pub unsafe trait KernelArgs: Copy + Send + Sync + 'static {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access));
 }
 
+/// What the device's compiler may assume of the launches of a kernel: CUDA's `__launch_bounds__`.
+///
+/// Left to itself, ptxas packs a kernel into few registers and to that end puts each load close to its
+/// use, one after the other. A stated number of blocks per multiprocessor makes the registers free up
+/// to that point, and the loads go out together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// Most threads of a block; a launch with more is an error.
+    pub threads: u32,
+    /// Blocks of that size that must fit on a multiprocessor at the same time.
+    pub blocks: u32,
+}
+
 /// A kernel: an algorithm over [`Simt`], written once for every machine.
 pub trait Kernel: 'static {
     /// Its arguments.
@@ -22,6 +35,9 @@ pub trait Kernel: 'static {
 
     /// Bytes of shared memory that every launch needs, at offsets known at compile time.
     const STATIC_SHARED: u32 = 0;
+
+    /// What the compiler may assume of every launch; `None` for a kernel that takes any block.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = None;
 
     /// What one thread does.
     ///
@@ -92,6 +108,7 @@ macro_rules! instance {
         #[doc(hidden)]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $symbol(args: <$kernel as $crate::Kernel>::Args) {
+            $crate::nvptx::launch_bounds::<$kernel>();
             // SAFETY: the host launches the entry as the kernel's contract asks.
             unsafe { <$kernel as $crate::Kernel>::run($crate::nvptx::Nvptx::new(), &args) }
         }

@@ -26,7 +26,7 @@ mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
 
-pub use kernel::{Instance, Kernel, KernelArgs, LaunchShape, Launcher, same_args};
+pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
 pub use lanetree_layout::Word;
 pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
 

@@ -20,12 +20,8 @@ const PATCH: &str = "
 cuda_std = { git = \"https://github.com/Rust-GPU/rust-cuda\", rev = \"946c91f\" }
 ";
 
-/// Its dependency glam does not build for the GPU in newer versions than the one rust-cuda locks.
-const GLAM: &str = "
-[dependencies.glam]
-version = \"=0.30.9\"
-default-features = false
-";
+/// The version of cuda_std's dependency glam that rust-cuda locks; newer ones do not build for the GPU.
+const GLAM: &str = "0.30.9";
 
 /// What the manifest calls the compiler.
 pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
@@ -41,10 +37,19 @@ pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
     let copy = folder.join("workspace");
     copy_device_crates(&copy, crates)?;
 
-    let package = paths::root().join("xtask/nvvm");
-    let mut command = Command::new("cargo");
-    // The shim chooses the toolchain by the folder that it is called in.
-    toolchain::clean(&mut command).current_dir(&package).env("CARGO_TARGET_DIR", folder.join("target"));
+    let cargo = || {
+        let mut command = Command::new("cargo");
+        // The shim chooses the toolchain by the folder that it is called in.
+        toolchain::clean(&mut command).current_dir(paths::root().join("xtask/nvvm"));
+        command.env("CARGO_TARGET_DIR", folder.join("target"));
+        command
+    };
+    // First the lock takes in the patched cuda_std with what it needs, then glam can be set back.
+    for what in [&["--workspace"][..], &["--package", "glam", "--precise", GLAM]] {
+        let manifest = copy.join("Cargo.toml");
+        process::run(cargo().args(["update", "--quiet"]).args(what).arg("--manifest-path").arg(manifest))?;
+    }
+    let mut command = cargo();
     command.args(["run", "--release", "--"]).arg(&copy).arg(folder.join("ptx"));
     command.args(crates.iter().map(|source| &source.name));
     process::run(&mut command)?;
@@ -80,14 +85,13 @@ fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
         ["crates/layout", "crates/simt"].into_iter().chain(kernels.iter().map(String::as_str)).collect();
     let manifest = device_workspace(&paths::read(&root.join("Cargo.toml"))?, &members) + PATCH;
     paths::write(&to.join("Cargo.toml"), &manifest)?;
+    paths::write(&to.join("Cargo.lock"), &paths::read(&root.join("Cargo.lock"))?)?;
     for member in members {
         for file in files(&root.join(member)) {
             let name = file.strip_prefix(&root).unwrap_or(&file);
             let mut text = paths::read(&file)?;
-            match (name.ends_with("Cargo.toml"), member) {
-                (true, "crates/simt") => text += GLAM,
-                (true, "crates/layout") | (false, _) => {}
-                (true, _) => text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n",
+            if member.starts_with("crates/kernels/") && name.ends_with("Cargo.toml") {
+                text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
             }
             paths::write(&to.join(name), &text)?;
         }

@@ -37,7 +37,9 @@ pub(crate) fn split(ptx: &str, calls: Calls) -> Result<Vec<Module>, String> {
             Kind::Header => header.push(statement),
             Kind::Declaration(name) => shared.push((name, statement)),
             Kind::Function(name) => {
-                functions.push(name.clone());
+                if !functions.contains(&name) {
+                    functions.push(name.clone());
+                }
                 shared.push((name, statement));
             }
             Kind::Entry(symbol) => {
@@ -153,6 +155,10 @@ fn statements(ptx: &str) -> Result<Vec<String>, String> {
     let mut current = String::new();
     let (mut braces, mut parentheses) = (0, 0);
     for line in ptx.lines() {
+        if let Some((_, bounds)) = line.split_once("// launch_bounds ") {
+            bound_launches(&mut current, bounds)?;
+            continue;
+        }
         let code = line.split("//").next().unwrap_or_default();
         let code = code.split_whitespace().collect::<Vec<_>>().join(" ");
         if code.is_empty() {
@@ -182,6 +188,20 @@ fn statements(ptx: &str) -> Result<Vec<String>, String> {
         }
     }
     if current.is_empty() { Ok(all) } else { Err(format!("the PTX ends within the statement `{current}`")) }
+}
+
+/// Gives an entry the directives for its launch bounds, which rustc has no way to write: the kernel's
+/// entry point says them in a comment, `// launch_bounds THREADS BLOCKS`.
+fn bound_launches(entry: &mut String, bounds: &str) -> Result<(), String> {
+    let mut numbers = bounds.split_whitespace().map(str::parse::<u32>);
+    let (Some(Ok(threads)), Some(Ok(blocks)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
+        return Err(format!("`// launch_bounds {bounds}`: two numbers are expected, threads and blocks"));
+    };
+    let Some(body) = entry.find("\n{") else {
+        return Err(format!("`// launch_bounds {bounds}` stands outside of an entry's body"));
+    };
+    entry.insert_str(body, &format!("\n.maxntid {threads}, 1, 1\n.minnctapersm {blocks}"));
+    Ok(())
 }
 
 /// `$L__BB17_4`, the fourth label of the 17th function of the file, becomes `$L4`: labels are local to
@@ -319,6 +339,15 @@ $L2:
     fn a_symbol_without_a_module_is_named() {
         let error = split(".visible .entry lonely(\n)\n{\n\tret;\n}\n", Calls::Refuse).expect_err("no module");
         assert!(error.contains("lonely"), "{error}");
+    }
+
+    #[test]
+    fn launch_bounds_become_directives() {
+        let text = ".visible .entry m__k(\n)\n{\n\t// begin inline asm\n\t// launch_bounds 256 6\n\tret;\n}\n";
+        let modules = split(text, Calls::Refuse).expect("the PTX is well formed");
+        assert_eq!(modules[0].text, ".visible .entry m__k(\n)\n.maxntid 256, 1, 1\n.minnctapersm 6\n{\n\tret;\n}\n");
+        let error = split("// launch_bounds 256\n", Calls::Refuse).expect_err("one number");
+        assert!(error.contains("launch_bounds 256"), "{error}");
     }
 
     #[test]

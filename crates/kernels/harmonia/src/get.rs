@@ -1,9 +1,9 @@
 //! Point look-ups.
 
-use crate::tree::{Rounds, Slots, TreeRef, count_below, descend, group_bits, read_slots, tile_start};
+use crate::tree::{Rounds, Slots, TreeRef, count_below, descend, group_bits, launch_bounds, read_slots, tile_start};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{leaf_bytes, leaf_offset, leaf_values_offset};
-use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, WARP, Word};
+use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Simt, WARP, Word};
 
 /// Arguments of [`Get`].
 #[repr(C)]
@@ -42,6 +42,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     for Get<K, V, SLOT, F, G, Q>
 {
     type Args = GetArgs<K, V>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(Q);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -24,4 +24,4 @@ pub use instances::{GATHER_WIDTHS, gather, get, group_widths, neighbor, range, r
 pub use neighbor::{Neighbor, NeighborArgs};
 pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};
-pub use tree::{Side, TreeRef};
+pub use tree::{Side, THREADS, TreeRef};

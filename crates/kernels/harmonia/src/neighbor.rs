@@ -1,9 +1,9 @@
 //! Predecessors and successors.
 
-use crate::tree::{Side, TreeRef, locate, search_word, tile_start};
+use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{leaf_offset, leaf_values_offset};
-use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, WARP, Word};
+use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Simt, WARP, Word};
 
 /// Arguments of [`Neighbor`].
 #[repr(C)]
@@ -50,6 +50,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     for Neighbor<K, V, SLOT, F, G, Q>
 {
     type Args = NeighborArgs<K, V>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(Q);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

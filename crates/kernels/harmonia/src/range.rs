@@ -1,10 +1,10 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Range`] finds where each range
 //! begins and how many pairs it has, [`Gather`] copies the pairs.
 
-use crate::tree::{Side, TreeRef, locate, search_word, tile_start};
+use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{leaf_offset, leaf_values_offset};
-use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, WARP, Word};
+use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Simt, WARP, Word};
 
 /// Arguments of [`Range`].
 #[repr(C)]
@@ -57,6 +57,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     for Range<K, V, SLOT, F, G, Q>
 {
     type Args = RangeArgs<K>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(Q);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -1,8 +1,8 @@
 //! Ranks: `lower_bound` and `upper_bound`.
 
-use crate::tree::{Side, TreeRef, locate, search_word, tile_start};
+use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
-use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, WARP, Word};
+use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Simt, WARP, Word};
 
 /// Arguments of [`Rank`].
 #[repr(C)]
@@ -39,6 +39,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     for Rank<K, V, SLOT, F, G, Q>
 {
     type Args = RankArgs<K>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(Q);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

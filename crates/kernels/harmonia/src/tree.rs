@@ -1,7 +1,7 @@
 //! The tree as a kernel sees it, and the descent.
 
 use lanetree_layout::harmonia::{inner_slot, leaf_offset};
-use lanetree_simt::{Access, FULL_MASK, Global, Hint, Simt, WARP, Word};
+use lanetree_simt::{Access, FULL_MASK, Global, Hint, LaunchBounds, Simt, WARP, Word};
 
 /// A tree on the device: passed to kernels by value.
 #[repr(C)]
@@ -44,6 +44,15 @@ impl<K: Word> TreeRef<K> {
         let rank = u64::from(leaf) * u64::from(self.per_leaf) + u64::from(count);
         if rank < self.len { rank } else { self.len }
     }
+}
+
+/// Threads of a block, in every kernel of this crate.
+pub const THREADS: u32 = 256;
+
+/// The launch bounds of a descent with `queries` queries in flight per group: 40 registers where these
+/// are four or more of 8 bytes, else 32. Measured in `docs/performance.md`.
+pub(crate) const fn launch_bounds<K: Word>(queries: usize) -> Option<LaunchBounds> {
+    Some(LaunchBounds { threads: THREADS, blocks: if queries >= 4 && K::BYTES == 8 { 6 } else { 8 } })
 }
 
 /// Which of two bounds of equal keys is meant.

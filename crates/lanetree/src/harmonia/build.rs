@@ -14,21 +14,28 @@ use rayon::prelude::*;
 /// use lanetree::{Device, Harmonia};
 ///
 /// # fn main() -> lanetree::Result<()> {
-/// let tree = Harmonia::<u32, u32>::builder()
+/// let tree = Harmonia::builder()
 ///     .fanout(16)
 ///     .fill(0.7)
-///     .build(&Device::host(), &[3, 1, 2, 1], &[30, 10, 20, 11])?;
+///     .build(&Device::host(), &[3_u32, 1, 2, 1], &[30_u32, 10, 20, 11])?;
 /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Builder {
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V> {
     fanout: Option<u32>,
     fill: Option<f64>,
+    words: PhantomData<(K, V)>,
 }
 
-impl Builder {
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self { fanout: None, fill: None, words: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word> Builder<K, V> {
     /// Slots of a node: 8, 16, 32, 64 or 128. By default a node of keys is 64 bytes, the unit in which
     /// the GPU's memory is read: 8 slots of 8-byte keys, 16 of 4-byte keys.
     #[must_use]
@@ -50,9 +57,9 @@ impl Builder {
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`];
     /// [`Error::Runtime`] where the device has no room.
-    pub fn build<K: Key, V: Word>(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
-        self.shape::<K>(keys.len())?;
+        self.shape(keys.len())?;
         let mut pairs: Vec<(K::Bits, V)> =
             keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect();
         // Stable: of equal keys, the last stays the last.
@@ -65,9 +72,9 @@ impl Builder {
     ///
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
-    pub fn build_sorted<K: Key, V: Word>(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
-        self.shape::<K>(keys.len())?;
+        self.shape(keys.len())?;
         if let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) {
             return Err(Error::NotSorted {
                 index: before + 1,
@@ -82,7 +89,7 @@ impl Builder {
         self.build_distinct(device, keys.len(), |i| (keys[i].encode(), values[i]))
     }
 
-    fn build_pairs<K: Key, V: Word>(&self, device: &Device, mut pairs: Vec<(K::Bits, V)>) -> Result<Harmonia<K, V>> {
+    fn build_pairs(&self, device: &Device, mut pairs: Vec<(K::Bits, V)>) -> Result<Harmonia<K, V>> {
         if pairs.par_windows(2).any(|pair| pair[0].0 == pair[1].0) {
             // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
             pairs.dedup_by(|later, kept| {
@@ -98,7 +105,7 @@ impl Builder {
 
     /// # Errors
     /// For options that no tree can have.
-    fn shape<K: Key>(&self, len: usize) -> Result<Shape> {
+    fn shape(&self, len: usize) -> Result<Shape> {
         let fanout = self.fanout.unwrap_or(64 / K::Bits::BYTES as u32);
         let fill = self.fill.unwrap_or(1.0);
         if !FANOUTS.contains(&fanout) {
@@ -112,13 +119,13 @@ impl Builder {
     }
 
     /// Builds from strictly ascending pairs, each asked for once or more.
-    fn build_distinct<K: Key, V: Word>(
+    fn build_distinct(
         &self,
         device: &Device,
         len: usize,
         pair: impl Fn(usize) -> (K::Bits, V) + Sync,
     ) -> Result<Harmonia<K, V>> {
-        let shape = self.shape::<K>(len)?;
+        let shape = self.shape(len)?;
         // All of the device's memory first: if it does not suffice, nothing was done in vain.
         let mut inner = device.alloc::<K::Bits>(shape.inner_slots() as usize)?;
         let mut prefix_sum = device.alloc::<u32>(shape.inner as usize)?;

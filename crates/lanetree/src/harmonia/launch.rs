@@ -1,11 +1,9 @@
 //! The way from a choice of kernel to its launch.
 
 use crate::{Error, Result};
+use lanetree_kernels_harmonia::THREADS;
 use lanetree_runtime::Stream;
 use lanetree_simt::{Instance, LaunchShape, Launcher};
-
-/// Threads of a block in every Harmonia kernel; 128 to 512 measured within 3 % of each other.
-const THREADS: u32 = 256;
 
 /// Launches over a number of threads.
 pub(super) struct Launch<'a> {

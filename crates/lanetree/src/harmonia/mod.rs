@@ -77,7 +77,7 @@ impl Stats {
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// How to build a tree other than the default one.
-    pub fn builder() -> Builder {
+    pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 

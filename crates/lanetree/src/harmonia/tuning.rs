@@ -44,19 +44,26 @@ impl GroupWidth {
 /// access of 16 bytes per lane; the closer the queries, the more of a node is in L1 already, and the
 /// more a narrow group saves in instructions.
 fn measured(fanout: u32, key_bytes: usize, order: BatchOrder) -> u32 {
+    use BatchOrder::{Clustered, Random, Sorted};
     match (fanout, key_bytes, order) {
-        (8, _, BatchOrder::Random) => 4,
-        (8, _, BatchOrder::Clustered) => 2,
-        (8, _, BatchOrder::Sorted) => 1,
-        (16, 8, BatchOrder::Random) => 8,
-        (16, _, BatchOrder::Random | BatchOrder::Clustered) => 4,
-        (16, _, BatchOrder::Sorted) => 1,
-        (32, 8, BatchOrder::Random) => 16,
-        (32, _, BatchOrder::Random) => 8,
-        (32, _, _) => 4,
-        (64, 8, BatchOrder::Random) => 32,
-        (64, _, BatchOrder::Random) => 16,
-        (128, _, BatchOrder::Random) => 32,
+        (8, 4, Random) => 2,
+        (8, 4, Clustered | Sorted) => 1,
+        (8, _, Random) => 4,
+        (8, _, Clustered) => 2,
+        (8, _, Sorted) => 1,
+        (16, 4, Random) => 4,
+        (16, 4, Clustered) => 2,
+        (16, _, Random) => 8,
+        (16, _, Clustered) => 4,
+        (16, _, Sorted) => 1,
+        (32, _, Random) => 8,
+        (32, 4, Clustered) => 4,
+        (32, _, _) => 2,
+        (64, _, Random) => 8,
+        (64, _, _) => 4,
+        (128, 4, Random) => 8,
+        (128, _, Random) => 16,
+        (128, 4, _) => 4,
         (_, _, _) => 8,
     }
 }

@@ -59,12 +59,12 @@ pub(super) fn shuffle_down(mask: u32, value: u32, delta: u32) -> u32 {
 #[inline(always)]
 pub(super) fn match_any_u32(mask: u32, value: u32) -> u32 {
     // SAFETY: a warp collective, as the trait documents.
-    unsafe { warp::warp_match_any_32(mask, value) }
+    unsafe { warp::warp_match_any(mask, value) }
 }
 #[inline(always)]
 pub(super) fn match_any_u64(mask: u32, value: u64) -> u32 {
-    // SAFETY: a warp collective, as the trait documents.
-    unsafe { warp::warp_match_any_64(mask, value) }
+    // Words are equal where both halves are.
+    match_any_u32(mask, value as u32) & match_any_u32(mask, (value >> 32) as u32)
 }
 #[inline(always)]
 pub(super) fn sync_warp(mask: u32) {
@@ -73,6 +73,5 @@ pub(super) fn sync_warp(mask: u32) {
 }
 #[inline(always)]
 pub(super) fn barrier() {
-    // SAFETY: a block collective, as the trait documents.
-    unsafe { thread::sync_threads() }
+    thread::sync_threads();
 }

@@ -32,6 +32,25 @@ impl Nvptx {
     }
 }
 
+/// Leaves a kernel's launch bounds in the PTX as a comment, which `cargo xtask ptx` turns into the
+/// directives of the entry: rustc has no attribute for them. For the entry points that
+/// [`instance!`](crate::instance) writes.
+#[cfg(not(feature = "cuda_std"))]
+#[inline(always)]
+pub fn launch_bounds<K: crate::Kernel>() {
+    if K::LAUNCH_BOUNDS.is_some() {
+        // SAFETY: a comment.
+        unsafe {
+            core::arch::asm!(
+                "// launch_bounds {0} {1}",
+                const match K::LAUNCH_BOUNDS { Some(bounds) => bounds.threads, None => 0 },
+                const match K::LAUNCH_BOUNDS { Some(bounds) => bounds.blocks, None => 0 },
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+    }
+}
+
 /// Applies a 32-bit shuffle to both halves of a word.
 #[inline(always)]
 fn halves<T: Word>(value: T, shuffle: impl Fn(u32) -> u32) -> T {

@@ -1,0 +1,145 @@
+//! Ranges and counts in device form.
+
+use super::cases::{Limit, Room};
+use super::compare::{Difference, Output};
+use super::data::RangeBatch;
+use super::harmonia::{Answer, Subject};
+use core::ops::Bound;
+use lanetree::harmonia::DeviceRanges;
+use lanetree::{Buffer, Device, Key, Result, Word};
+use lanetree_baselines::oracle::Oracle;
+use std::time::Instant;
+
+/// A batch of ranges, here and on the device, with a limit for each that may or may not be used.
+pub(super) struct Bounds<K> {
+    pub(super) starts: Vec<K>,
+    pub(super) ends: Vec<K>,
+    limits: Vec<u64>,
+    start_buffer: Buffer<K>,
+    end_buffer: Buffer<K>,
+    limit_buffer: Buffer<u64>,
+}
+
+impl<K: Key> Bounds<K> {
+    pub(super) fn new(device: &Device, starts: Vec<K>, ends: Vec<K>) -> Result<Self> {
+        let limits: Vec<u64> = (0..starts.len()).map(|i| [3, u64::MAX, 0, 1, 40, 9][i % 6]).collect();
+        Ok(Self {
+            start_buffer: device.upload(&starts)?,
+            end_buffer: device.upload(&ends)?,
+            limit_buffer: device.upload(&limits)?,
+            starts,
+            ends,
+            limits,
+        })
+    }
+
+    /// The limits' buffer, if one is to be passed, and the limit for all.
+    fn limits(&self, limit: Limit) -> (Option<&Buffer<u64>>, u64) {
+        match limit {
+            Limit::None => (None, u64::MAX),
+            Limit::Of(limit) => (None, limit),
+            Limit::Each => (Some(&self.limit_buffer), u64::MAX),
+            Limit::EachAnd(limit) => (Some(&self.limit_buffer), limit),
+        }
+    }
+
+    /// The limit of one range.
+    fn limit(&self, limit: Limit, range: usize) -> u64 {
+        match limit {
+            Limit::None => u64::MAX,
+            Limit::Of(limit) => limit,
+            Limit::Each => self.limits[range],
+            Limit::EachAnd(limit) => self.limits[range].min(limit),
+        }
+    }
+}
+
+/// Two bounds of the kind whose turn it is. They are in order: those of the host form must be.
+pub(super) fn bound_pair<K: Key>(turn: usize, start: K, end: K) -> (Bound<K>, Bound<K>) {
+    let (start, end) = (start.min(end), start.max(end));
+    match turn % 7 {
+        0 | 1 => (Bound::Included(start), Bound::Included(end)),
+        2 => (Bound::Excluded(start), Bound::Included(end)),
+        3 => (Bound::Included(start), Bound::Excluded(end)),
+        4 => (Bound::Excluded(start), Bound::Excluded(end)),
+        5 => (Bound::Unbounded, Bound::Excluded(end)),
+        _ => (Bound::Excluded(start), Bound::Unbounded),
+    }
+}
+
+impl<K: Key, V: Word> Subject<K, V> {
+    pub(super) fn count(&mut self, batch: RangeBatch, limit: Limit) -> Result<Answer> {
+        let bounds = self.load_bounds(batch)?;
+        let ranges = bounds.starts.len();
+        let mut counts = Output::<u64>::new(&self.device, "counts", ranges)?;
+        let (limits, of_all) = bounds.limits(limit);
+        let on = self.tree.on(&self.stream);
+        let start = Instant::now();
+        on.count(&bounds.start_buffer, &bounds.end_buffer, limits, of_all, &mut counts.buffer)?;
+        self.stream.synchronize()?;
+        let time = start.elapsed();
+        let expected = |i: usize| Some(expected(&self.oracle, &bounds, limit, i).len() as u64);
+        let difference = counts.read(self.sabotage())?.differs(expected, |i| range_name(&bounds, i));
+        Ok(Answer { queries: ranges, time, difference })
+    }
+
+    pub(super) fn range(&mut self, batch: RangeBatch, limit: Limit, room: Room) -> Result<Answer> {
+        let bounds = self.load_bounds(batch)?;
+        let ranges = bounds.starts.len();
+        let rows: Vec<&[(K, V)]> = (0..ranges).map(|i| expected(&self.oracle, &bounds, limit, i)).collect();
+        let mut expected_offsets = vec![0_u64];
+        for row in &rows {
+            expected_offsets.push(expected_offsets[expected_offsets.len() - 1] + row.len() as u64);
+        }
+        let total = expected_offsets[ranges] as usize;
+        let capacity = match room {
+            Room::Exact => total,
+            Room::Ample => total.max(17 * ranges) + 3,
+            Room::Narrow => total.min(16 * ranges),
+            Room::Half => total / 2,
+            Room::Nothing => 0,
+        };
+        let offsets = Output::<u64>::new(&self.device, "offsets", ranges + 1)?;
+        let keys = Output::<K>::with_guard(&self.device, "keys", capacity, 0)?;
+        // The keys' length is the capacity: values beyond it are not to be touched.
+        let values = Output::<V>::new(&self.device, "values", capacity)?;
+        let mut out = DeviceRanges { offsets: offsets.buffer, keys: keys.buffer, values: values.buffer };
+        let (limits, of_all) = bounds.limits(limit);
+        let on = self.tree.on(&self.stream);
+        let start = Instant::now();
+        on.range(&bounds.start_buffer, &bounds.end_buffer, limits, of_all, &mut self.scratch, &mut out)?;
+        self.stream.synchronize()?;
+        let time = start.elapsed();
+        let pairs: Vec<(K, V)> = rows.iter().flat_map(|row| row.iter().copied()).collect();
+        let offsets = self.written(&out.offsets, "offsets", ranges + 1)?;
+        let query = |i: usize| if i == ranges { "the total".into() } else { range_name(&bounds, i) };
+        let owner = |at: usize| range_name(&bounds, expected_offsets.partition_point(|&offset| offset <= at as u64) - 1);
+        let difference = || -> Result<Option<Difference>> {
+            if let Some(difference) = offsets.differs(|i| Some(expected_offsets[i]), query) {
+                return Ok(Some(difference));
+            }
+            let filled = total.min(capacity);
+            let keys = self.written(&out.keys, "keys", filled)?;
+            if let Some(difference) = keys.differs(|i| Some(pairs[i].0), owner) {
+                return Ok(Some(difference));
+            }
+            Ok(self.written(&out.values, "values", filled)?.differs(|i| Some(pairs[i].1), owner))
+        };
+        let difference = difference()?;
+        Ok(Answer { queries: ranges, time, difference })
+    }
+}
+
+/// The pairs of one range.
+fn expected<'a, K: Key, V: Word>(
+    oracle: &'a Oracle<K, V>,
+    bounds: &Bounds<K>,
+    limit: Limit,
+    range: usize,
+) -> &'a [(K, V)] {
+    oracle.range(bounds.starts[range]..=bounds.ends[range], bounds.limit(limit, range))
+}
+
+fn range_name<K: Key>(bounds: &Bounds<K>, range: usize) -> String {
+    format!("range {range}, {}..={}, limits[{range}] = {}", bounds.starts[range], bounds.ends[range], bounds.limits[range])
+}

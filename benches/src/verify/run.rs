@@ -1,0 +1,240 @@
+//! Works through the cases: small trees side by side, large ones one after another.
+
+use super::cases::{self, Check, LARGE, Mode, Tree};
+use super::compare::Sabotage;
+use super::data::derived_seed;
+use super::harmonia::Subject;
+use super::scan;
+use super::tally::{Ending, Failure, Group, Tally};
+use indicatif::{ProgressBar, ProgressStyle};
+use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What all devices of a run have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) mode: Mode,
+    pub(super) seed: u64,
+    pub(super) max_len: usize,
+    pub(super) only: Option<String>,
+    pub(super) sabotage: Option<Sabotage>,
+}
+
+/// A device that is verified.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) device: Device,
+}
+
+impl Target {
+    /// The device's name in tables.
+    pub(super) fn label(&self) -> String {
+        match self.device.kind() {
+            // Each tree has one of its own, with its own seed.
+            DeviceKind::Emulated => "emulated".into(),
+            DeviceKind::Cuda | DeviceKind::Host => self.device.to_string(),
+        }
+    }
+
+    /// What names of cases begin with, and what `--device` calls it.
+    fn prefix(&self) -> &'static str {
+        match self.device.kind() {
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Host => "host",
+            DeviceKind::Emulated => "emulated",
+        }
+    }
+
+    /// The device for a case: on the emulator, the seed decides in which order threads run.
+    fn for_case(&self, seed: u64) -> Device {
+        match self.device.kind() {
+            DeviceKind::Emulated => Device::emulated_with_seed(seed),
+            DeviceKind::Cuda | DeviceKind::Host => self.device.clone(),
+        }
+    }
+}
+
+/// Runs all cases on a device.
+pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
+    let kind = target.device.kind();
+    let trees = cases::trees(settings.mode, kind, settings.max_len);
+    let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);
+    let progress = progress_bar(small.len() + large.len(), &target.label());
+    let mut tally = scans(settings, target);
+    for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
+        tally.merge(part);
+    }
+    for tree in &large {
+        tally.merge(run_tree(settings, target, tree));
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    tally
+}
+
+/// A bar on stderr; none where that is not a terminal.
+fn progress_bar(trees: usize, label: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} trees, {elapsed}");
+    ProgressBar::new(trees as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(label.to_owned())
+}
+
+/// Runs `work` on each tree, on as many threads as there are cores; the results in the trees' order.
+///
+/// On threads of its own, not rayon's: a thread of rayon's that waits for a part of one tree may begin
+/// another one meanwhile, and so on, as deep as there are trees.
+fn in_parallel(trees: &[Tree], work: impl Fn(&Tree) -> Tally + Sync, progress: &ProgressBar) -> Vec<Tally> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(trees.len().max(1));
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::with_capacity(trees.len()));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(tree) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    trees.get(index).map(|tree| (index, tree))
+                } {
+                    let result = work(tree.1);
+                    progress.inc(1);
+                    results.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((tree.0, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    results.sort_by_key(|result| result.0);
+    results.into_iter().map(|result| result.1).collect()
+}
+
+/// A case on its way into a tally.
+struct Case<'a> {
+    settings: &'a Settings,
+    target: &'a Target,
+    name: String,
+    seed: u64,
+    subject: &'static str,
+    keys: &'static str,
+    operation: &'static str,
+}
+
+impl Case<'_> {
+    fn count(self, tally: &mut Tally, ending: Ending) {
+        let device = self.target.label();
+        let group = Group { device: device.clone(), subject: self.subject, keys: self.keys, operation: self.operation };
+        let Some(reason) = tally.count(group, ending) else { return };
+        let Settings { seed, max_len, .. } = *self.settings;
+        let mode = if self.settings.mode == Mode::Quick { "quick" } else { "full" };
+        let cap = if max_len == usize::MAX { String::new() } else { format!(" --max-len {max_len}") };
+        let (prefix, name) = (self.target.prefix(), self.name);
+        tally.failures.push(Failure {
+            device,
+            seed,
+            case_seed: self.seed,
+            operation: self.operation.into(),
+            reason,
+            reproduce: format!("lanetree-bench verify --device {prefix} --{mode} --seed {seed}{cap} --only '{name}'"),
+            case: name,
+        });
+    }
+}
+
+fn is_wanted(settings: &Settings, name: &str) -> bool {
+    settings.only.as_ref().is_none_or(|only| name.contains(only))
+}
+
+fn scans(settings: &Settings, target: &Target) -> Tally {
+    let mut tally = Tally::default();
+    let kind = target.device.kind();
+    for len in scan::LENGTHS {
+        let name = format!("{}/primitives/exclusive_scan/n{len}", target.prefix());
+        let too_much = len > 200_000 && (kind == DeviceKind::Emulated || settings.mode == Mode::Quick);
+        if len > settings.max_len || too_much || !is_wanted(settings, &name) {
+            continue;
+        }
+        let seed = derived_seed(settings.seed, &name);
+        let ending = guarded(|| scan::run(&target.for_case(seed), len, seed, settings.sabotage));
+        if len > 0 && kind != DeviceKind::Host {
+            tally.kernels.extend(scan::KERNELS.map(String::from));
+        }
+        let (subject, keys, operation) = ("primitives", "u64", "exclusive_scan");
+        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    }
+    tally
+}
+
+fn run_tree(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
+    match (tree.key, tree.value) {
+        ("u32", "u32") => run_tree_of::<u32, u32>(settings, target, tree),
+        ("u32", _) => run_tree_of::<u32, u64>(settings, target, tree),
+        ("i32", "u32") => run_tree_of::<i32, u32>(settings, target, tree),
+        ("i32", _) => run_tree_of::<i32, u64>(settings, target, tree),
+        ("u64", "u32") => run_tree_of::<u64, u32>(settings, target, tree),
+        ("u64", _) => run_tree_of::<u64, u64>(settings, target, tree),
+        (_, "u32") => run_tree_of::<i64, u32>(settings, target, tree),
+        (_, _) => run_tree_of::<i64, u64>(settings, target, tree),
+    }
+}
+
+fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
+    let mut tally = Tally::default();
+    let kind = target.device.kind();
+    let tree_name = format!("{}/{}", target.prefix(), tree.name());
+    let mut wanted: Vec<(Check, String)> =
+        cases::checks(tree, kind).into_iter().map(|check| (check, format!("{tree_name}/{}", check.name()))).collect();
+    wanted.retain(|(_, name)| is_wanted(settings, name));
+    if wanted.is_empty() {
+        return tally;
+    }
+    let seed = derived_seed(settings.seed, &tree.name());
+    let case = |name: String, operation| {
+        Case { settings, target, name, seed, subject: "harmonia", keys: K::NAME, operation }
+    };
+    let device = target.for_case(seed);
+    let mut subject = match guarded(|| Subject::<K, V>::build(*tree, settings.seed, settings.sabotage, &device)) {
+        Ok(subject) => subject,
+        Err(error) if error.out_of_memory && tree.len >= LARGE => {
+            tally.skipped.push(format!("{tree_name}: {}", error.reason));
+            return tally;
+        }
+        Err(error) => {
+            case(format!("{tree_name}/{}", wanted[0].0.name()), "build").count(&mut tally, Err(error.reason));
+            return tally;
+        }
+    };
+    for (check, name) in wanted {
+        let ending = guarded(|| subject.run(check)).map_err(|error| error.reason);
+        if kind != DeviceKind::Host {
+            tally.kernels.extend(check.kernels(tree));
+        }
+        case(name, check.operation()).count(&mut tally, ending);
+    }
+    tally
+}
+
+/// Why a call gave no answer.
+struct Broken {
+    reason: String,
+    out_of_memory: bool,
+}
+
+/// Calls the library. An error is a failure of the case, and so is a panic.
+fn guarded<T>(call: impl FnOnce() -> lanetree::Result<T>) -> Result<T, Broken> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Broken {
+            reason: format!("error: {error}"),
+            out_of_memory: matches!(error, Error::Runtime(runtime::Error::OutOfMemory { .. })),
+        }),
+        Err(panic) => Err(Broken { reason: format!("panicked: {}", panic_message(&*panic)), out_of_memory: false }),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}

@@ -1,0 +1,123 @@
+//! What a run counts: cases, queries and failures, by row of the table.
+
+use super::compare::Difference;
+use super::harmonia::Answer;
+use core::time::Duration;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a row of the table is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Group {
+    pub(super) device: String,
+    pub(super) subject: &'static str,
+    pub(super) keys: &'static str,
+    pub(super) operation: &'static str,
+}
+
+/// A row's sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub(super) cases: u64,
+    pub(super) failed: u64,
+    pub(super) queries: u64,
+    /// The calls' time; where trees are verified in parallel, more than the clock's.
+    pub(super) time: Duration,
+}
+
+/// A case that was answered wrongly, or not at all.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failure {
+    pub(super) device: String,
+    pub(super) case: String,
+    /// The run's seed.
+    pub(super) seed: u64,
+    /// The seed that the run's and the tree's name give.
+    pub(super) case_seed: u64,
+    pub(super) operation: String,
+    /// The output, the index, the query, the expected and the actual value; or the error.
+    pub(super) reason: String,
+    /// The command that runs this case alone.
+    pub(super) reproduce: String,
+}
+
+/// The counts of a run, or of a part of one.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) rows: BTreeMap<Group, Sums>,
+    pub(super) failures: Vec<Failure>,
+    /// Trees too large for the device, with the reason.
+    pub(super) skipped: Vec<String>,
+    /// Symbols of the kernels that ran.
+    pub(super) kernels: BTreeSet<String>,
+}
+
+/// How a case ended.
+pub(super) type Ending = Result<Answer, String>;
+
+impl Tally {
+    /// Counts a case; gives the reason if it failed.
+    pub(super) fn count(&mut self, group: Group, ending: Ending) -> Option<String> {
+        let sums = self.rows.entry(group).or_default();
+        sums.cases += 1;
+        let reason = match ending {
+            Ok(answer) => {
+                sums.queries += answer.queries as u64;
+                sums.time += answer.time;
+                describe(&answer.difference?)
+            }
+            Err(reason) => reason,
+        };
+        sums.failed += 1;
+        Some(reason)
+    }
+
+    /// Adds a later part of the run.
+    pub(super) fn merge(&mut self, part: Self) {
+        for (group, part) in part.rows {
+            let sums = self.rows.entry(group).or_default();
+            sums.cases += part.cases;
+            sums.failed += part.failed;
+            sums.queries += part.queries;
+            sums.time += part.time;
+        }
+        self.failures.extend(part.failures);
+        self.skipped.extend(part.skipped);
+        self.kernels.extend(part.kernels);
+    }
+
+    pub(super) fn cases(&self) -> u64 {
+        self.rows.values().map(|sums| sums.cases).sum()
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.rows.values().map(|sums| sums.failed).sum()
+    }
+}
+
+fn describe(difference: &Difference) -> String {
+    let Difference { what, index, query, expected, actual } = difference;
+    format!("{what}[{index}] is wrong: query {query}, expected {expected}, got {actual}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_a_failure_and_so_is_an_error() {
+        let group = || Group { device: "host".into(), subject: "harmonia", keys: "u32", operation: "get" };
+        let difference =
+            Difference { what: "values", index: 3, query: "7".into(), expected: "1".into(), actual: "2".into() };
+        let answer = |difference| Ok(Answer { queries: 10, time: Duration::from_secs(1), difference });
+        let mut tally = Tally::default();
+        assert_eq!(tally.count(group(), answer(None)), None);
+        let reason = tally.count(group(), answer(Some(difference))).unwrap();
+        assert_eq!(reason, "values[3] is wrong: query 7, expected 1, got 2");
+        assert_eq!(tally.count(group(), Err("fault".into())).as_deref(), Some("fault"));
+        assert_eq!((tally.cases(), tally.failed()), (3, 2));
+        let mut sum = Tally::default();
+        sum.merge(tally);
+        assert_eq!(sum.rows[&group()], Sums { cases: 3, failed: 2, queries: 20, time: Duration::from_secs(2) });
+    }
+}

@@ -1,0 +1,393 @@
+//! A thread, and what it can do: [`Simt`] on the CPU.
+
+use super::block::{Block, Counters, Slot, Warp};
+use super::fault::{Collective, FaultKind};
+use super::memory::Intent;
+use super::shared::Accessor;
+use crate::{Global, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP};
+use core::cell::Cell;
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use corosensei::Yielder;
+use lanetree_layout::Word;
+
+/// A thread. Lives on the thread's own stack.
+pub(super) struct Lane<'a> {
+    pub(super) block: &'a Block<'a>,
+    pub(super) warp: &'a Warp,
+    pub(super) slot: &'a Slot,
+    pub(super) thread: u32,
+    pub(super) lane: u32,
+    yielder: &'a Yielder<(), ()>,
+    /// The buffer of its last access.
+    region: Cell<usize>,
+}
+
+/// A thread of an emulated block.
+#[derive(Clone, Copy)]
+pub struct Emulated<'a>(&'a Lane<'a>);
+
+impl core::fmt::Debug for Emulated<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Emulated[block {}, thread {}]", self.0.block.index.get(), self.0.thread)
+    }
+}
+
+impl Block<'_> {
+    #[inline]
+    pub(super) fn count(&self, counter: impl Fn(&Counters) -> &Cell<u64>) {
+        let counter = counter(&self.counters);
+        counter.set(counter.get() + 1);
+    }
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(block: &'a Block<'a>, yielder: &'a Yielder<(), ()>, thread: u32) -> Self {
+        Self {
+            block,
+            warp: &block.warps[(thread / WARP) as usize],
+            slot: &block.slots[thread as usize],
+            thread,
+            lane: thread % WARP,
+            yielder,
+            region: Cell::new(0),
+        }
+    }
+
+    pub(super) fn simt(&'a self) -> Emulated<'a> {
+        Emulated(self)
+    }
+
+    #[inline]
+    pub(super) fn suspend(&self) {
+        self.yielder.suspend(());
+    }
+
+    /// Ends the block; the thread is unwound from here.
+    #[cold]
+    pub(super) fn fault(&self, kind: FaultKind) -> ! {
+        self.block.fault.set(Some(kind));
+        loop {
+            self.suspend();
+        }
+    }
+
+    /// Ends the block over what another lane of the warp has asked for.
+    #[cold]
+    pub(super) fn fault_of(&self, lane: u32, kind: FaultKind) -> ! {
+        self.block.blame(self.thread / WARP * WARP + lane);
+        self.fault(kind)
+    }
+
+    /// Goes to the end of the queue.
+    fn spin(&self) {
+        let bit = 1 << self.lane;
+        self.warp.runnable.set(self.warp.runnable.get() & !bit);
+        self.warp.spinning.set(self.warp.spinning.get() | bit);
+        self.suspend();
+    }
+
+    /// With a seed, lets others go first now and then: after collectives, and before atomics, where
+    /// threads interfere.
+    #[inline]
+    pub(super) fn maybe_pause(&self) {
+        if self.block.launch.options.seed != 0 && self.block.random.below(4) == 0 {
+            self.spin();
+        }
+    }
+
+    #[inline]
+    fn accessor(&self) -> Accessor {
+        Accessor {
+            thread: self.thread,
+            warp_time: self.warp.time.get(),
+            synced: self.slot.synced.get(),
+        }
+    }
+
+    #[inline]
+    fn checked<T>(&self, result: Result<T, FaultKind>) -> T {
+        result.unwrap_or_else(|kind| self.fault(kind))
+    }
+
+    #[inline]
+    fn check(&self, address: usize, bytes: usize, intent: Intent) {
+        self.checked(self.block.launch.memory.check(&self.region, address, bytes, intent));
+    }
+
+    /// The element's address, checked, for an atomic access.
+    #[inline]
+    fn atomic<T: Word>(&self, at: GlobalMut<T>, index: u64, intent: Intent) -> *mut T {
+        self.maybe_pause();
+        self.block.count(|counters| &counters.atomics);
+        let address = at.as_ptr().wrapping_add(index as usize);
+        self.check(address.addr(), T::BYTES, intent);
+        address
+    }
+}
+
+fn is_constant(hint: Hint) -> Intent {
+    match hint {
+        Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
+        Hint::Default | Hint::Streaming => Intent::Read,
+    }
+}
+
+fn ordering(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed => Ordering::Relaxed,
+        Order::Acquire => Ordering::Acquire,
+        Order::Release => Ordering::Release,
+        Order::AcquireRelease => Ordering::AcqRel,
+    }
+}
+
+fn load_ordering(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed | Order::Release => Ordering::Relaxed,
+        Order::Acquire | Order::AcquireRelease => Ordering::Acquire,
+    }
+}
+
+fn store_ordering(order: Order) -> Ordering {
+    match order {
+        Order::Relaxed | Order::Acquire => Ordering::Relaxed,
+        Order::Release | Order::AcquireRelease => Ordering::Release,
+    }
+}
+
+/// Applies the operation of the word's width.
+///
+/// # Safety
+/// `at` is valid for reads and writes, aligned, and accessed atomically only.
+#[inline(always)]
+unsafe fn with_atomic<T: Word>(
+    at: *mut T,
+    narrow: impl FnOnce(&AtomicU32) -> u32,
+    wide: impl FnOnce(&AtomicU64) -> u64,
+) -> T {
+    // SAFETY: the caller's; and `T` is a `u32` or a `u64`, by its size.
+    T::truncate(unsafe {
+        if T::BYTES == 4 {
+            u64::from(narrow(AtomicU32::from_ptr(at.cast())))
+        } else {
+            wide(AtomicU64::from_ptr(at.cast()))
+        }
+    })
+}
+
+/// Atomic methods: the operation's name, or its narrow and wide form, on the checked address.
+macro_rules! read_modify_write {
+    ($($method:ident = $operation:ident;)*) => {$(
+        #[inline]
+        unsafe fn $method<T: Word>(
+            self,
+            to: GlobalMut<T>,
+            index: u64,
+            value: T,
+            order: Order,
+            _: Scope,
+        ) -> T {
+            let (at, order) = (self.0.atomic(to, index, Intent::Write), ordering(order));
+            // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
+            unsafe {
+                with_atomic(
+                    at,
+                    |word| word.$operation(value.low(), order),
+                    |word| word.$operation(value.widen(), order),
+                )
+            }
+        }
+    )*};
+}
+
+impl Simt for Emulated<'_> {
+    #[inline]
+    fn thread_index(self) -> u32 {
+        self.0.thread
+    }
+    #[inline]
+    fn block_dim(self) -> u32 {
+        self.0.block.launch.shape.threads
+    }
+    #[inline]
+    fn block_index(self) -> u32 {
+        self.0.block.index.get()
+    }
+    #[inline]
+    fn grid_dim(self) -> u32 {
+        self.0.block.launch.shape.blocks
+    }
+
+    #[track_caller]
+    fn ballot(self, mask: u32, predicate: bool) -> u32 {
+        let location = Location::caller();
+        self.0.meet(Collective::Ballot, mask, u64::from(predicate), 0, location) as u32
+    }
+    #[track_caller]
+    fn any(self, mask: u32, predicate: bool) -> bool {
+        self.0.meet(Collective::Any, mask, u64::from(predicate), 0, Location::caller()) != 0
+    }
+    #[track_caller]
+    fn all(self, mask: u32, predicate: bool) -> bool {
+        self.0.meet(Collective::All, mask, u64::from(predicate), 0, Location::caller()) != 0
+    }
+    #[track_caller]
+    fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T {
+        let location = Location::caller();
+        T::truncate(self.0.meet(Collective::Shuffle, mask, value.widen(), source, location))
+    }
+    #[track_caller]
+    fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T {
+        let location = Location::caller();
+        T::truncate(self.0.meet(Collective::ShuffleXor, mask, value.widen(), lanes, location))
+    }
+    #[track_caller]
+    fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+        let location = Location::caller();
+        T::truncate(self.0.meet(Collective::ShuffleUp, mask, value.widen(), delta, location))
+    }
+    #[track_caller]
+    fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+        let location = Location::caller();
+        T::truncate(self.0.meet(Collective::ShuffleDown, mask, value.widen(), delta, location))
+    }
+    #[track_caller]
+    fn match_any<T: Word>(self, mask: u32, value: T) -> u32 {
+        self.0.meet(Collective::MatchAny, mask, value.widen(), 0, Location::caller()) as u32
+    }
+    #[track_caller]
+    fn reduce_add(self, mask: u32, value: u32) -> u32 {
+        self.0.meet(Collective::ReduceAdd, mask, u64::from(value), 0, Location::caller()) as u32
+    }
+    #[track_caller]
+    fn reduce_max(self, mask: u32, value: u32) -> u32 {
+        self.0.meet(Collective::ReduceMax, mask, u64::from(value), 0, Location::caller()) as u32
+    }
+    #[track_caller]
+    fn reduce_min(self, mask: u32, value: u32) -> u32 {
+        self.0.meet(Collective::ReduceMin, mask, u64::from(value), 0, Location::caller()) as u32
+    }
+    #[track_caller]
+    fn sync_warp(self, mask: u32) {
+        self.0.meet(Collective::SyncWarp, mask, 0, 0, Location::caller());
+    }
+    #[track_caller]
+    fn barrier(self) {
+        self.0.meet_block(Location::caller());
+    }
+
+    #[inline]
+    unsafe fn shared_load<T: Word>(self, array: Shared<T>, index: u32) -> T {
+        self.0.checked(self.0.block.shared.load(array, index, self.0.accessor()))
+    }
+    #[inline]
+    unsafe fn shared_store<T: Word>(self, array: Shared<T>, index: u32, value: T) {
+        self.0.checked(self.0.block.shared.store(array, index, value, self.0.accessor()));
+    }
+    #[inline]
+    unsafe fn shared_atomic_add(self, array: Shared<u32>, index: u32, value: u32) -> u32 {
+        self.0.maybe_pause();
+        self.0.checked(self.0.block.shared.add(array, index, value, self.0.accessor()))
+    }
+
+    #[inline]
+    unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
+        let address = from.as_ptr().wrapping_add(index as usize);
+        self.0.check(address.addr(), T::BYTES, is_constant(hint));
+        self.0.block.count(|counters| &counters.loads);
+        // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
+        // be undefined on top of it.
+        unsafe { address.read_volatile() }
+    }
+    #[inline]
+    unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
+        let address = from.as_ptr().wrapping_add(index as usize);
+        self.0.check(address.addr(), 16, is_constant(hint));
+        self.0.block.count(|counters| &counters.loads);
+        // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
+        unsafe { address.cast::<T::Vector>().read_volatile() }
+    }
+    #[inline]
+    unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, _: Hint) {
+        let address = to.as_ptr().wrapping_add(index as usize);
+        self.0.check(address.addr(), T::BYTES, Intent::Write);
+        self.0.block.count(|counters| &counters.stores);
+        // SAFETY: as in `load`, and the buffer is writable.
+        unsafe { address.write_volatile(value) }
+    }
+    #[inline]
+    fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}
+
+    #[inline]
+    unsafe fn atomic_load<T: Word>(
+        self,
+        from: GlobalMut<T>,
+        index: u64,
+        order: Order,
+        _: Scope,
+    ) -> T {
+        let (at, order) = (self.0.atomic(from, index, Intent::Read), load_ordering(order));
+        // SAFETY: checked to be in a buffer and aligned; atomic by the caller's contract.
+        unsafe { with_atomic(at, |word| word.load(order), |word| word.load(order)) }
+    }
+    #[inline]
+    unsafe fn atomic_store<T: Word>(
+        self,
+        to: GlobalMut<T>,
+        index: u64,
+        value: T,
+        order: Order,
+        _: Scope,
+    ) {
+        let (at, order) = (self.0.atomic(to, index, Intent::Write), store_ordering(order));
+        let narrow = |word: &AtomicU32| {
+            word.store(value.low(), order);
+            0
+        };
+        let wide = |word: &AtomicU64| {
+            word.store(value.widen(), order);
+            0
+        };
+        // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
+        unsafe { with_atomic(at, narrow, wide) };
+    }
+    read_modify_write! {
+        atomic_add = fetch_add;
+        atomic_max = fetch_max;
+        atomic_min = fetch_min;
+        atomic_or = fetch_or;
+        atomic_exchange = swap;
+    }
+    #[inline]
+    unsafe fn atomic_compare_exchange<T: Word>(
+        self,
+        to: GlobalMut<T>,
+        index: u64,
+        expected: T,
+        new: T,
+        order: Order,
+        _: Scope,
+    ) -> T {
+        let at = self.0.atomic(to, index, Intent::Write);
+        let (success, failure) = (ordering(order), load_ordering(order));
+        let narrow = |word: &AtomicU32| {
+            let (Ok(former) | Err(former)) =
+                word.compare_exchange(expected.low(), new.low(), success, failure);
+            former
+        };
+        let wide = |word: &AtomicU64| {
+            let (Ok(former) | Err(former)) =
+                word.compare_exchange(expected.widen(), new.widen(), success, failure);
+            former
+        };
+        // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
+        unsafe { with_atomic(at, narrow, wide) }
+    }
+    fn fence(self, _: Scope) {
+        fence(Ordering::SeqCst);
+    }
+    fn spin_hint(self) {
+        self.0.spin();
+    }
+}

@@ -1,0 +1,221 @@
+//! Kernels on any CPU, checked.
+//!
+//! [`launch`] runs every thread of a block as a coroutine. Lanes meet at warp collectives and at the
+//! block barrier; blocks run in parallel, each on one worker from its start to its end; atomics are
+//! real. Every access to memory is checked. What a GPU would let pass, a lane missing at a collective,
+//! a read of shared memory that nobody wrote, an address one behind the buffer, comes back as a
+//! [`Fault`] that names the thread, and no more of the launch runs.
+//!
+//! Within a block the order of everything is a function of the seed ([`Options::seed`]). A correct
+//! kernel gives the same result with all of them.
+//!
+//! Not seen: races on global memory, a loop without [`Simt::spin_hint`](crate::Simt::spin_hint) that
+//! waits for another thread (it hangs), and the orders of memory weaker than the CPU's.
+
+mod block;
+mod collective;
+mod fault;
+mod lane;
+mod memory;
+mod random;
+mod shared;
+mod stacks;
+
+pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
+pub use lane::Emulated;
+pub use memory::Region;
+
+use crate::{Instance, Kernel, LaunchShape};
+use block::{Block, Counters, Outcome};
+use core::ops::AddAssign;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use memory::Memory;
+use random::Permutation;
+use stacks::Stacks;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How a launch runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Chooses the order in which lanes, warps and blocks run. With 0, blocks, warps and lanes start in
+    /// their natural order and run until they wait; any other mixes them, and lets others go first
+    /// now and then at collectives and atomics.
+    pub seed: u64,
+    /// Whether to report two threads of a block that touch the same shared memory without a barrier or
+    /// collective between. Turn it off for a kernel that orders them through atomics on global memory.
+    pub shared_races: bool,
+    /// How long a block may do nothing but spin, while no other finishes, before it counts as a
+    /// [livelock](FaultKind::Livelock).
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, shared_races: true, patience: Duration::from_secs(30) }
+    }
+}
+
+/// What a launch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaunchReport {
+    /// Warp collectives completed, each counted once for all its lanes.
+    pub collectives: u64,
+    /// Block barriers completed, each counted once for all threads.
+    pub barriers: u64,
+    /// Plain loads from global memory, by single threads; a vector counts once.
+    pub loads: u64,
+    /// Plain stores to global memory, by single threads.
+    pub stores: u64,
+    /// Atomic accesses to global memory, by single threads.
+    pub atomics: u64,
+}
+
+impl AddAssign for LaunchReport {
+    fn add_assign(&mut self, other: Self) {
+        self.collectives += other.collectives;
+        self.barriers += other.barriers;
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.atomics += other.atomics;
+    }
+}
+
+impl From<&Counters> for LaunchReport {
+    fn from(counters: &Counters) -> Self {
+        Self {
+            collectives: counters.collectives.get(),
+            barriers: counters.barriers.get(),
+            loads: counters.loads.get(),
+            stores: counters.stores.get(),
+            atomics: counters.atomics.get(),
+        }
+    }
+}
+
+/// What the blocks of a launch have in common.
+struct Launch<'l> {
+    options: &'l Options,
+    shape: LaunchShape,
+    shared_bytes: u64,
+    memory: Memory,
+    order: Permutation,
+    /// Blocks begun, and ended.
+    begun: AtomicU32,
+    finished: AtomicU32,
+    /// Whether a block has faulted.
+    stop: AtomicBool,
+    result: Mutex<(LaunchReport, Option<Fault>)>,
+}
+
+/// Runs an instance over `regions`, the buffers that its arguments point into. Returns when all blocks
+/// are done.
+///
+/// # Errors
+/// The fault of the block with the lowest index among those that faulted before the launch came to a
+/// stop. What the kernel wrote until then stays.
+///
+/// # Safety
+/// As [`launch_kernel`].
+pub unsafe fn launch<I: Instance>(
+    options: &Options,
+    shape: LaunchShape,
+    args: &I::Args,
+    regions: &[Region],
+) -> Result<LaunchReport, Fault> {
+    // SAFETY: the same contract.
+    unsafe { launch_kernel::<I>(I::SYMBOL, options, shape, args, regions) }
+}
+
+/// Runs any kernel; `name` is what its faults call it. Otherwise as [`launch`].
+///
+/// # Errors
+/// As [`launch`].
+///
+/// # Safety
+/// Each region is initialised memory, valid for reads, and if it is writable for writes, that nothing
+/// else accesses until the call returns. The arguments' pointers carry the provenance of the regions
+/// that they point into. The kernel's own contract holds but for what the emulator checks: bounds,
+/// alignment, who takes part in a collective. It touches memory through [`Simt`](crate::Simt) only,
+/// and atomically what other threads access atomically at the same time.
+pub unsafe fn launch_kernel<K: Kernel>(
+    name: &'static str,
+    options: &Options,
+    shape: LaunchShape,
+    args: &K::Args,
+    regions: &[Region],
+) -> Result<LaunchReport, Fault> {
+    let LaunchShape { blocks, threads, dynamic_shared } = shape;
+    if !(1..1 << 31).contains(&blocks) || !(1..=1024).contains(&threads) {
+        let kind = FaultKind::LaunchShape { blocks, threads };
+        return Err(Fault { kernel: name, block: 0, thread: 0, kind });
+    }
+    let launch = Launch {
+        options,
+        shape,
+        shared_bytes: u64::from(K::STATIC_SHARED) + u64::from(dynamic_shared),
+        memory: Memory::new(regions),
+        order: Permutation::new(options.seed, blocks),
+        begun: AtomicU32::new(0),
+        finished: AtomicU32::new(0),
+        stop: AtomicBool::new(false),
+        result: Mutex::default(),
+    };
+    let workers = rayon::current_num_threads() as u32;
+    let workers = workers.min(stacks::MAX_PER_LAUNCH / threads).min(blocks);
+    if workers == 1 {
+        // SAFETY: the caller's contract.
+        unsafe { work::<K>(&launch, name, args) };
+    } else {
+        rayon::in_place_scope(|scope| {
+            for _ in 1..workers {
+                // SAFETY: the caller's contract.
+                scope.spawn(|_| unsafe { work::<K>(&launch, name, args) });
+            }
+            // SAFETY: the caller's contract. The calling thread works too, so that a launch from within
+            // rayon's pool goes on even while no other worker of the pool is free.
+            unsafe { work::<K>(&launch, name, args) };
+        });
+    }
+    let (report, fault) = launch.result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    fault.map_or(Ok(report), Err)
+}
+
+/// Runs one block after another until there is none left, or one has faulted.
+///
+/// A block that has begun keeps its worker until it ends. So blocks that number themselves by an
+/// atomic ticket and wait for lower numbers only always come to an end: the lowest waits for none.
+///
+/// # Safety
+/// As [`launch_kernel`].
+unsafe fn work<K: Kernel>(launch: &Launch<'_>, name: &'static str, args: &K::Args) {
+    let block = Block::new(launch);
+    let mut stacks = Stacks::default();
+    let mut first_fault: Option<Fault> = None;
+    while !launch.stop.load(Ordering::Relaxed) {
+        let turn = launch.begun.fetch_add(1, Ordering::Relaxed);
+        if turn >= launch.shape.blocks {
+            break;
+        }
+        let index = launch.order.at(turn);
+        // SAFETY: the caller's contract; no two turns are alike, so no two blocks.
+        match unsafe { block.run::<K>(index, args, &mut stacks) } {
+            Outcome::Done => {
+                launch.finished.fetch_add(1, Ordering::Relaxed);
+            }
+            Outcome::Stopped => {}
+            Outcome::Fault(thread, kind) => {
+                launch.stop.store(true, Ordering::Relaxed);
+                first_fault = Some(Fault { kernel: name, block: index, thread, kind });
+            }
+        }
+    }
+    let mut result = launch.result.lock().unwrap_or_else(PoisonError::into_inner);
+    result.0 += LaunchReport::from(&block.counters);
+    if let Some(fault) = first_fault {
+        if result.1.as_ref().is_none_or(|other| fault.block < other.block) {
+            result.1 = Some(fault);
+        }
+    }
+}
