@@ -2,6 +2,7 @@
 //! nothing but itself, and for a GPU its driver.
 
 mod bench;
+mod keys;
 mod verify;
 
 use clap::{Parser, Subcommand};

@@ -16,6 +16,17 @@ pub(super) enum Sabotage {
     Guard,
 }
 
+impl Sabotage {
+    /// The value of `--sabotage`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Output => "output",
+            Self::Guard => "guard",
+        }
+    }
+}
+
 /// The first place at which an answer is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference {

@@ -130,6 +130,7 @@ impl Case<'_> {
         let Settings { seed, max_len, .. } = *self.settings;
         let mode = if self.settings.mode == Mode::Quick { "quick" } else { "full" };
         let cap = if max_len == usize::MAX { String::new() } else { format!(" --max-len {max_len}") };
+        let sabotage = self.settings.sabotage.map_or(String::new(), |sabotage| format!(" --sabotage {}", sabotage.name()));
         let (prefix, name) = (self.target.prefix(), self.name);
         tally.failures.push(Failure {
             device,
@@ -137,7 +138,9 @@ impl Case<'_> {
             case_seed: self.seed,
             operation: self.operation.into(),
             reason,
-            reproduce: format!("lanetree-bench verify --device {prefix} --{mode} --seed {seed}{cap} --only '{name}'"),
+            reproduce: format!(
+                "lanetree-bench verify --device {prefix} --{mode} --seed {seed}{cap}{sabotage} --only '{name}'"
+            ),
             case: name,
         });
     }

@@ -1,5 +1,12 @@
 //! What Lanetree's indexes are checked against and compared with.
 //!
-//! [`oracle`]: the reference that `verify` and the tests believe.
+//! * [`oracle`]: the reference that `verify` and the tests believe.
+//! * [`cpu`]: what a CPU programmer would use.
+//! * [`device`]: binary search on a GPU, and the card's ceilings.
 
+mod checksum;
+pub mod cpu;
+pub mod device;
 pub mod oracle;
+
+pub use checksum::Checksum;

@@ -105,3 +105,16 @@ pub enum Error {
     #[error(transparent)]
     Runtime(#[from] runtime::Error),
 }
+
+/// # Errors
+/// [`runtime::Error::WrongDevice`] if the devices differ.
+pub(crate) fn same_device(
+    expected: &runtime::Device,
+    actual: &runtime::Device, action: &'static str,
+) -> Result<()> {
+    if expected == actual {
+        return Ok(());
+    }
+    let (expected, actual) = (expected.to_string(), actual.to_string());
+    Err(runtime::Error::WrongDevice { action, expected, actual }.into())
+}

@@ -1,5 +1,6 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
 
+use crate::error::same_device;
 use crate::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::scan::{ScanArgs, SumOffsets, THREADS, TILE, TileSums, Tiles};
 use lanetree_runtime::DeviceKind;
@@ -27,7 +28,8 @@ impl ScanScratch {
 /// `counts` must have at least `count` elements, `offsets` one more, and `scratch` be made for as many.
 ///
 /// # Errors
-/// [`Error::OutputLength`] for a buffer that is too small; [`Error::Runtime`] from the launch.
+/// [`Error::OutputLength`] for a buffer that is too small; [`Error::Runtime`] for a buffer of another
+/// device than the stream's, and from the launch.
 pub fn exclusive_scan(
     stream: &Stream,
     counts: &Buffer<u64>,
@@ -36,21 +38,23 @@ pub fn exclusive_scan(
     scratch: &mut ScanScratch,
 ) -> Result<()> {
     let tiles = count.div_ceil(TILE as usize);
-    for (what, expected, found) in [
-        ("the counts", count, counts.len()),
-        ("the offsets", count + 1, offsets.len()),
-        ("the scratch memory", tiles, scratch.sums.len()),
+    for (what, expected, found, device) in [
+        ("the counts", count, counts.len(), counts.device()),
+        ("the offsets", count.saturating_add(1), offsets.len(), offsets.device()),
+        ("the scratch memory", tiles, scratch.sums.len(), scratch.sums.device()),
     ] {
         if found < expected {
             return Err(Error::OutputLength { what, expected, found });
         }
+        same_device(stream.device(), device, what)?;
     }
     if stream.device().kind() == DeviceKind::Host {
         let (counts, offsets) = (counts.as_slice().unwrap_or(&[]), offsets.as_mut_slice().unwrap_or(&mut []));
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for (offset, &count) in offsets.iter_mut().zip(&counts[..count]) {
             *offset = sum;
-            sum += count;
+            // As the kernels do, should it overflow.
+            sum = u64::wrapping_add(sum, count);
         }
         offsets[count] = sum;
         return Ok(());

@@ -50,7 +50,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     for Neighbor<K, V, SLOT, F, G, Q>
 {
     type Args = NeighborArgs<K, V>;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(Q);
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(F, Q);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -1,6 +1,6 @@
 //! The tree as a kernel sees it, and the descent.
 
-use lanetree_layout::harmonia::{inner_slot, leaf_offset};
+use lanetree_layout::harmonia::{inner_bytes, inner_slot, leaf_offset};
 use lanetree_simt::{Access, FULL_MASK, Global, Hint, LaunchBounds, Simt, WARP, Word};
 
 /// A tree on the device: passed to kernels by value.
@@ -49,10 +49,15 @@ impl<K: Word> TreeRef<K> {
 /// Threads of a block, in every kernel of this crate.
 pub const THREADS: u32 = 256;
 
-/// The launch bounds of a descent with `queries` queries in flight per group: 40 registers where these
-/// are four or more of 8 bytes, else 32. Measured in `docs/performance.md`.
-pub(crate) const fn launch_bounds<K: Word>(queries: usize) -> Option<LaunchBounds> {
-    Some(LaunchBounds { threads: THREADS, blocks: if queries >= 4 && K::BYTES == 8 { 6 } else { 8 } })
+/// The launch bounds of a descent with `queries` queries in flight per group: 40 registers for four or
+/// more over nodes of 64 bytes, whose loads ptxas would else put one after another. Elsewhere its own
+/// choice measured as well or better. See `docs/performance.md`.
+pub(crate) const fn launch_bounds<K: Word>(fanout: u32, queries: usize) -> Option<LaunchBounds> {
+    if queries >= 4 && K::BYTES == 8 && inner_bytes::<K>(fanout) <= 64 {
+        Some(LaunchBounds { threads: THREADS, blocks: 6 })
+    } else {
+        None
+    }
 }
 
 /// Which of two bounds of equal keys is meant.

@@ -3,6 +3,7 @@
 use super::launch::Launch;
 use super::native::TASK;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
+use crate::error::same_device;
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::{self as kernels, GetArgs, NeighborArgs, RankArgs, Side};
 use lanetree_layout::{Key, Word};
@@ -287,16 +288,6 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         }
         Some((input.as_slice()?, output.as_mut_slice()?))
     }
-}
-
-/// # Errors
-/// [`lanetree_runtime::Error::WrongDevice`] if the devices differ.
-fn same_device(expected: &Device, actual: &Device, action: &'static str) -> Result<()> {
-    if expected == actual {
-        return Ok(());
-    }
-    let (expected, actual) = (expected.to_string(), actual.to_string());
-    Err(lanetree_runtime::Error::WrongDevice { action, expected, actual }.into())
 }
 
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.

@@ -55,7 +55,8 @@ impl<K: Key, V: Word> DeviceRanges<K, V> {
     /// # Errors
     /// [`Error::Runtime`] where the device has no room.
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
-        Ok(Self { offsets: device.alloc(ranges + 1)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
+        let offsets = ranges.saturating_add(1);
+        Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
     }
 }
 
@@ -89,6 +90,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     ) -> Result<()> {
         let count = starts.len();
         self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", out.keys.len(), &out.values)?;
         self.locate(Bounds { starts, ends, limits, limit }, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;

@@ -115,15 +115,9 @@ impl<'l> Block<'l> {
     ///
     /// # Safety
     /// As [`super::launch_kernel`]; once for each block.
-    pub(super) unsafe fn run<K: Kernel>(
-        &self,
-        index: u32,
-        args: &K::Args,
-        stacks: &mut Stacks,
-    ) -> Outcome {
+    pub(super) unsafe fn run<K: Kernel>(&self, index: u32, args: &K::Args, stacks: &mut Stacks) -> Outcome {
         self.reset(index);
-        let mut fibers: Vec<Option<Fiber>> =
-            (0..self.launch.shape.threads).map(|_| None).collect();
+        let mut fibers: Vec<Option<Fiber>> = (0..self.launch.shape.threads).map(|_| None).collect();
         let start = |thread: u32, stack: DefaultStack| {
             // SAFETY: `self` and `args` outlive the fibers, which end, unwound if need be, before this
             // function returns.
@@ -220,13 +214,9 @@ impl<'l> Block<'l> {
             } else if patience.ends(self.launch) {
                 let spinning = |warp: &Warp| warp.spinning.get() | warp.runnable.get();
                 let count = self.warps.iter().map(|warp| spinning(warp).count_ones()).sum();
-                let thread = (0..self.launch.shape.threads).find(|&thread| {
-                    spinning(&self.warps[(thread / WARP) as usize]) & 1 << (thread % WARP) != 0
-                });
-                return Outcome::Fault(
-                    thread.unwrap_or(0),
-                    FaultKind::Livelock { spinning: count },
-                );
+                let thread = (0..self.launch.shape.threads)
+                    .find(|&thread| spinning(&self.warps[(thread / WARP) as usize]) & 1 << (thread % WARP) != 0);
+                return Outcome::Fault(thread.unwrap_or(0), FaultKind::Livelock { spinning: count });
             } else {
                 std::thread::yield_now();
             }
@@ -249,11 +239,8 @@ impl<'l> Block<'l> {
     /// Only lanes of the same warp complete a collective: with none left that can run, none will. And
     /// a barrier needs those that are stuck so, and those that have returned.
     fn stuck(&self) -> Option<(u32, FaultKind)> {
-        let blocked = |warp: &Warp| {
-            warp.waiting.get() != 0 && warp.runnable.get() | warp.spinning.get() == 0
-        };
-        let barrier_broken =
-            self.arrived.get() > 0 && (self.exited.get() > 0 || self.warps.iter().any(blocked));
+        let blocked = |warp: &Warp| warp.waiting.get() != 0 && warp.runnable.get() | warp.spinning.get() == 0;
+        let barrier_broken = self.arrived.get() > 0 && (self.exited.get() > 0 || self.warps.iter().any(blocked));
         self.warps.iter().zip(0..).find_map(|(warp, index)| {
             let waiting = if blocked(warp) { warp.waiting.get() } else { 0 };
             let at_barrier = if barrier_broken { warp.at_barrier.get() } else { 0 };
@@ -285,9 +272,7 @@ impl<'l> Block<'l> {
         let mut missing = Vec::new();
         for lane in (0..WARP).filter(|lane| mask & 1 << lane != 0) {
             match self.whereabouts(thread / WARP * WARP + lane) {
-                Whereabouts::AtCollective { op: its_op, mask: its_mask, .. }
-                    if its_op == op && its_mask == mask =>
-                {
+                Whereabouts::AtCollective { op: its_op, mask: its_mask, .. } if its_op == op && its_mask == mask => {
                     arrived |= 1 << lane
                 }
                 place => missing.push((lane, place)),

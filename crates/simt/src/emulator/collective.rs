@@ -94,11 +94,7 @@ fn agree(slots: &[Slot; WARP as usize], op: Collective, mask: u32) -> bool {
 }
 
 /// Computes the results of all lanes of `mask`, or says which lane asked for what there is not.
-fn complete(
-    slots: &[Slot; WARP as usize],
-    op: Collective,
-    mask: u32,
-) -> Result<(), (u32, FaultKind)> {
+fn complete(slots: &[Slot; WARP as usize], op: Collective, mask: u32) -> Result<(), (u32, FaultKind)> {
     let payload = |lane: usize| slots[lane].payload.get();
     let same = |result: u64| lanes(mask).for_each(|lane| slots[lane].result.set(result));
     let fold = |fold: fn(u32, u32) -> u32| {
@@ -128,7 +124,7 @@ fn complete(
         Collective::All => same(u64::from(ballot() == u64::from(mask))),
         Collective::Shuffle => shuffle(false, |_, source| source)?,
         Collective::ShuffleXor => shuffle(false, |lane, mask| lane ^ mask)?,
-        Collective::ShuffleUp => shuffle(true, |lane, delta| lane.wrapping_sub(delta))?,
+        Collective::ShuffleUp => shuffle(true, |lane, delta| lane.checked_sub(delta).unwrap_or(u32::MAX))?,
         Collective::ShuffleDown => shuffle(true, |lane, delta| lane.saturating_add(delta))?,
         Collective::MatchAny => {
             let mut rest = mask;

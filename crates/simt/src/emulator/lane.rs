@@ -98,11 +98,7 @@ impl<'a> Lane<'a> {
 
     #[inline]
     fn accessor(&self) -> Accessor {
-        Accessor {
-            thread: self.thread,
-            warp_time: self.warp.time.get(),
-            synced: self.slot.synced.get(),
-        }
+        Accessor { thread: self.thread, warp_time: self.warp.time.get(), synced: self.slot.synced.get() }
     }
 
     #[inline]
@@ -126,7 +122,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-fn is_constant(hint: Hint) -> Intent {
+fn load_intent(hint: Hint) -> Intent {
     match hint {
         Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
         Hint::Default | Hint::Streaming => Intent::Read,
@@ -294,7 +290,7 @@ impl Simt for Emulated<'_> {
     #[inline]
     unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.check(address.addr(), T::BYTES, is_constant(hint));
+        self.0.check(address.addr(), T::BYTES, load_intent(hint));
         self.0.block.count(|counters| &counters.loads);
         // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
         // be undefined on top of it.
@@ -303,7 +299,7 @@ impl Simt for Emulated<'_> {
     #[inline]
     unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.check(address.addr(), 16, is_constant(hint));
+        self.0.check(address.addr(), 16, load_intent(hint));
         self.0.block.count(|counters| &counters.loads);
         // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
         unsafe { address.cast::<T::Vector>().read_volatile() }
@@ -320,26 +316,13 @@ impl Simt for Emulated<'_> {
     fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}
 
     #[inline]
-    unsafe fn atomic_load<T: Word>(
-        self,
-        from: GlobalMut<T>,
-        index: u64,
-        order: Order,
-        _: Scope,
-    ) -> T {
+    unsafe fn atomic_load<T: Word>(self, from: GlobalMut<T>, index: u64, order: Order, _: Scope) -> T {
         let (at, order) = (self.0.atomic(from, index, Intent::Read), load_ordering(order));
         // SAFETY: checked to be in a buffer and aligned; atomic by the caller's contract.
         unsafe { with_atomic(at, |word| word.load(order), |word| word.load(order)) }
     }
     #[inline]
-    unsafe fn atomic_store<T: Word>(
-        self,
-        to: GlobalMut<T>,
-        index: u64,
-        value: T,
-        order: Order,
-        _: Scope,
-    ) {
+    unsafe fn atomic_store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, order: Order, _: Scope) {
         let (at, order) = (self.0.atomic(to, index, Intent::Write), store_ordering(order));
         let narrow = |word: &AtomicU32| {
             word.store(value.low(), order);
@@ -372,13 +355,11 @@ impl Simt for Emulated<'_> {
         let at = self.0.atomic(to, index, Intent::Write);
         let (success, failure) = (ordering(order), load_ordering(order));
         let narrow = |word: &AtomicU32| {
-            let (Ok(former) | Err(former)) =
-                word.compare_exchange(expected.low(), new.low(), success, failure);
+            let (Ok(former) | Err(former)) = word.compare_exchange(expected.low(), new.low(), success, failure);
             former
         };
         let wide = |word: &AtomicU64| {
-            let (Ok(former) | Err(former)) =
-                word.compare_exchange(expected.widen(), new.widen(), success, failure);
+            let (Ok(former) | Err(former)) = word.compare_exchange(expected.widen(), new.widen(), success, failure);
             former
         };
         // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.

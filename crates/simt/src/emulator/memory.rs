@@ -128,10 +128,10 @@ impl Tracked {
 
     #[inline]
     fn mark(&self, address: usize, bytes: usize) {
-        if let (Some(word), bits) = self.bits(address, bytes) {
-            if word.load(Ordering::Relaxed) & bits != bits {
-                word.fetch_or(bits, Ordering::Relaxed);
-            }
+        if let (Some(word), bits) = self.bits(address, bytes)
+            && word.load(Ordering::Relaxed) & bits != bits
+        {
+            word.fetch_or(bits, Ordering::Relaxed);
         }
     }
 

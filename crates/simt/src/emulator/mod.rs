@@ -213,9 +213,9 @@ unsafe fn work<K: Kernel>(launch: &Launch<'_>, name: &'static str, args: &K::Arg
     }
     let mut result = launch.result.lock().unwrap_or_else(PoisonError::into_inner);
     result.0 += LaunchReport::from(&block.counters);
-    if let Some(fault) = first_fault {
-        if result.1.as_ref().is_none_or(|other| fault.block < other.block) {
-            result.1 = Some(fault);
-        }
+    if let Some(fault) = first_fault
+        && result.1.as_ref().is_none_or(|other| fault.block < other.block)
+    {
+        result.1 = Some(fault);
     }
 }

@@ -29,7 +29,7 @@ impl Random {
     /// In `0..bound`.
     #[inline]
     pub(super) fn below(&self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 

@@ -29,7 +29,7 @@ struct Tag {
 const NEVER: Tag = Tag { epoch: 0, warp_time: 0, thread: 0, access: SharedAccess::Read };
 
 /// 4 bytes.
-struct Cell32 {
+struct SharedWord {
     value: Cell<u32>,
     written: Cell<Tag>,
     read: Cell<Tag>,
@@ -37,7 +37,7 @@ struct Cell32 {
 
 /// The shared memory of the block that runs; used by one block after another.
 pub(super) struct SharedMemory {
-    words: Vec<Cell32>,
+    words: Vec<SharedWord>,
     bytes: u64,
     check_races: bool,
     /// Counts barriers and blocks: accesses of different epochs are ordered, and what was written
@@ -48,11 +48,7 @@ pub(super) struct SharedMemory {
 
 impl SharedMemory {
     pub(super) fn new(bytes: u64, check_races: bool) -> Self {
-        let word = || Cell32 {
-            value: Cell::new(0),
-            written: Cell::new(NEVER),
-            read: Cell::new(NEVER),
-        };
+        let word = || SharedWord { value: Cell::new(0), written: Cell::new(NEVER), read: Cell::new(NEVER) };
         Self {
             words: (0..bytes.div_ceil(4)).map(|_| word()).collect(),
             bytes,
@@ -75,12 +71,7 @@ impl SharedMemory {
 
     /// Reads an element.
     #[inline]
-    pub(super) fn load<T: Word>(
-        &self,
-        array: Shared<T>,
-        index: u32,
-        who: Accessor,
-    ) -> Result<T, FaultKind> {
+    pub(super) fn load<T: Word>(&self, array: Shared<T>, index: u32, who: Accessor) -> Result<T, FaultKind> {
         let first = self.check(array, index)?;
         let mut halves = [0; 2];
         for (half, word) in halves.iter_mut().zip(first..first + T::BYTES / 4) {
@@ -108,13 +99,7 @@ impl SharedMemory {
 
     /// Adds to an element; returns what was there. Atomic, as the block's threads take turns.
     #[inline]
-    pub(super) fn add(
-        &self,
-        array: Shared<u32>,
-        index: u32,
-        value: u32,
-        who: Accessor,
-    ) -> Result<u32, FaultKind> {
+    pub(super) fn add(&self, array: Shared<u32>, index: u32, value: u32, who: Accessor) -> Result<u32, FaultKind> {
         let word = self.check(array, index)?;
         let cell = self.touch(word, SharedAccess::Atomic, who)?;
         Ok(cell.replace(cell.get().wrapping_add(value)))
@@ -129,7 +114,7 @@ impl SharedMemory {
         if offset + T::BYTES as u64 > end {
             return Err(FaultKind::SharedOutOfBounds { offset, bytes: T::BYTES as u32, end });
         }
-        if offset % T::BYTES as u64 != 0 {
+        if !offset.is_multiple_of(T::BYTES as u64) {
             let address = offset as usize;
             return Err(FaultKind::Misaligned { address, bytes: T::BYTES as u32 });
         }
@@ -137,12 +122,7 @@ impl SharedMemory {
     }
 
     #[inline]
-    fn touch(
-        &self,
-        index: usize,
-        access: SharedAccess,
-        who: Accessor,
-    ) -> Result<&Cell<u32>, FaultKind> {
+    fn touch(&self, index: usize, access: SharedAccess, who: Accessor) -> Result<&Cell<u32>, FaultKind> {
         let word = &self.words[index];
         let written = word.written.get();
         if access != SharedAccess::Write && written.epoch < self.first_epoch.get() {
@@ -169,12 +149,7 @@ impl SharedMemory {
                 other_access: tag.access,
             });
         }
-        let tag = Tag {
-            epoch: self.epoch.get(),
-            warp_time: who.warp_time,
-            thread: who.thread as u16,
-            access,
-        };
+        let tag = Tag { epoch: self.epoch.get(), warp_time: who.warp_time, thread: who.thread as u16, access };
         match access {
             SharedAccess::Read => word.read.set(tag),
             SharedAccess::Write | SharedAccess::Atomic => word.written.set(tag),
@@ -182,12 +157,13 @@ impl SharedMemory {
         Ok(&word.value)
     }
 
-    /// Whether an earlier access is surely not ordered before one by `who` now... is answered `false`
-    /// only then: within an epoch, a thread of another warp has no barrier between, and one of the
-    /// same warp none that `who` took part in if `who` was in no collective since.
+    /// Whether an earlier access may be ordered before one by `who` now. It is not where no barrier
+    /// came between and the other thread is of another warp; nor, in the same warp, where `who` has
+    /// been in no collective since.
     ///
-    /// One reader only is remembered for each word, and a collective orders more than its lanes here,
-    /// so races go unseen; but what is reported is one.
+    /// Races go unseen, since only the last reader of each word is remembered, and since any collective
+    /// that `who` took part in counts, with whatever lanes. But what is reported is a race, unless the
+    /// threads order themselves through atomics on global memory.
     #[inline]
     fn ordered(&self, tag: Tag, who: Accessor) -> bool {
         let thread = u32::from(tag.thread);

@@ -27,9 +27,7 @@ impl Stacks {
             let from = spare.len().saturating_sub(32);
             self.0.extend(spare.drain(from..));
             drop(spare);
-            self.0.pop().unwrap_or_else(|| {
-                DefaultStack::new(BYTES).expect("address space for a stack of 128 KiB")
-            })
+            self.0.pop().unwrap_or_else(|| DefaultStack::new(BYTES).expect("address space for a stack of 128 KiB"))
         })
     }
 

@@ -1,0 +1,185 @@
+//! What was measured: rows, and their JSON.
+
+use super::machine::Machine;
+use lanetree_baselines::Checksum;
+use serde::{Serialize, Serializer};
+
+/// A part of the bench, and a table of its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Section {
+    /// Copy bandwidth, and random gathers from as many bytes as the trees have
+    Ceilings,
+    /// Look-ups, all on the device
+    Lookups,
+    /// Ranks and predecessors, all on the device
+    Neighbors,
+    /// Range queries, all on the device
+    Ranges,
+    /// Building, from sorted pairs in host memory
+    Build,
+    /// Look-ups with queries and results in host memory
+    EndToEnd,
+    /// The CPU: Harmonia on it, the standard library's B-tree, binary search
+    Cpu,
+    /// Every fanout, width of thread groups and child region
+    #[value(skip)]
+    HarmoniaNtg,
+}
+
+/// Times of a row's runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Timing {
+    pub(super) median_ms: f64,
+    pub(super) min_ms: f64,
+    pub(super) max_ms: f64,
+    /// In the order of the runs, after one that is not counted.
+    pub(super) runs_ms: Vec<f64>,
+}
+
+impl Timing {
+    /// Of at least one run.
+    pub(super) fn of(runs_ms: Vec<f64>) -> Self {
+        let mut sorted = runs_ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median_ms =
+            if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + sorted[middle]) / 2.0 } else { sorted[middle] };
+        Self { median_ms, min_ms: sorted[0], max_ms: sorted[sorted.len() - 1], runs_ms }
+    }
+}
+
+/// One figure, the conditions under which it was measured, and what it is compared with.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) section: Section,
+    /// `harmonia`, or a competitor, or `ceiling`.
+    pub(super) index: &'static str,
+    pub(super) operation: String,
+    /// Where it ran: `cuda`, `host`, `emulated`, or `cpu` with its number of threads.
+    pub(super) device: String,
+    pub(super) threads: Option<usize>,
+    /// Where the keys come from.
+    pub(super) keys: String,
+    pub(super) key: &'static str,
+    pub(super) value: &'static str,
+    pub(super) n: u64,
+    pub(super) fanout: Option<u32>,
+    /// Lanes per query.
+    pub(super) group: Option<u32>,
+    pub(super) child_region: Option<&'static str>,
+    pub(super) order: Option<&'static str>,
+    /// The part of the queries whose keys are there.
+    pub(super) hit_rate: Option<f64>,
+    /// Operations of a run.
+    pub(super) batch: u64,
+    /// Bytes of the index, or of the table gathered from.
+    pub(super) footprint_bytes: u64,
+    pub(super) bytes_per_key: Option<f64>,
+    /// Pairs that a batch of ranges returned.
+    pub(super) pairs: Option<u64>,
+    /// Bytes moved, where that is the point.
+    pub(super) bytes_moved: Option<u64>,
+    #[serde(flatten)]
+    pub(super) timing: Timing,
+    /// Operations, in 10^9 per second.
+    pub(super) giga_per_second: f64,
+    /// Relative to the binary search of the same queries.
+    pub(super) ratio_to_baseline: Option<f64>,
+    /// The ceiling of these operations, in 10^9 per second.
+    pub(super) ceiling_giga_per_second: Option<f64>,
+    /// Of the outputs of the last run: they were compared with what is right, one by one.
+    #[serde(serialize_with = "checksum")]
+    pub(super) checksum: Checksum,
+    /// The width that the paper's profile of a sample chooses for this fanout.
+    pub(super) profile_group: Option<u32>,
+}
+
+impl Row {
+    /// A row that says only what was measured, and how long it took.
+    pub(super) fn new(
+        section: Section,
+        index: &'static str,
+        operation: impl Into<String>,
+        batch: usize,
+        timing: Timing,
+        checksum: Checksum,
+    ) -> Self {
+        Self {
+            section,
+            index,
+            operation: operation.into(),
+            device: String::new(),
+            threads: None,
+            keys: String::new(),
+            key: "",
+            value: "",
+            n: 0,
+            fanout: None,
+            group: None,
+            child_region: None,
+            order: None,
+            hit_rate: None,
+            batch: batch as u64,
+            footprint_bytes: 0,
+            bytes_per_key: None,
+            pairs: None,
+            bytes_moved: None,
+            giga_per_second: batch as f64 / timing.median_ms.max(1e-9) / 1e6,
+            timing,
+            ratio_to_baseline: None,
+            ceiling_giga_per_second: None,
+            checksum,
+            profile_group: None,
+        }
+    }
+
+    /// So many of something per operation, in 10^9 per second.
+    pub(super) fn giga_per_second_of(&self, count: u64) -> f64 {
+        count as f64 / self.timing.median_ms.max(1e-9) / 1e6
+    }
+}
+
+fn checksum<S: Serializer>(checksum: &Checksum, serializer: S) -> Result<S::Ok, S::Error> {
+    let Checksum { sum, weighted, misses } = checksum;
+    // As text: readers of JSON round large numbers.
+    serializer.collect_str(&format_args!("{sum:016x}-{weighted:016x}-{misses}"))
+}
+
+/// All that a run has to say.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) command: &'static str,
+    pub(super) version: &'static str,
+    pub(super) machine: Machine,
+    pub(super) seed: u64,
+    pub(super) rows: Vec<Row>,
+    /// What was not measured, and why.
+    pub(super) skipped: Vec<String>,
+    /// What ended the run before its end.
+    pub(super) failure: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_one() {
+        assert_eq!(Timing::of(vec![3.0, 1.0, 2.0]).median_ms, 2.0);
+        let timing = Timing::of(vec![4.0, 1.0]);
+        assert_eq!((timing.median_ms, timing.min_ms, timing.max_ms), (2.5, 1.0, 4.0));
+        assert_eq!(timing.runs_ms, [4.0, 1.0]);
+    }
+
+    #[test]
+    fn a_row_says_what_it_is_in_json() {
+        let checksum = Checksum { sum: 1, weighted: u64::MAX, misses: 3 };
+        let row = Row::new(Section::EndToEnd, "harmonia", "get", 2_000_000, Timing::of(vec![2.0]), checksum);
+        assert_eq!(row.giga_per_second, 1.0);
+        let json = serde_json::to_value(row).unwrap();
+        assert_eq!(json["section"], "end-to-end");
+        assert_eq!(json["median_ms"], 2.0);
+        assert_eq!(json["checksum"], "0000000000000001-ffffffffffffffff-3");
+    }
+}

@@ -1,0 +1,143 @@
+//! `verify` itself put to the test: it passes what is right, and finds what was made wrong on purpose.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn verify(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-bench"));
+    command.arg("verify").args(arguments).env("NO_COLOR", "1").output().expect("the runner starts")
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs over small trees; gives the exit code and the JSON.
+fn small(device: &str, more: &[&str], json: &Path) -> (Option<i32>, Value) {
+    let json = json.to_str().unwrap();
+    let arguments = [&["--device", device, "--max-len", "40", "--json", json], more].concat();
+    let output = verify(&arguments);
+    let text = std::fs::read_to_string(json).unwrap_or_else(|error| panic!("{error}\n{}", stderr(&output)));
+    (code(&output), serde_json::from_str(&text).unwrap())
+}
+
+fn rows(json: &Value) -> impl Iterator<Item = (&str, u64, u64)> {
+    let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
+    let rows = json["rows"].as_array().unwrap().iter();
+    rows.map(move |row| (row["operation"].as_str().unwrap(), number(row, "cases"), number(row, "failed")))
+}
+
+#[test]
+fn right_answers_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, json) = small("host", &[], &folder.path().join("out.json"));
+    assert_eq!((code, &json["failed"], &json["seed"]), (Some(0), &0.into(), &1.into()));
+    assert!(json["passed"].as_u64().unwrap() > 1000);
+    assert!(rows(&json).all(|(_, cases, failed)| cases > 0 && failed == 0));
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |seed: &str, name: &str| {
+        let (_, mut json) = small("host", &["--seed", seed], &folder.path().join(name));
+        json["rows"].as_array_mut().unwrap().iter_mut().for_each(|row| row["seconds"] = 0.into());
+        json["rows"].take()
+    };
+    assert_eq!(run("5", "a"), run("5", "b"));
+    assert_ne!(run("5", "c"), run("6", "d"));
+}
+
+/// Every operation's comparison is alive: wrong outputs fail in device form, and a tree that lacks a pair
+/// fails in every form.
+#[test]
+fn wrong_answers_are_found_in_every_operation() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    let (code, json) = small("host", &["--sabotage", "tree"], &file);
+    assert_eq!(code, Some(1));
+    for (operation, cases, failed) in rows(&json).filter(|row| row.0 != "exclusive_scan") {
+        assert!(failed * 4 > cases, "{operation}: {failed} of {cases} trees without their smallest key were found");
+    }
+    for sabotage in ["output", "guard"] {
+        let (code, json) = small("host", &["--sabotage", sabotage], &file);
+        assert_eq!(code, Some(1));
+        let device_form = ["get", "lower_bound, upper_bound", "predecessor, successor", "range", "count", "exclusive_scan"];
+        for (operation, cases, failed) in rows(&json).filter(|row| device_form.contains(&row.0)) {
+            assert!(failed * 2 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");
+        }
+    }
+}
+
+#[test]
+fn wrong_answers_of_kernels_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--sabotage", "tree", "--only", "f16/fill1/"];
+    let (code, json) = small("emulated", &more, &folder.path().join("out.json"));
+    assert_eq!(code, Some(1));
+    assert!(rows(&json).all(|(_, _, failed)| failed > 0), "{json:#}");
+}
+
+#[test]
+fn a_wrong_answer_says_how_to_see_it_again() {
+    let output = verify(&["--device", "host", "--max-len", "9", "--seed", "3", "--sabotage", "tree"]);
+    let text = stderr(&output);
+    for part in ["wrong answer on host", "seed 3", "case:      host/harmonia/", "operation: ", "expected", "got"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let command = text.lines().find_map(|line| line.strip_prefix("  reproduce: lanetree-bench verify ")).unwrap();
+    let arguments: Vec<String> = command.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect();
+    let again = verify(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(code(&again), Some(1));
+    assert!(stdout(&again).contains("verify: 0 cases passed, 1 failed on host"), "{}", stdout(&again));
+    let case = |text: &str| -> Vec<String> { text.lines().take(5).map(str::to_owned).collect() };
+    assert_eq!(case(&stderr(&again)), case(&text), "the same case, and the same answer");
+}
+
+#[test]
+fn no_case_is_not_a_pass() {
+    let output = verify(&["--device", "host", "--only", "no such case"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("no case was run: none has \"no such case\" in its name"));
+}
+
+#[test]
+#[cfg(not(feature = "cuda"))]
+fn a_gpu_that_is_asked_for_and_missing_is_an_error() {
+    let output = verify(&["--device", "cuda"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("built without CUDA"), "{}", stderr(&output));
+}
+
+#[test]
+#[cfg(not(feature = "cuda"))]
+fn without_a_gpu_auto_says_what_it_did_instead() {
+    let output = verify(&["--only", "u32-u32/f8/fill1/uniform/n0/get"]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("skipped: no GPU; ran on host and emulated instead"), "{text}");
+    let verdict = text.lines().last().unwrap();
+    assert!(verdict.starts_with("verify: ") && verdict.ends_with(" and emulated"), "{verdict}");
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    for arguments in [
+        &["--device", "tpu"][..],
+        &["--index", "hash"],
+        &["--quick", "--full"],
+        &["--seed", "many"],
+        &["--device", "host", "--json", "/no/such/folder/out.json"],
+    ] {
+        assert_eq!(code(&verify(arguments)), Some(2), "{arguments:?}");
+    }
+}

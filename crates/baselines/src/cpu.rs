@@ -1,0 +1,103 @@
+//! What a CPU programmer would use: the standard library's B-tree, and binary search over a sorted
+//! vector. Both look up batches with the threads of the current rayon pool; in a pool of one thread
+//! (`ThreadPool::install`) they are single-threaded.
+
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Queries of one task.
+const TASK: usize = 1 << 12;
+
+/// A sorted vector of keys and one of values.
+///
+/// ```
+/// use lanetree_baselines::cpu::SortedVec;
+///
+/// let sorted = SortedVec::new(vec![1, 3], vec![10, 30]);
+/// let mut out = [0; 2];
+/// sorted.get_into(&[3, 2], &mut out, -1);
+/// assert_eq!(out, [30, -1]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SortedVec<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K: Ord + Copy + Sync, V: Copy + Send + Sync> SortedVec<K, V> {
+    /// Of strictly ascending keys and as many values; in any other order look-ups miss keys.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn new(keys: Vec<K>, values: Vec<V>) -> Self {
+        assert_eq!(keys.len(), values.len(), "each key needs one value");
+        Self { keys, values }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: K) -> Option<V> {
+        self.keys.binary_search(&key).ok().map(|rank| self.values[rank])
+    }
+
+    /// Sets `out[i]` to the value of `queries[i]`, or to `miss`.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn get_into(&self, queries: &[K], out: &mut [V], miss: V) {
+        in_tasks(queries, out, |key| self.get(key).unwrap_or(miss));
+    }
+}
+
+/// [`std::collections::BTreeMap`], looked up in batches.
+#[derive(Clone, Debug)]
+pub struct BTree<K, V> {
+    map: BTreeMap<K, V>,
+}
+
+impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> BTree<K, V> {
+    /// Of pairs in any order; of equal keys, the last one's value stays. Ascending pairs build fastest.
+    pub fn new(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
+        Self { map: pairs.into_iter().collect() }
+    }
+
+    /// As [`SortedVec::get_into`].
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn get_into(&self, queries: &[K], out: &mut [V], miss: V) {
+        in_tasks(queries, out, |key| self.map.get(&key).copied().unwrap_or(miss));
+    }
+}
+
+fn in_tasks<K: Copy + Sync, V: Send>(queries: &[K], out: &mut [V], get: impl Fn(K) -> V + Sync) {
+    assert_eq!(queries.len(), out.len(), "each query needs a place for its result");
+    queries.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(queries, out)| {
+        for (out, &key) in out.iter_mut().zip(queries) {
+            *out = get(key);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Checksum;
+
+    #[test]
+    fn both_find_the_same() {
+        let keys: Vec<u64> = (0..10_000).map(|i| i * 3).collect();
+        let values: Vec<u64> = keys.iter().map(|key| key ^ 0x55).collect();
+        let queries: Vec<u64> = (0..9_000).map(|i| i * 7919 % 30_000).collect();
+        let expected: Vec<u64> =
+            queries.iter().map(|key| if key % 3 == 0 { key ^ 0x55 } else { u64::MAX }).collect();
+        let btree = BTree::new(keys.iter().copied().zip(values.iter().copied()));
+        let sorted = SortedVec::new(keys, values);
+        let (mut by_btree, mut by_search) = (vec![0; queries.len()], vec![0; queries.len()]);
+        btree.get_into(&queries, &mut by_btree, u64::MAX);
+        sorted.get_into(&queries, &mut by_search, u64::MAX);
+        assert_eq!(by_btree, expected);
+        assert_eq!(by_search, expected);
+        let misses = expected.iter().filter(|&&value| value == u64::MAX).count() as u64;
+        assert_eq!(Checksum::of(&by_btree, u64::MAX, 0).misses, misses);
+    }
+}

@@ -1,0 +1,261 @@
+//! Every bad input is an error that names what was wrong, and leaves everything as it was.
+
+use lanetree::harmonia::{DeviceRanges, GroupWidth, RangeScratch};
+use lanetree::primitives::{ScanScratch, exclusive_scan};
+use lanetree::{Device, Error, Harmonia, Stream, runtime};
+
+const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
+
+/// 1000 pairs, three apart, and a stream beside them.
+fn tree(device: &Device) -> (Harmonia<u64, u32>, Stream) {
+    let keys: Vec<u64> = (0..1000).map(|i| i * 3).collect();
+    let values: Vec<u32> = (0..1000).collect();
+    (Harmonia::builder().fanout(16).build_sorted(device, &keys, &values).unwrap(), device.stream().unwrap())
+}
+
+fn message<T>(result: lanetree::Result<T>) -> String {
+    result.err().expect("this is an error").to_string()
+}
+
+fn is_out_of_memory<T>(result: lanetree::Result<T>) -> bool {
+    matches!(result, Err(Error::Runtime(runtime::Error::OutOfMemory { .. })))
+}
+
+fn is_wrong_device<T>(result: lanetree::Result<T>) -> bool {
+    matches!(result, Err(Error::Runtime(runtime::Error::WrongDevice { .. })))
+}
+
+#[test]
+fn unsorted_input_to_the_sorted_builder_is_named() {
+    for device in DEVICES {
+        let result = Harmonia::builder().build_sorted(&device(), &[-5_i32, 3, 2, 9, 1], &[0_u32; 5]);
+        assert_eq!(
+            message(result),
+            "keys[2] = 2 is below keys[1] = 3: sort the pairs, or build without saying that they are sorted"
+        );
+    }
+}
+
+#[test]
+fn lengths_that_differ_are_named() {
+    for device in DEVICES {
+        let expected = "3 keys and 2 values: each key needs one value";
+        assert_eq!(message(Harmonia::build(&device(), &[1_u32, 2, 3], &[1_u32, 2])), expected);
+        assert_eq!(message(Harmonia::builder().build_sorted(&device(), &[1_u32, 2, 3], &[1_u64, 2])), expected);
+    }
+}
+
+#[test]
+fn fills_and_fanouts_without_sense_are_named() {
+    let (device, keys) = (Device::host(), [1_u64, 2, 3]);
+    for fill in [0.0, -0.5, 1.01, f64::NAN, f64::INFINITY] {
+        let result = Harmonia::builder().fill(fill).build(&device, &keys, &keys);
+        assert_eq!(
+            message(result),
+            format!("a fill of {fill}: nodes are filled to more than 0 and at most 1 of their slots")
+        );
+    }
+    for fanout in [0, 1, 4, 12, 256, u32::MAX] {
+        let result = Harmonia::builder().fanout(fanout).build_sorted(&device, &keys, &keys);
+        assert_eq!(message(result), format!("a fanout of {fanout}: there are kernels for [8, 16, 32, 64, 128]"));
+    }
+}
+
+#[test]
+fn more_nodes_than_can_be_numbered_are_refused() {
+    // What would need them does not fit into main memory; the geometry says so by itself.
+    assert_eq!(lanetree_layout::harmonia::Shape::bulk(1 << 40, 8, 1.0), None);
+    let error = Error::TooManyPairs { pairs: 1 << 40, fanout: 8, fill: 1.0 };
+    assert_eq!(
+        error.to_string(),
+        "1099511627776 pairs at a fanout of 8 and a fill of 1 need more than 2^32 - 1 nodes: use a larger fanout or fill"
+    );
+}
+
+#[test]
+fn a_group_width_without_a_kernel_is_named() {
+    for device in DEVICES {
+        let device = device();
+        let (tree, stream) = tree(&device);
+        let queries = device.upload(&[1_u64]).unwrap();
+        let mut values = device.alloc(1).unwrap();
+        for lanes in [0, 3, 32, 64] {
+            let result = tree.on(&stream).group(GroupWidth::Lanes(lanes)).get(&queries, &mut values, None, 0);
+            let expected =
+                format!("{lanes} lanes per query at a fanout of 16: there are kernels for [1, 2, 4, 8, 16]");
+            assert_eq!(message(result), expected);
+        }
+    }
+}
+
+#[test]
+fn a_reversed_range_is_named_and_nothing_is_searched() {
+    for device in DEVICES {
+        let (tree, _) = tree(&device());
+        #[expect(clippy::reversed_empty_ranges, reason = "the point of the test")]
+        let ranges = || [0..=9_u64, 20..=9];
+        assert_eq!(message(tree.range_many(ranges())), "range 1 starts at 20 and ends at 9, before its start");
+        assert_eq!(message(tree.count_many(ranges())), "range 1 starts at 20 and ends at 9, before its start");
+    }
+}
+
+#[test]
+fn outputs_that_are_too_short_are_named_and_not_touched() {
+    for device in DEVICES {
+        let device = device();
+        let (tree, stream) = tree(&device);
+        let on = tree.on(&stream);
+        let queries = device.upload(&[0_u64; 33]).unwrap();
+        let poison = |len: usize| device.upload(&vec![77_u64; len]).unwrap();
+        let mut few = device.upload(&[77_u32; 32]).unwrap();
+        let mut enough = device.upload(&[77_u32; 33]).unwrap();
+        let mut one_word = device.upload(&[77_u32]).unwrap();
+        let mut keys = poison(33);
+
+        let result = on.get(&queries, &mut few, None, 0);
+        assert_eq!(message(result), "the values' buffer has room for 32 elements, and 33 are needed");
+        let result = on.get(&queries, &mut enough, Some(&mut one_word), 0);
+        assert_eq!(message(result), "the found bits' buffer has room for 1 elements, and 2 are needed");
+        let result = on.lower_bound(&queries, &mut poison(32));
+        assert_eq!(message(result), "the ranks' buffer has room for 32 elements, and 33 are needed");
+        let result = on.predecessor(&queries, &mut poison(32), &mut enough, None, 0);
+        assert_eq!(message(result), "the keys' buffer has room for 32 elements, and 33 are needed");
+        let result = on.successor(&queries, &mut keys, &mut few, None, 0);
+        assert_eq!(message(result), "the values' buffer has room for 32 elements, and 33 are needed");
+        for untouched in [few, enough, one_word] {
+            assert!(untouched.to_vec().unwrap().iter().all(|&value| value == 77));
+        }
+        assert!(keys.to_vec().unwrap().iter().all(|&key| key == 77));
+
+        let mut out = [None; 3];
+        let result = tree.get_many_into(&[1, 2], &mut out);
+        assert_eq!(message(result), "the output has room for 3 elements, and 2 are needed");
+    }
+}
+
+#[test]
+fn buffers_of_ranges_that_are_too_short_are_named() {
+    for device in DEVICES {
+        let device = device();
+        let (tree, stream) = tree(&device);
+        let on = tree.on(&stream);
+        let bounds = |len| device.upload(&vec![0_u64; len]).unwrap();
+        let scratch = |ranges| RangeScratch::new(&device, ranges).unwrap();
+        let out = |ranges, capacity| DeviceRanges::<u64, u32>::new(&device, ranges, capacity).unwrap();
+        let (two, three) = (bounds(2), bounds(3));
+
+        let result = on.range(&three, &two, None, 9, &mut scratch(3), &mut out(3, 8));
+        assert_eq!(message(result), "the ends' buffer has room for 2 elements, and 3 are needed");
+        let result = on.range(&three, &three, Some(&two), 9, &mut scratch(3), &mut out(3, 8));
+        assert_eq!(message(result), "the limits' buffer has room for 2 elements, and 3 are needed");
+        let result = on.range(&three, &three, None, 9, &mut scratch(2), &mut out(3, 8));
+        assert!(message(result).contains("has room for 2 elements, and 3 are needed"));
+        let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut out(2, 8));
+        assert_eq!(message(result), "the offsets' buffer has room for 3 elements, and 4 are needed");
+        let mut short = out(3, 8);
+        short.values = device.alloc(7).unwrap();
+        let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut short);
+        assert_eq!(message(result), "the values' buffer has room for 7 elements, and 8 are needed");
+        let result = on.count(&three, &three, None, 9, &mut bounds(2));
+        assert_eq!(message(result), "the counts' buffer has room for 2 elements, and 3 are needed");
+    }
+}
+
+#[test]
+fn a_batch_beyond_all_memory_is_refused() {
+    for device in DEVICES {
+        let device = device();
+        assert!(is_out_of_memory(RangeScratch::new(&device, 1 << 60)));
+        assert!(is_out_of_memory(RangeScratch::new(&device, usize::MAX)));
+        assert!(is_out_of_memory(DeviceRanges::<u64, u64>::new(&device, 10, 1 << 60)));
+        assert!(is_out_of_memory(DeviceRanges::<u64, u64>::new(&device, usize::MAX, 10)));
+        assert!(is_out_of_memory(ScanScratch::new(&device, usize::MAX)));
+        assert!(matches!(device.alloc::<u64>(1 << 60), Err(runtime::Error::OutOfMemory { .. })));
+    }
+}
+
+#[test]
+fn results_beyond_all_memory_are_refused_and_the_tree_goes_on() {
+    // 2^44 pairs of 8-byte keys: as much as the whole address space.
+    let keys: Vec<u64> = (0..1 << 22).collect();
+    let tree = Harmonia::builder().build_sorted(&Device::host(), &keys, &keys).unwrap();
+    let result = tree.range_many((0..1 << 22).map(|_| ..));
+    assert!(is_out_of_memory(result));
+    assert_eq!(tree.get_many(&[5, 1 << 22]).unwrap(), [Some(5), None]);
+    assert_eq!(tree.range_many([5..7]).unwrap().keys, [5, 6]);
+}
+
+#[test]
+#[cfg(not(feature = "cuda"))]
+fn a_gpu_that_is_asked_for_and_missing_is_an_error() {
+    let error = Device::cuda(0).unwrap_err();
+    assert!(matches!(error, runtime::Error::CudaNotCompiled), "{error}");
+    assert!(error.to_string().contains("--features cuda"), "{error}");
+    assert_eq!(Device::best(), Device::host());
+}
+
+#[test]
+fn buffers_and_streams_of_another_device_are_refused() {
+    let (here, there) = (Device::emulated(), Device::emulated());
+    for (here, there) in [(&here, &there), (&Device::host(), &there), (&here, &Device::host())] {
+        let (tree, stream) = tree(here);
+        let on = tree.on(&stream);
+        let (queries, foreign) = (here.upload(&[1_u64]).unwrap(), there.upload(&[1_u64]).unwrap());
+        let (mut values, mut foreign_values) = (here.alloc(1).unwrap(), there.alloc(1).unwrap());
+        assert!(is_wrong_device(on.get(&foreign, &mut values, None, 0)));
+        assert!(is_wrong_device(on.get(&queries, &mut foreign_values, None, 0)));
+        assert!(is_wrong_device(on.get(&queries, &mut values, Some(&mut there.alloc(1).unwrap()), 0)));
+        assert!(is_wrong_device(on.upper_bound(&queries, &mut there.alloc(1).unwrap())));
+        assert!(is_wrong_device(on.successor(&queries, &mut there.alloc(1).unwrap(), &mut values, None, 0)));
+
+        let elsewhere = there.stream().unwrap();
+        assert!(is_wrong_device(tree.on(&elsewhere).get(&queries, &mut values, None, 0)));
+
+        let mut scratch = RangeScratch::new(here, 1).unwrap();
+        let mut out = DeviceRanges::new(here, 1, 4).unwrap();
+        assert!(is_wrong_device(on.range(&queries, &foreign, None, 9, &mut scratch, &mut out)));
+        out.keys = there.alloc(4).unwrap();
+        assert!(is_wrong_device(on.range(&queries, &queries, None, 9, &mut scratch, &mut out)));
+        let mut out = DeviceRanges::new(here, 1, 4).unwrap();
+        let mut scratch = RangeScratch::new(there, 1).unwrap();
+        assert!(is_wrong_device(on.range(&queries, &queries, None, 9, &mut scratch, &mut out)));
+
+        let mut scratch = ScanScratch::new(here, 1).unwrap();
+        let mut offsets = here.alloc(2).unwrap();
+        let counts = there.upload(&[1_u64]).unwrap();
+        assert!(is_wrong_device(exclusive_scan(&stream, &counts, 1, &mut offsets, &mut scratch)));
+    }
+}
+
+#[test]
+fn a_scan_of_more_counts_than_there_are_is_refused() {
+    for device in DEVICES {
+        let device = device();
+        let stream = device.stream().unwrap();
+        let (counts, mut offsets) = (device.upload(&[1_u64; 3]).unwrap(), device.alloc(4).unwrap());
+        let mut scratch = ScanScratch::new(&device, 3).unwrap();
+        let result = exclusive_scan(&stream, &counts, usize::MAX, &mut offsets, &mut scratch);
+        assert!(message(result).starts_with("the counts has room for 3 elements"));
+    }
+}
+
+#[test]
+fn a_stored_value_that_equals_the_miss_is_found_all_the_same() {
+    for device in DEVICES {
+        let device = device();
+        let (tree, stream) = tree(&device);
+        // Key 21 has the value 7, and 22 is not there.
+        let queries = device.upload(&[21_u64, 22, 24]).unwrap();
+        let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(1).unwrap());
+        tree.on(&stream).get(&queries, &mut values, Some(&mut found), 7).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!((values.to_vec().unwrap(), found.to_vec().unwrap()), (vec![7, 7, 8], vec![0b101]));
+
+        let mut keys = device.alloc(3).unwrap();
+        let beyond = device.upload(&[22_u64, 21, 5000]).unwrap();
+        tree.on(&stream).successor(&beyond, &mut keys, &mut values, Some(&mut found), 7).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!((values.to_vec().unwrap(), found.to_vec().unwrap()), (vec![8, 7, 7], vec![0b011]));
+        assert_eq!(tree.get_many(&[0, 1]).unwrap(), [Some(0), None], "0 is what the host form uses for a miss");
+    }
+}
