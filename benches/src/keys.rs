@@ -186,14 +186,14 @@ mod tests {
 
     #[test]
     fn binary_files_of_both_widths() {
-        assert_eq!(read_bytes(&sosd(3, &[7_u64, 7, u64::MAX]), Format::Sosd).unwrap(), [7, 7, u64::MAX]);
-        assert_eq!(read_bytes(&sosd(2, &[9_u32, 0]), Format::Sosd).unwrap(), [9_u32, 0]);
+        assert_eq!(read_bytes::<u64>(&sosd(3, &[7_u64, 7, u64::MAX]), Format::Sosd).unwrap(), [7, 7, u64::MAX]);
+        assert_eq!(read_bytes::<u32>(&sosd(2, &[9_u32, 0]), Format::Sosd).unwrap(), [9_u32, 0]);
     }
 
     #[test]
     fn text_with_comments_and_blank_lines() {
         let text = b"# keys\n3\n\n 18446744073709551615 \r\n1 # one\n   \n3";
-        assert_eq!(read_bytes(text, Format::Text).unwrap(), [3, u64::MAX, 1, 3]);
+        assert_eq!(read_bytes::<u64>(text, Format::Text).unwrap(), [3, u64::MAX, 1, 3]);
     }
 
     #[test]

@@ -10,13 +10,16 @@ use std::process::ExitCode;
 
 /// Verifies and measures Lanetree's indexes, on a GPU, on the CPU or emulated
 #[derive(Parser, Debug)]
-#[command(version, after_help = "\
+#[command(
+    version,
+    after_help = "\
 Examples:
   lanetree-bench verify                     check every kernel: on the GPU, or emulated without one
   lanetree-bench verify --device cuda --full --json verified.json
   lanetree-bench bench --help               what can be measured
 
-Exit codes: 0 passed, 1 a wrong answer, 2 could not run.")]
+Exit codes: 0 passed, 1 a wrong answer, 2 could not run."
+)]
 struct Cli {
     #[command(subcommand)]
     task: Task,

@@ -71,7 +71,8 @@ fn wrong_answers_are_found_in_every_operation() {
     for sabotage in ["output", "guard"] {
         let (code, json) = small("host", &["--sabotage", sabotage], &file);
         assert_eq!(code, Some(1));
-        let device_form = ["get", "lower_bound, upper_bound", "predecessor, successor", "range", "count", "exclusive_scan"];
+        let device_form =
+            ["get", "lower_bound, upper_bound", "predecessor, successor", "range", "count", "exclusive_scan"];
         for (operation, cases, failed) in rows(&json).filter(|row| device_form.contains(&row.0)) {
             assert!(failed * 2 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");
         }

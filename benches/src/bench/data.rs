@@ -199,8 +199,10 @@ impl<W: BenchWord> Batch<W> {
 
     fn shuffle_by_top_bits(&mut self, seed: u64) {
         let top = |query: W| query.widen() >> (<W as Word>::BITS - 16);
-        let ends: Vec<usize> =
-            (0..1 << 16).into_par_iter().map(|bits| self.queries.partition_point(|&query| top(query) <= bits)).collect();
+        let ends: Vec<usize> = (0..1 << 16)
+            .into_par_iter()
+            .map(|bits| self.queries.partition_point(|&query| top(query) <= bits))
+            .collect();
         let (mut queries, mut origins, mut start) = (&mut self.queries[..], &mut self.origins[..], 0);
         let mut buckets = Vec::with_capacity(ends.len());
         for end in ends {

@@ -10,7 +10,9 @@ pub(super) type Result<T, E = Error> = core::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// Exit code 1: the only one that says anything of the indexes.
-    #[error("wrong answer: {row}: {what}[{index}] is {found}, and {expected} is right (seed {seed}); no figure is given")]
+    #[error(
+        "wrong answer: {row}: {what}[{index}] is {found}, and {expected} is right (seed {seed}); no figure is given"
+    )]
     Wrong { row: String, what: &'static str, index: usize, expected: String, found: String, seed: u64 },
     #[error(transparent)]
     Lanetree(#[from] lanetree::Error),

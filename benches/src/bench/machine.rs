@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_driver_is_found_in_its_own_words() {
-        let text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (x)\nGCC 12.2.0";
+        let text =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (x)\nGCC 12.2.0";
         assert_eq!(driver_version(text).as_deref(), Some("580.159.04"));
         assert_eq!(driver_version(""), None);
     }

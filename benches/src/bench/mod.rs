@@ -1,9 +1,194 @@
-//! Under construction.
+//! `bench`: the indexes, their baselines and the hardware's ceilings, measured in one process.
 
-/// Measures the indexes
+mod ceilings;
+mod cpu;
+mod data;
+mod error;
+mod host;
+mod ladder;
+mod lookups;
+mod machine;
+mod plan;
+mod ranges;
+mod report;
+mod run;
+mod session;
+mod subject;
+mod table;
+
+use crate::keys::Format;
+use core::time::Duration;
+use error::{Error, Result};
+use lanetree::Device;
+use machine::Machine;
+use plan::Plan;
+use report::{Report, Section};
+use session::Session;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Measures the indexes, what they are compared with, and the hardware's ceilings
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  lanetree-bench bench                                   everything, on the GPU; without one, the CPU
+  lanetree-bench bench --device cuda --json figures.json
+  lanetree-bench bench --sizes 24,26 --only ceilings,lookups
+  lanetree-bench bench --figure harmonia-ntg --sizes 26
+  lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
-pub(crate) fn run(_: &Args) -> std::process::ExitCode {
-    std::process::ExitCode::from(2)
+Every output of a row's last run is compared with what is right before its figure is given.
+Exit codes: 0 measured, 1 a wrong answer, 2 could not run (no GPU when one was asked for, bad
+arguments, a corrupt file of keys).")]
+pub(crate) struct Args {
+    /// Where to run; auto: the first GPU, or without one the host
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    device: Choice,
+    /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28]
+    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=30))]
+    sizes: Vec<u32>,
+    /// Queries of a batch, as a power of two [default on a GPU: 26]
+    #[arg(long, value_name = "LOG2", value_parser = clap::value_parser!(u32).range(0..=30))]
+    queries: Option<u32>,
+    /// Only these parts [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", conflicts_with = "figure")]
+    only: Vec<Section>,
+    /// A figure of a paper, instead of the parts
+    #[arg(long, value_enum)]
+    figure: Option<Figure>,
+    /// Real keys, instead of uniform ones; sorted, and each taken once
+    #[arg(long, value_name = "FILE", conflicts_with = "sizes")]
+    keys: Option<PathBuf>,
+    /// Bits of the file's keys
+    #[arg(long, value_enum, default_value_t = KeyWidth::B64, requires = "keys")]
+    key_width: KeyWidth,
+    /// How the file holds them
+    #[arg(long, value_enum, default_value_t = Format::Sosd, requires = "keys")]
+    format: Format,
+    /// Smaller trees and batches, fewer runs
+    #[arg(long)]
+    quick: bool,
+    /// Decides all keys and queries
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Begins no row after this time; says which ones are missing
+    #[arg(long, value_name = "SECONDS")]
+    max_seconds: Option<u64>,
+    /// Keeps all rows, with the times of all runs, in this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The value of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Choice {
+    Auto,
+    Cuda,
+    Host,
+    Emulated,
+}
+
+/// The value of `--figure`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Figure {
+    /// Harmonia's fanouts, narrowed thread groups and child regions, at one size
+    HarmoniaNtg,
+}
+
+/// The value of `--key-width`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum KeyWidth {
+    #[value(name = "32")]
+    B32,
+    #[value(name = "64")]
+    B64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match bench(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn bench(args: &Args) -> Result<()> {
+    let (device, no_gpu) = device(args.device)?;
+    let mut plan = Plan::of(device.kind(), args.quick);
+    if !args.sizes.is_empty() {
+        plan.cpu = args.sizes.clone();
+        plan.sizes = args.sizes.clone();
+    }
+    plan.queries = args.queries.unwrap_or(plan.queries);
+    // Before the work, not after it: a file that cannot be written is worth no minutes.
+    let json = match &args.json {
+        Some(path) => Some((path, File::create(path).map_err(|source| Error::Write { path: path.clone(), source })?)),
+        None => None,
+    };
+    let machine = Machine::of(&device)?;
+    say(|out| writeln!(out, "{}", machine.header()))?;
+    let (command, version) = ("bench", env!("CARGO_PKG_VERSION"));
+    let report =
+        Report { command, version, machine, seed: args.seed, rows: Vec::new(), skipped: Vec::new(), failure: None };
+    let sections = match (args.figure, args.only.is_empty()) {
+        (Some(Figure::HarmoniaNtg), _) => [Section::HarmoniaNtg].into(),
+        (None, true) => run::PARTS.into(),
+        (None, false) => args.only.iter().copied().collect(),
+    };
+    let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let mut session = Session::new(device, plan, sections, deadline, report)?;
+    if let Some(reason) = no_gpu {
+        eprintln!("warning: no GPU, so the CPU only: {reason}");
+        session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
+    } else if !session.runs_kernels() {
+        session.skip("no GPU: --device host has neither its rows, nor binary search on it, nor its ceilings");
+    }
+    let outcome = run::run(&mut session, args);
+    let mut report = session.finish();
+    report.failure = outcome.as_ref().err().map(ToString::to_string);
+    say(|out| table::print(&report, out))?;
+    if let Some((path, file)) = json {
+        write_json(&report, file, path)?;
+    }
+    outcome?;
+    if report.rows.is_empty() {
+        return Err(Error::Usage("nothing was measured".into()));
+    }
+    Ok(())
+}
+
+/// The device, and if that is none that was asked for, why there is no GPU.
+fn device(choice: Choice) -> Result<(Device, Option<String>)> {
+    Ok(match choice {
+        Choice::Cuda => (Device::cuda(0)?, None),
+        Choice::Host => (Device::host(), None),
+        Choice::Emulated => (Device::emulated(), None),
+        Choice::Auto => match Device::cuda(0) {
+            Ok(device) => (device, None),
+            Err(error) => (Device::host(), Some(error.to_string())),
+        },
+    })
+}
+
+fn write_json(report: &Report, file: File, path: &Path) -> Result<()> {
+    let mut file = BufWriter::new(file);
+    let written = serde_json::to_writer_pretty(&mut file, report).map_err(io::Error::from);
+    let written = written.and_then(|()| writeln!(file)).and_then(|()| file.flush());
+    written.map_err(|source| Error::Write { path: path.into(), source })
+}
+
+/// Writes to stdout. A reader who has seen enough and left is no error.
+fn say(write: impl FnOnce(&mut io::StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
+    match write(&mut io::stdout().lock()) {
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Write { path: "stdout".into(), source })
+        }
+        _ => Ok(()),
+    }
 }

@@ -27,16 +27,17 @@ const MAIN_SIZE: u32 = 26;
 
 impl Plan {
     pub(super) fn of(kind: DeviceKind, quick: bool) -> Self {
-        let plan = |sizes: &[u32], queries, range_pairs, host_queries, cpu: &[u32], cpu_queries, copy_bytes, runs| Self {
-            sizes: sizes.into(),
-            queries,
-            range_pairs,
-            host_queries,
-            cpu: cpu.into(),
-            cpu_queries,
-            copy_bytes,
-            runs,
-        };
+        let plan =
+            |sizes: &[u32], queries, range_pairs, host_queries, cpu: &[u32], cpu_queries, copy_bytes, runs| Self {
+                sizes: sizes.into(),
+                queries,
+                range_pairs,
+                host_queries,
+                cpu: cpu.into(),
+                cpu_queries,
+                copy_bytes,
+                runs,
+            };
         match (kind, quick) {
             (DeviceKind::Cuda, false) => plan(&[20, 24, 26, 28], 26, 29, 24, &[20, 24, 26], 22, 31, 5),
             (DeviceKind::Cuda, true) => plan(&[20, 24], 24, 27, 22, &[20], 20, 30, 3),

@@ -75,7 +75,7 @@ struct Scale {
 fn scale(mode: Mode, kind: DeviceKind) -> Scale {
     let scale = |batch, all_fills, distributions, large, huge| Scale { batch, all_fills, distributions, large, huge };
     match (mode, kind) {
-        (Mode::Quick, DeviceKind::Emulated) => scale(45, false, 1, &[], None),
+        (Mode::Quick, DeviceKind::Emulated) => scale(100, false, 1, &[], None),
         (Mode::Quick, DeviceKind::Host) => scale(300, false, 1, &[], None),
         (Mode::Quick, DeviceKind::Cuda) => scale(1000, false, 1, &[], None),
         (Mode::Full, DeviceKind::Emulated) => scale(100, true, 1, &[], None),
@@ -114,7 +114,17 @@ pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
                         };
                         let order = order + f + d;
                         trees.push(Tree {
-                            key, word, value, fanout, fill, distribution, len, order, batch, ranges, longest,
+                            key,
+                            word,
+                            value,
+                            fanout,
+                            fill,
+                            distribution,
+                            len,
+                            order,
+                            batch,
+                            ranges,
+                            longest,
                         });
                     }
                 }
@@ -170,8 +180,7 @@ pub(super) enum Limit {
     EachAnd(u64),
 }
 
-const LIMITS: [Limit; 6] =
-    [Limit::None, Limit::Each, Limit::Of(1), Limit::EachAnd(5), Limit::Of(0), Limit::Of(7)];
+const LIMITS: [Limit; 6] = [Limit::None, Limit::Each, Limit::Of(1), Limit::EachAnd(5), Limit::Of(0), Limit::Of(7)];
 
 /// The capacity of a batch of ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]

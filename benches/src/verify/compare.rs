@@ -39,6 +39,13 @@ pub(super) struct Difference {
     pub(super) actual: String,
 }
 
+/// What should stand at each index. Not generic, as closures are: there are hundreds of comparisons, and
+/// each would be compiled by itself.
+pub(super) type Expected<'a, T> = dyn Fn(usize) -> T + Sync + 'a;
+
+/// The query at each index, in words.
+pub(super) type Query<'a> = dyn Fn(usize) -> String + 'a;
+
 /// The byte of which outputs are full before a call.
 const POISON: u8 = 0xa5;
 
@@ -109,11 +116,7 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
 
     /// Compares the promised elements; `None` where anything may stand. Then the ones behind them, which
     /// must be as they were.
-    pub(super) fn differs<Q: ToString>(
-        &self,
-        expected: impl Fn(usize) -> Option<T> + Sync,
-        query: impl Fn(usize) -> Q,
-    ) -> Option<Difference> {
+    pub(super) fn differs(&self, expected: &Expected<'_, Option<T>>, query: &Query<'_>) -> Option<Difference> {
         let wrong = |i: &usize| expected(*i).is_some_and(|expected| expected != self.elements[*i]);
         // Not rayon's for a small batch: trees themselves are verified in parallel.
         let first = if self.promised < 1 << 15 {
@@ -125,7 +128,7 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
             return Some(Difference {
                 what: self.what,
                 index,
-                query: query(index).to_string(),
+                query: query(index),
                 expected: format!("{:?}", expected(index).expect("a difference has an expectation")),
                 actual: format!("{:?}", self.elements[index]),
             });
@@ -148,40 +151,39 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
 }
 
 /// Compares found bits: one for each of `count` queries, and zeros behind them in the last word.
-pub(super) fn bits_differ<Q: ToString>(
+pub(super) fn bits_differ(
     words: &Written<u32>,
     count: usize,
-    expected: impl Fn(usize) -> bool + Sync,
-    query: impl Fn(usize) -> Q,
+    expected: &Expected<'_, bool>,
+    query: &Query<'_>,
 ) -> Option<Difference> {
     let bit = |i: usize| i < count && expected(i);
     let word = |w: usize| (0..32).fold(0, |word, lane| word | u32::from(bit(w * 32 + lane)) << lane);
-    let difference = words.differs(|w| Some(word(w)), |w| w)?;
+    let difference = words.differs(&|w| Some(word(w)), &|w| w.to_string())?;
     if difference.index >= words.promised {
         return Some(difference);
     }
     let wrong = word(difference.index) ^ words.elements[difference.index];
     let index = difference.index * 32 + wrong.trailing_zeros() as usize;
-    let query = if index < count { query(index).to_string() } else { "none: behind the last".into() };
+    let query = if index < count { query(index) } else { "none: behind the last".into() };
     let (expected, actual) = (bit(index).to_string(), (!bit(index)).to_string());
     Some(Difference { index, query, expected, actual, ..difference })
 }
 
 /// Compares results of a host call.
-pub(super) fn items_differ<T: PartialEq + Debug + Sync, Q: ToString>(
+pub(super) fn items_differ<T: PartialEq + Debug + Sync>(
     what: &'static str,
     actual: &[T],
     count: usize,
-    expected: impl Fn(usize) -> T + Sync,
-    query: impl Fn(usize) -> Q,
+    expected: &Expected<'_, T>,
+    query: &Query<'_>,
 ) -> Option<Difference> {
     if actual.len() != count {
         let (expected, actual) = (format!("{count} elements"), format!("{} elements", actual.len()));
         return Some(Difference { what, index: count, query: "all".into(), expected, actual });
     }
     let index = (0..count).into_par_iter().with_min_len(1 << 14).find_first(|&i| actual[i] != expected(i))?;
-    let (query, expected, actual) =
-        (query(index).to_string(), format!("{:?}", expected(index)), format!("{:?}", actual[index]));
+    let (query, expected, actual) = (query(index), format!("{:?}", expected(index)), format!("{:?}", actual[index]));
     Some(Difference { what, index, query, expected, actual })
 }
 
@@ -199,26 +201,29 @@ mod tests {
     fn the_first_wrong_element_is_named() {
         let right = |elements: &mut [u32]| (0..10).for_each(|i| elements[i] = i as u32);
         let expected = |i| Some(i as u32);
-        assert_eq!(written(10, right, None).differs(expected, |i| i), None);
+        assert_eq!(written(10, right, None).differs(&expected, &|i| i.to_string()), None);
         let wrong = |elements: &mut [u32]| {
             right(elements);
             (elements[7], elements[8]) = (70, 80);
         };
-        let difference = written(10, wrong, None).differs(expected, |i| i * 100).unwrap();
+        let difference = written(10, wrong, None).differs(&expected, &|i| (i * 100).to_string()).unwrap();
         assert_eq!((difference.index, &*difference.query), (7, "700"));
         assert_eq!((&*difference.expected, &*difference.actual), ("7", "70"));
-        assert_eq!(written(10, right, Some(Sabotage::Output)).differs(expected, |i| i).unwrap().index, 0);
+        assert_eq!(written(10, right, Some(Sabotage::Output)).differs(&expected, &|i| i.to_string()).unwrap().index, 0);
     }
 
     #[test]
     fn an_element_that_was_left_out_is_wrong() {
-        assert!(written(3, |_| {}, None).differs(|_| Some(1), |i| i).is_some());
-        assert!(written(3, |_| {}, None).differs(|_| None, |i| i).is_none(), "unless anything may stand there");
+        assert!(written(3, |_| {}, None).differs(&|_| Some(1), &|i| i.to_string()).is_some());
+        assert!(
+            written(3, |_| {}, None).differs(&|_| None, &|i| i.to_string()).is_none(),
+            "unless anything may stand there"
+        );
     }
 
     #[test]
     fn writing_behind_the_promised_part_is_found() {
-        let difference = written(10, |elements| elements[11] = 0, None).differs(|_| None, |i| i).unwrap();
+        let difference = written(10, |elements| elements[11] = 0, None).differs(&|_| None, &|i| i.to_string()).unwrap();
         assert_eq!(difference.index, 11);
         assert!(written(10, |_| {}, Some(Sabotage::Guard)).touched().is_some());
     }
@@ -228,17 +233,17 @@ mod tests {
         let write = |elements: &mut [u32]| (elements[0], elements[1]) = (0b101, 0b10);
         let bits = written(2, write, None);
         let found = |i: usize| [0, 2, 33].contains(&i);
-        assert_eq!(bits_differ(&bits, 40, found, |i| i), None);
-        let difference = bits_differ(&bits, 40, |i| found(i) || i == 5, |i| i).unwrap();
+        assert_eq!(bits_differ(&bits, 40, &found, &|i| i.to_string()), None);
+        let difference = bits_differ(&bits, 40, &|i| found(i) || i == 5, &|i| i.to_string()).unwrap();
         assert_eq!((difference.index, &*difference.expected), (5, "true"));
-        let difference = bits_differ(&bits, 33, found, |i| i).unwrap();
+        let difference = bits_differ(&bits, 33, &found, &|i| i.to_string()).unwrap();
         assert_eq!((difference.index, &*difference.actual), (33, "true"), "a bit behind the last query");
     }
 
     #[test]
     fn host_results_are_compared_with_their_length() {
-        assert_eq!(items_differ("results", &[1, 2], 2, |i| i + 1, |i| i), None);
-        assert_eq!(items_differ("results", &[1, 3], 2, |i| i + 1, |i| i).unwrap().index, 1);
-        assert_eq!(items_differ("results", &[1], 2, |i| i + 1, |i| i).unwrap().actual, "1 elements");
+        assert_eq!(items_differ("results", &[1, 2], 2, &|i| i + 1, &|i| i.to_string()), None);
+        assert_eq!(items_differ("results", &[1, 3], 2, &|i| i + 1, &|i| i.to_string()).unwrap().index, 1);
+        assert_eq!(items_differ("results", &[1], 2, &|i| i + 1, &|i| i.to_string()).unwrap().actual, "1 elements");
     }
 }

@@ -141,12 +141,12 @@ impl<K: Key, V: Word> Subject<K, V> {
         on.get(&queries.buffer, &mut values.buffer, bits.as_mut().map(|bits| &mut bits.buffer), miss)?;
         self.stream.synchronize()?;
         let time = start.elapsed();
-        let query = |i: usize| keys[i];
+        let query = |i: usize| keys[i].to_string();
         let values = values.read(self.sabotage)?;
-        let mut difference = values.differs(|i| Some(self.oracle.get(keys[i]).unwrap_or(miss)), query);
+        let mut difference = values.differs(&|i| Some(self.oracle.get(keys[i]).unwrap_or(miss)), &query);
         if let (Some(bits), None) = (bits, &difference) {
             let bits = bits.read(self.sabotage)?;
-            difference = bits_differ(&bits, keys.len(), |i| self.oracle.get(keys[i]).is_some(), query);
+            difference = bits_differ(&bits, keys.len(), &|i| self.oracle.get(keys[i]).is_some(), &query);
         }
         Ok(Answer { queries: keys.len(), time, difference })
     }
@@ -168,7 +168,8 @@ impl<K: Key, V: Word> Subject<K, V> {
         }
         self.stream.synchronize()?;
         let time = start.elapsed();
-        let difference = ranks.read(self.sabotage)?.differs(|i| Some(self.true_rank(keys[i], upper)), |i| keys[i]);
+        let difference =
+            ranks.read(self.sabotage)?.differs(&|i| Some(self.true_rank(keys[i], upper)), &|i| keys[i].to_string());
         Ok(Answer { queries: keys.len(), time, difference })
     }
 
@@ -198,15 +199,15 @@ impl<K: Key, V: Word> Subject<K, V> {
         self.stream.synchronize()?;
         let time = start.elapsed();
         let expected = |i: usize| self.true_neighbor(keys[i], predecessor);
-        let query = |i: usize| keys[i];
+        let query = |i: usize| keys[i].to_string();
         let values = values.read(self.sabotage)?;
-        let mut difference = values.differs(|i| Some(expected(i).map_or(miss, |pair| pair.1)), query);
+        let mut difference = values.differs(&|i| Some(expected(i).map_or(miss, |pair| pair.1)), &query);
         if difference.is_none() {
             // Anything may stand where there is no neighbour.
-            difference = found_keys.read(self.sabotage)?.differs(|i| expected(i).map(|pair| pair.0), query);
+            difference = found_keys.read(self.sabotage)?.differs(&|i| expected(i).map(|pair| pair.0), &query);
         }
         if let (Some(bits), None) = (bits, &difference) {
-            difference = bits_differ(&bits.read(self.sabotage)?, keys.len(), |i| expected(i).is_some(), query);
+            difference = bits_differ(&bits.read(self.sabotage)?, keys.len(), &|i| expected(i).is_some(), &query);
         }
         Ok(Answer { queries: keys.len(), time, difference })
     }
@@ -217,7 +218,8 @@ impl<K: Key, V: Word> Subject<K, V> {
         let start = Instant::now();
         let values = self.tree.get_many(keys)?;
         let time = start.elapsed();
-        let difference = items_differ("results", &values, keys.len(), |i| self.oracle.get(keys[i]), |i| keys[i]);
+        let difference =
+            items_differ("results", &values, keys.len(), &|i| self.oracle.get(keys[i]), &|i| keys[i].to_string());
         Ok(Answer { queries: keys.len(), time, difference })
     }
 
@@ -227,7 +229,8 @@ impl<K: Key, V: Word> Subject<K, V> {
         let start = Instant::now();
         let ranks = if upper { self.tree.upper_bound_many(keys)? } else { self.tree.lower_bound_many(keys)? };
         let time = start.elapsed();
-        let difference = items_differ("ranks", &ranks, keys.len(), |i| self.true_rank(keys[i], upper), |i| keys[i]);
+        let difference =
+            items_differ("ranks", &ranks, keys.len(), &|i| self.true_rank(keys[i], upper), &|i| keys[i].to_string());
         Ok(Answer { queries: keys.len(), time, difference })
     }
 
@@ -238,7 +241,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         let pairs = if predecessor { self.tree.predecessor_many(keys)? } else { self.tree.successor_many(keys)? };
         let time = start.elapsed();
         let expected = |i: usize| self.true_neighbor(keys[i], predecessor);
-        let difference = items_differ("neighbours", &pairs, keys.len(), expected, |i| keys[i]);
+        let difference = items_differ("neighbours", &pairs, keys.len(), &expected, &|i| keys[i].to_string());
         Ok(Answer { queries: keys.len(), time, difference })
     }
 
@@ -255,14 +258,14 @@ impl<K: Key, V: Word> Subject<K, V> {
         if count_only {
             let counts = self.tree.count_many(ranges())?;
             let time = start.elapsed();
-            let difference = items_differ("counts", &counts, count, |i| expected(i).len() as u64, query);
+            let difference = items_differ("counts", &counts, count, &|i| expected(i).len() as u64, &query);
             return Ok(Answer { queries: count, time, difference });
         }
         let found = self.tree.range_many(ranges())?;
         let time = start.elapsed();
         let rows: Vec<Vec<(K, V)>> =
             found.iter().map(|(keys, values)| keys.iter().copied().zip(values.iter().copied()).collect()).collect();
-        let difference = items_differ("pairs", &rows, count, |i| expected(i).to_vec(), query);
+        let difference = items_differ("pairs", &rows, count, &|i| expected(i).to_vec(), &query);
         Ok(Answer { queries: count, time, difference })
     }
 
@@ -271,10 +274,11 @@ impl<K: Key, V: Word> Subject<K, V> {
         let pairs = self.tree.iter().collect::<Result<Vec<_>>>()?;
         let time = start.elapsed();
         let expected = self.oracle.pairs();
-        let mut difference = items_differ("pairs", &pairs, expected.len(), |i| expected[i], |i| i);
+        let mut difference = items_differ("pairs", &pairs, expected.len(), &|i| expected[i], &|i| i.to_string());
         let (stats, len) = (self.tree.stats(), expected.len() as u64);
         let fits = stats.leaves * u64::from(stats.fanout) >= len && stats.fanout == self.spec.fanout;
-        if difference.is_none() && !((self.tree.len(), stats.len, self.tree.is_empty()) == (len, len, len == 0) && fits) {
+        if difference.is_none() && !((self.tree.len(), stats.len, self.tree.is_empty()) == (len, len, len == 0) && fits)
+        {
             let (query, expected) = ("all".into(), format!("{len} pairs"));
             difference = Some(Difference { what: "stats", index: 0, query, expected, actual: format!("{stats:?}") });
         }

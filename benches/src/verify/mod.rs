@@ -130,15 +130,24 @@ fn verify(args: &Args) -> Result<ExitCode, String> {
         tally.merge(run::run(&settings, target));
     }
     let (compiled, missing) = coverage(args, &targets, &tally);
-    let report = Report { mode: settings.mode, seed: settings.seed, machines: &machines, tally: &tally, no_gpu, compiled, missing };
+    let report = Report {
+        mode: settings.mode,
+        seed: settings.seed,
+        machines: &machines,
+        tally: &tally,
+        no_gpu,
+        compiled,
+        missing,
+    };
     report.print_failures(&mut io::stderr().lock()).map_err(|error| format!("cannot write to stderr: {error}"))?;
     say(|out| report.print(out))?;
     if let Some((path, file)) = json {
         let mut file = BufWriter::new(file);
         let written = serde_json::to_writer_pretty(&mut file, &report.json()).map_err(io::Error::from);
-        written.and_then(|()| writeln!(file)).and_then(|()| file.flush()).map_err(|error| {
-            format!("cannot write {}: {error}", path.display())
-        })?;
+        written
+            .and_then(|()| writeln!(file))
+            .and_then(|()| file.flush())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     if tally.failed() > 0 {
         return Ok(ExitCode::from(WRONG));

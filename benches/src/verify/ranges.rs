@@ -79,7 +79,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         self.stream.synchronize()?;
         let time = start.elapsed();
         let expected = |i: usize| Some(expected(&self.oracle, &bounds, limit, i).len() as u64);
-        let difference = counts.read(self.sabotage())?.differs(expected, |i| range_name(&bounds, i));
+        let difference = counts.read(self.sabotage())?.differs(&expected, &|i| range_name(&bounds, i));
         Ok(Answer { queries: ranges, time, difference })
     }
 
@@ -113,17 +113,18 @@ impl<K: Key, V: Word> Subject<K, V> {
         let pairs: Vec<(K, V)> = rows.iter().flat_map(|row| row.iter().copied()).collect();
         let offsets = self.written(&out.offsets, "offsets", ranges + 1)?;
         let query = |i: usize| if i == ranges { "the total".into() } else { range_name(&bounds, i) };
-        let owner = |at: usize| range_name(&bounds, expected_offsets.partition_point(|&offset| offset <= at as u64) - 1);
+        let owner =
+            |at: usize| range_name(&bounds, expected_offsets.partition_point(|&offset| offset <= at as u64) - 1);
         let difference = || -> Result<Option<Difference>> {
-            if let Some(difference) = offsets.differs(|i| Some(expected_offsets[i]), query) {
+            if let Some(difference) = offsets.differs(&|i| Some(expected_offsets[i]), &query) {
                 return Ok(Some(difference));
             }
             let filled = total.min(capacity);
             let keys = self.written(&out.keys, "keys", filled)?;
-            if let Some(difference) = keys.differs(|i| Some(pairs[i].0), owner) {
+            if let Some(difference) = keys.differs(&|i| Some(pairs[i].0), &owner) {
                 return Ok(Some(difference));
             }
-            Ok(self.written(&out.values, "values", filled)?.differs(|i| Some(pairs[i].1), owner))
+            Ok(self.written(&out.values, "values", filled)?.differs(&|i| Some(pairs[i].1), &owner))
         };
         let difference = difference()?;
         Ok(Answer { queries: ranges, time, difference })
@@ -141,5 +142,8 @@ fn expected<'a, K: Key, V: Word>(
 }
 
 fn range_name<K: Key>(bounds: &Bounds<K>, range: usize) -> String {
-    format!("range {range}, {}..={}, limits[{range}] = {}", bounds.starts[range], bounds.ends[range], bounds.limits[range])
+    format!(
+        "range {range}, {}..={}, limits[{range}] = {}",
+        bounds.starts[range], bounds.ends[range], bounds.limits[range]
+    )
 }

@@ -130,7 +130,8 @@ impl Case<'_> {
         let Settings { seed, max_len, .. } = *self.settings;
         let mode = if self.settings.mode == Mode::Quick { "quick" } else { "full" };
         let cap = if max_len == usize::MAX { String::new() } else { format!(" --max-len {max_len}") };
-        let sabotage = self.settings.sabotage.map_or(String::new(), |sabotage| format!(" --sabotage {}", sabotage.name()));
+        let sabotage =
+            self.settings.sabotage.map_or(String::new(), |sabotage| format!(" --sabotage {}", sabotage.name()));
         let (prefix, name) = (self.target.prefix(), self.name);
         tally.failures.push(Failure {
             device,
@@ -194,9 +195,8 @@ fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tre
         return tally;
     }
     let seed = derived_seed(settings.seed, &tree.name());
-    let case = |name: String, operation| {
-        Case { settings, target, name, seed, subject: "harmonia", keys: K::NAME, operation }
-    };
+    let case =
+        |name: String, operation| Case { settings, target, name, seed, subject: "harmonia", keys: K::NAME, operation };
     let device = target.for_case(seed);
     let mut subject = match guarded(|| Subject::<K, V>::build(*tree, settings.seed, settings.sabotage, &device)) {
         Ok(subject) => subject,

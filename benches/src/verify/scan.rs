@@ -31,6 +31,6 @@ pub(super) fn run(device: &Device, len: usize, seed: u64, sabotage: Option<Sabot
     exclusive_scan(&stream, &input, len, &mut offsets.buffer, &mut scratch)?;
     stream.synchronize()?;
     let time = start.elapsed();
-    let difference = offsets.read(sabotage)?.differs(|i| Some(expected[i]), |i| i);
+    let difference = offsets.read(sabotage)?.differs(&|i| Some(expected[i]), &|i| i.to_string());
     Ok(Answer { queries: len, time, difference })
 }

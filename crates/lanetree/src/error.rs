@@ -108,10 +108,7 @@ pub enum Error {
 
 /// # Errors
 /// [`runtime::Error::WrongDevice`] if the devices differ.
-pub(crate) fn same_device(
-    expected: &runtime::Device,
-    actual: &runtime::Device, action: &'static str,
-) -> Result<()> {
+pub(crate) fn same_device(expected: &runtime::Device, actual: &runtime::Device, action: &'static str) -> Result<()> {
     if expected == actual {
         return Ok(());
     }

@@ -89,7 +89,7 @@ mod tests {
         for device in [Device::host(), Device::emulated()] {
             let stream = device.stream().unwrap();
             for count in [0, 1, 255, 256, 257, 2047, 2048, 2049, 5000] {
-                let counts: Vec<u64> = (0..count as u64).map(|i| (i * 7919) % 13 + (i % 5 << 40)).collect();
+                let counts: Vec<u64> = (0..count as u64).map(|i| (i * 7919) % 13 + ((i % 5) << 40)).collect();
                 let mut offsets = device.alloc(count + 1).unwrap();
                 let mut scratch = ScanScratch::new(&device, count).unwrap();
                 exclusive_scan(&stream, &device.upload(&counts).unwrap(), count, &mut offsets, &mut scratch).unwrap();

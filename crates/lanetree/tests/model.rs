@@ -143,7 +143,7 @@ fn options() -> impl Strategy<Value = (u32, f64, bool)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn unsigned_keys_on_the_host(options in options(), pairs in pairs::<u64, u32>(), ops in ops::<u64>()) {
@@ -157,7 +157,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn unsigned_keys_emulated(

@@ -6,12 +6,9 @@ use crate::{DeviceKind, Error, Properties, Result};
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use lanetree_simt::emulator::{self, Options, Region};
-use lanetree_simt::{Access, Instance, KernelArgs, LaunchShape};
+use lanetree_simt::{Access, KernelArgs, LaunchShape};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Runs an instance whose type only the function knows.
-pub(crate) type Emulate = unsafe fn(&Emulated, LaunchShape, *const c_void) -> Result<()>;
 
 /// A device whose kernels the emulator runs.
 pub(crate) struct Emulated {
@@ -32,10 +29,10 @@ impl Emulated {
 
     /// The allocations that the arguments point into, each once. A pointer into none gives no region:
     /// the emulator reports the access, if there is one.
-    fn regions(&self, args: &impl KernelArgs) -> Vec<Region> {
+    fn regions(&self, pointers: impl FnOnce(&mut dyn FnMut(usize, Access))) -> Vec<Region> {
         let allocations = self.allocations();
         let mut regions: Vec<Region> = Vec::new();
-        args.pointers(&mut |address, access| {
+        pointers(&mut |address, access| {
             // An allocation's end is let in: a view of no elements may point there.
             let Some((&start, &bytes)) = allocations.range(..=address).next_back() else { return };
             if address > start + bytes {
@@ -51,18 +48,27 @@ impl Emulated {
     }
 }
 
-/// Runs an instance on the emulator.
+/// Visits the pointers of arguments.
 ///
 /// # Safety
-/// `args` points to an `I::Args`, and the kernel's own contract holds.
-pub(crate) unsafe fn run<I: Instance>(device: &Emulated, shape: LaunchShape, args: *const c_void) -> Result<()> {
-    // SAFETY: the caller passes a pointer to this type.
-    let args = unsafe { &*args.cast::<I::Args>() };
+/// `args` points to an `A`.
+pub(crate) unsafe fn pointers<A: KernelArgs>(args: *const c_void, visit: &mut dyn FnMut(usize, Access)) {
+    // SAFETY: the caller's contract.
+    unsafe { &*args.cast::<A>() }.pointers(visit);
+}
+
+/// Runs an entry on the emulator.
+///
+/// # Safety
+/// `args` points to arguments of the entry's kernel, whose own contract holds.
+unsafe fn run(device: &Emulated, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
     let options = Options { seed: device.seed, ..Options::default() };
-    let regions = device.regions(args);
+    // SAFETY: the arguments are the entry's.
+    let regions = device.regions(|visit| unsafe { (entry.pointers)(args, visit) });
     // SAFETY: the regions are live allocations of initialised bytes, and the caller's contract keeps them
     // so, and unused by others, until the launch, which is immediate, has returned.
-    unsafe { emulator::launch::<I>(&options, shape, args, &regions) }.map_err(Error::Emulator)?;
+    unsafe { emulator::launch_program(&entry.program, &options, shape, args.cast(), &regions) }
+        .map_err(Error::Emulator)?;
     Ok(())
 }
 
@@ -96,7 +102,7 @@ impl Machine for Emulated {
     unsafe fn launch(&self, _: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
         entry.check(shape)?;
         // SAFETY: the caller passes the arguments of the instance that `entry` was made of.
-        unsafe { (entry.emulate)(self, shape, args) }
+        unsafe { run(self, entry, shape, args) }
     }
 }
 
@@ -104,27 +110,18 @@ impl Machine for Emulated {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Copy)]
-    struct Pointers([(usize, Access); 4]);
-    // SAFETY: never passed to a kernel.
-    unsafe impl KernelArgs for Pointers {
-        fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-            self.0.iter().for_each(|&(address, access)| visit(address, access));
-        }
-    }
-
     #[test]
     fn pointers_resolve_to_whole_allocations_each_once() {
         let device = Emulated::new(0);
         let a = device.alloc(100, true).unwrap();
         let b = device.alloc(50, true).unwrap();
         let (start_a, start_b) = (a.addr().get(), b.addr().get());
-        let regions = device.regions(&Pointers([
-            (0, Access::ReadWrite),
-            (start_a + 40, Access::Read),
-            (start_b + 50 + 1, Access::ReadWrite),
-            (start_a, Access::ReadWrite),
-        ]));
+        let regions = device.regions(|visit| {
+            visit(0, Access::ReadWrite);
+            visit(start_a + 40, Access::Read);
+            visit(start_b + 50 + 1, Access::ReadWrite);
+            visit(start_a, Access::ReadWrite);
+        });
         assert_eq!(regions.len(), 1, "null and a pointer into no buffer give no region");
         assert_eq!((regions[0].start, regions[0].bytes, regions[0].writable), (start_a, 100, true));
         for (at, bytes) in [(a, 100), (b, 50)] {

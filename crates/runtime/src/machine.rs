@@ -8,7 +8,8 @@ use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
 use crate::{emulated, host};
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
-use lanetree_simt::{Instance, LaunchShape};
+use lanetree_simt::emulator::Program;
+use lanetree_simt::{Access, Instance, LaunchShape};
 
 /// A queue of work: a `CUstream`, or null on machines that do everything at once.
 #[derive(Clone, Copy)]
@@ -48,13 +49,21 @@ pub(crate) struct Entry {
     pub(crate) module: &'static str,
     pub(crate) symbol: &'static str,
     pub(crate) static_shared: u32,
-    pub(crate) emulate: emulated::Emulate,
+    pub(crate) program: Program,
+    /// Visits the pointers of arguments of the kernel's type.
+    pub(crate) pointers: unsafe fn(*const c_void, &mut dyn FnMut(usize, Access)),
 }
 
 impl Entry {
     /// The entry of an instance.
     pub(crate) const fn of<I: Instance>() -> Self {
-        Self { module: I::MODULE, symbol: I::SYMBOL, static_shared: I::STATIC_SHARED, emulate: emulated::run::<I> }
+        Self {
+            module: I::MODULE,
+            symbol: I::SYMBOL,
+            static_shared: I::STATIC_SHARED,
+            program: Program::of::<I>(I::SYMBOL),
+            pointers: emulated::pointers::<I::Args>,
+        }
     }
 
     /// Checks the shape of a launch; gives the bytes of shared memory of a block.

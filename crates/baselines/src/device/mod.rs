@@ -121,10 +121,8 @@ mod tests {
             let search = BinarySearch::new(&device, &keys, &values).unwrap();
             // An odd number, so that a thread has one query only.
             let queries: Vec<K> = (0..777).map(|i| K::truncate(i * 7 % (len * 5 + 9))).collect();
-            let expected: Vec<V> = queries
-                .iter()
-                .map(|&query| keys.binary_search(&query).map_or(V::MAX, |rank| values[rank]))
-                .collect();
+            let expected: Vec<V> =
+                queries.iter().map(|&query| keys.binary_search(&query).map_or(V::MAX, |rank| values[rank])).collect();
             let mut out = device.alloc(queries.len()).unwrap();
             search.get(&stream, &device.upload(&queries).unwrap(), &mut out, V::MAX).unwrap();
             stream.synchronize().unwrap();

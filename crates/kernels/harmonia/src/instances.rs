@@ -3,7 +3,7 @@
 
 use crate::{Gather, GatherArgs, Get, GetArgs, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs};
 use lanetree_layout::harmonia::ChildRegion;
-use lanetree_simt::{Launcher, Word, same_args};
+use lanetree_simt::Launcher;
 
 /// The tuning of the instances, as data: for each fanout, the lanes `G` per query and queries `Q` in
 /// flight of the look-ups, widest group last, and the pair of the rank, neighbour and range kernels.
@@ -39,7 +39,8 @@ with_table!(group_widths,);
 macro_rules! instances {
     ($k:ident, $v:ident; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
         pastey::paste! {
-            mod [<$k _ $v>] {
+            #[doc = concat!("The kernels over `", stringify!($k), "` keys and `", stringify!($v), "` values.")]
+            pub mod [<$k _ $v>] {
                 use super::*;
                 $(
                     const [<MODULE_ $fanout>]: &str = concat!("harmonia_", stringify!($k), "_", stringify!($v), "_f", stringify!($fanout));
@@ -54,7 +55,8 @@ macro_rules! instances {
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 32>);
                 )*
 
-                pub(super) fn get<L: Launcher>(fanout: u32, group: u32, child: ChildRegion, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                /// Launches the look-up of a fanout, a width of [`group_widths`] and a child region; `None` where there is none.
+                pub fn get<L: Launcher>(fanout: u32, group: u32, child: ChildRegion, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group, child) {
                         $($(
                             ($fanout, $g, ChildRegion::NodeSlot) => launcher.launch::<Get<$k, $v, true, $fanout, $g, $q>>(args),
@@ -63,25 +65,29 @@ macro_rules! instances {
                         _ => return None,
                     })
                 }
-                pub(super) fn rank<L: Launcher>(fanout: u32, args: &RankArgs<$k>, launcher: L) -> Option<L::Output> {
+                /// Launches the rank kernel of a fanout; `None` where there is none.
+                pub fn rank<L: Launcher>(fanout: u32, args: &RankArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Rank<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                pub(super) fn neighbor<L: Launcher>(fanout: u32, args: &NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                /// Launches the neighbour kernel of a fanout; `None` where there is none.
+                pub fn neighbor<L: Launcher>(fanout: u32, args: &NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                pub(super) fn range<L: Launcher>(fanout: u32, args: &RangeArgs<$k>, launcher: L) -> Option<L::Output> {
+                /// Launches the kernel that locates ranges; `None` where there is none.
+                pub fn range<L: Launcher>(fanout: u32, args: &RangeArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Range<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                pub(super) fn gather<L: Launcher>(fanout: u32, group: u32, args: &GatherArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                /// Launches the kernel that copies ranges, with a width of [`GATHER_WIDTHS`]; `None` where there is none.
+                pub fn gather<L: Launcher>(fanout: u32, group: u32, args: &GatherArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group) {
                         $(
                             ($fanout, 8) => launcher.launch::<Gather<$k, $v, $fanout, 8>>(args),
@@ -101,40 +107,3 @@ with_table!(instances, u64, u64);
 
 /// The widths of thread groups, in lanes per range, with which [`Gather`] is compiled.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
-
-/// A function over `K` and `V`, each one of two types, that calls the one for these very words.
-macro_rules! chooser {
-    ($(#[$doc:meta])* $function:ident($($parameter:ident: $type:ty),*), $args:ty) => {
-        $(#[$doc])*
-        ///
-        /// `None` where there is no such instance.
-        pub fn $function<K: Word, V: Word, L: Launcher>($($parameter: $type,)* args: &$args, launcher: L) -> Option<L::Output> {
-            match (K::BITS, V::BITS) {
-                (32, 32) => u32_u32::$function($($parameter,)* same_args(args), launcher),
-                (32, _) => u32_u64::$function($($parameter,)* same_args(args), launcher),
-                (_, 32) => u64_u32::$function($($parameter,)* same_args(args), launcher),
-                (_, _) => u64_u64::$function($($parameter,)* same_args(args), launcher),
-            }
-        }
-    };
-}
-chooser!(
-    /// Launches the look-up of a fanout, a width of [`group_widths`] and a child region.
-    get(fanout: u32, group: u32, child: ChildRegion), GetArgs<K, V>
-);
-chooser!(
-    /// Launches the rank kernel of a fanout.
-    rank(fanout: u32), RankArgs<K>
-);
-chooser!(
-    /// Launches the neighbour kernel of a fanout.
-    neighbor(fanout: u32), NeighborArgs<K, V>
-);
-chooser!(
-    /// Launches the kernel that locates ranges.
-    range(fanout: u32), RangeArgs<K>
-);
-chooser!(
-    /// Launches the kernel that copies ranges, with a width of [`GATHER_WIDTHS`].
-    gather(fanout: u32, group: u32), GatherArgs<K, V>
-);

@@ -1,9 +1,11 @@
 //! The way from a choice of kernel to its launch.
 
 use crate::{Error, Result};
-use lanetree_kernels_harmonia::THREADS;
+use lanetree_kernels_harmonia::{self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, THREADS};
+use lanetree_layout::Word;
+use lanetree_layout::harmonia::ChildRegion;
 use lanetree_runtime::Stream;
-use lanetree_simt::{Instance, LaunchShape, Launcher};
+use lanetree_simt::{Instance, LaunchShape, Launcher, same_args};
 
 /// Launches over a number of threads.
 pub(super) struct Launch<'a> {
@@ -33,3 +35,91 @@ impl Launcher for Launch<'_> {
         unsafe { self.stream.launch::<I>(self.shape, args) }
     }
 }
+
+/// What a launch gives; `None` where there is no such kernel.
+type Launched = Option<lanetree_runtime::Result<()>>;
+
+/// The choosers of the kernels for two words, without type parameters.
+///
+/// A tree is generic, so its code is compiled in the crate that names its types. The kernels must not
+/// be: as the emulator runs them they are hundreds of functions, and every test and every example
+/// would compile them again, for minutes. Called by way of these they are compiled with this crate.
+macro_rules! choosers {
+    ($module:ident, $key:ty, $value:ty) => {
+        mod $module {
+            use super::*;
+
+            type K = $key;
+            type V = $value;
+
+            #[inline(never)]
+            pub(super) fn get(
+                fanout: u32,
+                group: u32,
+                child: ChildRegion,
+                args: &GetArgs<K, V>,
+                launch: Launch<'_>,
+            ) -> Launched {
+                kernels::$module::get(fanout, group, child, args, launch)
+            }
+            #[inline(never)]
+            pub(super) fn rank(fanout: u32, args: &RankArgs<K>, launch: Launch<'_>) -> Launched {
+                kernels::$module::rank(fanout, args, launch)
+            }
+            #[inline(never)]
+            pub(super) fn neighbor(fanout: u32, args: &NeighborArgs<K, V>, launch: Launch<'_>) -> Launched {
+                kernels::$module::neighbor(fanout, args, launch)
+            }
+            #[inline(never)]
+            pub(super) fn range(fanout: u32, args: &RangeArgs<K>, launch: Launch<'_>) -> Launched {
+                kernels::$module::range(fanout, args, launch)
+            }
+            #[inline(never)]
+            pub(super) fn gather(fanout: u32, group: u32, args: &GatherArgs<K, V>, launch: Launch<'_>) -> Launched {
+                kernels::$module::gather(fanout, group, args, launch)
+            }
+        }
+    };
+}
+choosers!(u32_u32, u32, u32);
+choosers!(u32_u64, u32, u64);
+choosers!(u64_u32, u64, u32);
+choosers!(u64_u64, u64, u64);
+
+/// A function over two words that calls the chooser for these very words.
+macro_rules! by_words {
+    ($(#[$doc:meta])* $function:ident($($parameter:ident: $type:ty),*), $args:ty) => {
+        $(#[$doc])*
+        ///
+        /// There is a kernel for every fanout and width that were accepted before.
+        pub(super) fn $function<K: Word, V: Word>($($parameter: $type,)* args: &$args, launch: Launch<'_>) -> Result<()> {
+            let launched = match (K::BITS, V::BITS) {
+                (32, 32) => u32_u32::$function($($parameter,)* same_args(args), launch),
+                (32, _) => u32_u64::$function($($parameter,)* same_args(args), launch),
+                (_, 32) => u64_u32::$function($($parameter,)* same_args(args), launch),
+                (_, _) => u64_u64::$function($($parameter,)* same_args(args), launch),
+            };
+            Ok(launched.expect("the fanout and the width were checked against the table of kernels")?)
+        }
+    };
+}
+by_words!(
+    /// Launches the look-up of a fanout, a width and a child region.
+    get(fanout: u32, group: u32, child: ChildRegion), GetArgs<K, V>
+);
+by_words!(
+    /// Launches the rank kernel of a fanout.
+    rank(fanout: u32), RankArgs<K>
+);
+by_words!(
+    /// Launches the neighbour kernel of a fanout.
+    neighbor(fanout: u32), NeighborArgs<K, V>
+);
+by_words!(
+    /// Launches the kernel that locates ranges.
+    range(fanout: u32), RangeArgs<K>
+);
+by_words!(
+    /// Launches the kernel that copies ranges, of a width.
+    gather(fanout: u32, group: u32), GatherArgs<K, V>
+);

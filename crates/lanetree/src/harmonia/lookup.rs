@@ -1,11 +1,11 @@
 //! Point look-ups, ranks and neighbours, in host and device form.
 
-use super::launch::Launch;
+use super::launch::{self, Launch};
 use super::native::TASK;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use crate::error::same_device;
 use crate::{Error, Result};
-use lanetree_kernels_harmonia::{self as kernels, GetArgs, NeighborArgs, RankArgs, Side};
+use lanetree_kernels_harmonia::{GetArgs, NeighborArgs, RankArgs, Side};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
@@ -51,6 +51,14 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self { child, ..self }
     }
 
+    /// The lanes per query with which [`OnStream::get`] would look up: what [`GroupWidth::Auto`] stands for.
+    ///
+    /// # Errors
+    /// [`Error::GroupWidth`].
+    pub fn group_width(&self) -> Result<u32> {
+        self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order)
+    }
+
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no
     /// such key; bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
     ///
@@ -84,7 +92,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         if let Some(found) = &found {
             self.check("the found bits' buffer", count.div_ceil(32), found)?;
         }
-        let group = self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order)?;
+        let group = self.group_width()?;
         if count == 0 {
             return Ok(());
         }
@@ -120,7 +128,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             miss,
         };
         let launch = Launch::new(self.stream, count, 1)?;
-        launched(kernels::get::<K::Bits, V, _>(self.tree.fanout(), group, self.child, &args, launch))
+        launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args, launch)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
@@ -160,7 +168,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             side: side as u32,
             padding: 0,
         };
-        launched(kernels::rank::<K::Bits, V, _>(self.tree.fanout(), &args, Launch::new(self.stream, count, 1)?))
+        launch::rank::<K::Bits, V>(self.tree.fanout(), &args, Launch::new(self.stream, count, 1)?)
     }
 
     /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
@@ -260,7 +268,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             miss,
         };
         let launch = Launch::new(self.stream, count, 1)?;
-        launched(kernels::neighbor::<K::Bits, V, _>(self.tree.fanout(), &args, launch))
+        launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args, launch)
     }
 
     /// Checks a buffer's length and device.
@@ -293,11 +301,6 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
 pub(super) fn bits<K: Key>(keys: &Buffer<K>) -> Global<K::Bits> {
     keys.global().cast()
-}
-
-/// The result of a launch; there is a kernel for every fanout and width that were accepted before.
-pub(super) fn launched(result: Option<lanetree_runtime::Result<()>>) -> Result<()> {
-    Ok(result.expect("the fanout and the width were checked against the table of kernels")?)
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {

@@ -1,7 +1,7 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::launch::Launch;
-use super::lookup::{bits, launched};
+use super::launch::{self, Launch};
+use super::lookup::bits;
 use super::native::TASK;
 use super::{Harmonia, OnStream};
 #[expect(unused_imports, reason = "named by the docs")]
@@ -153,7 +153,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         };
         // Two threads per range: one for each bound.
         let launch = Launch::new(self.stream, count, 2)?;
-        launched(kernels::range::<K::Bits, V, _>(self.tree.fanout(), &args, launch))
+        launch::range::<K::Bits, V>(self.tree.fanout(), &args, launch)
     }
 
     /// On the host a cursor is simply the rank of the first pair.
@@ -207,7 +207,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         };
         let group = if out.keys.len() / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
         let launch = Launch::new(self.stream, count, group)?;
-        launched(kernels::gather::<K::Bits, V, _>(self.tree.fanout(), group, &args, launch))
+        launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args, launch)
     }
 }
 

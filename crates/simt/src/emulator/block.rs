@@ -1,12 +1,12 @@
 //! A block: its threads as coroutines, run in turns on one worker.
 
-use super::Launch;
 use super::fault::{Collective, FaultKind, Whereabouts};
 use super::lane::Lane;
 use super::random::Random;
 use super::shared::SharedMemory;
 use super::stacks::Stacks;
-use crate::{Kernel, WARP};
+use super::{Body, Launch};
+use crate::WARP;
 use core::cell::Cell;
 use core::panic::Location;
 use core::sync::atomic::Ordering;
@@ -114,18 +114,18 @@ impl<'l> Block<'l> {
     /// Runs block `index` to its end.
     ///
     /// # Safety
-    /// As [`super::launch_kernel`]; once for each block.
-    pub(super) unsafe fn run<K: Kernel>(&self, index: u32, args: &K::Args, stacks: &mut Stacks) -> Outcome {
+    /// As [`super::launch_program`]; once for each block.
+    pub(super) unsafe fn run(&self, index: u32, body: Body, stacks: &mut Stacks) -> Outcome {
         self.reset(index);
         let mut fibers: Vec<Option<Fiber>> = (0..self.launch.shape.threads).map(|_| None).collect();
         let start = |thread: u32, stack: DefaultStack| {
-            // SAFETY: `self` and `args` outlive the fibers, which end, unwound if need be, before this
+            // SAFETY: `self` and the arguments outlive the fibers, which end, unwound if need be, before this
             // function returns.
             unsafe {
                 Fiber::with_stack_unchecked(stack, move |yielder, ()| {
                     let lane = Lane::new(self, yielder, thread);
                     // SAFETY: one fiber for each thread of the block; the rest is the caller's.
-                    K::run(lane.simt(), args)
+                    (body.program.thread)(lane.simt(), body.args)
                 })
             }
         };

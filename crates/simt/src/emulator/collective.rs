@@ -8,7 +8,6 @@ use core::panic::Location;
 
 impl Lane<'_> {
     /// Returns the caller's result once all lanes of `mask` have called the same.
-    #[inline]
     pub(super) fn meet(
         &self,
         op: Collective,

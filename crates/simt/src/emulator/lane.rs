@@ -101,31 +101,43 @@ impl<'a> Lane<'a> {
         Accessor { thread: self.thread, warp_time: self.warp.time.get(), synced: self.slot.synced.get() }
     }
 
-    #[inline]
     fn checked<T>(&self, result: Result<T, FaultKind>) -> T {
         result.unwrap_or_else(|kind| self.fault(kind))
     }
 
-    #[inline]
     fn check(&self, address: usize, bytes: usize, intent: Intent) {
         self.checked(self.block.launch.memory.check(&self.region, address, bytes, intent));
+    }
+
+    // Neither these nor the collectives are inlined or generic: kernels are many, and each has many
+    // accesses, so their compilation would take minutes.
+
+    fn before_load(&self, address: usize, bytes: usize, hint: Hint) {
+        let intent = match hint {
+            Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
+            Hint::Default | Hint::Streaming => Intent::Read,
+        };
+        self.check(address, bytes, intent);
+        self.block.count(|counters| &counters.loads);
+    }
+
+    fn before_store(&self, address: usize, bytes: usize) {
+        self.check(address, bytes, Intent::Write);
+        self.block.count(|counters| &counters.stores);
     }
 
     /// The element's address, checked, for an atomic access.
     #[inline]
     fn atomic<T: Word>(&self, at: GlobalMut<T>, index: u64, intent: Intent) -> *mut T {
-        self.maybe_pause();
-        self.block.count(|counters| &counters.atomics);
         let address = at.as_ptr().wrapping_add(index as usize);
-        self.check(address.addr(), T::BYTES, intent);
+        self.before_atomic(address.addr(), T::BYTES, intent);
         address
     }
-}
 
-fn load_intent(hint: Hint) -> Intent {
-    match hint {
-        Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
-        Hint::Default | Hint::Streaming => Intent::Read,
+    fn before_atomic(&self, address: usize, bytes: usize, intent: Intent) {
+        self.maybe_pause();
+        self.block.count(|counters| &counters.atomics);
+        self.check(address, bytes, intent);
     }
 }
 
@@ -175,7 +187,7 @@ unsafe fn with_atomic<T: Word>(
 /// Atomic methods: the operation's name, or its narrow and wide form, on the checked address.
 macro_rules! read_modify_write {
     ($($method:ident = $operation:ident;)*) => {$(
-        #[inline]
+        #[inline(never)]
         unsafe fn $method<T: Word>(
             self,
             to: GlobalMut<T>,
@@ -197,6 +209,7 @@ macro_rules! read_modify_write {
     )*};
 }
 
+/// Accesses are never inlined: there are hundreds of kernels, and the emulator is slow anyway.
 impl Simt for Emulated<'_> {
     #[inline]
     fn thread_index(self) -> u32 {
@@ -273,55 +286,52 @@ impl Simt for Emulated<'_> {
         self.0.meet_block(Location::caller());
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn shared_load<T: Word>(self, array: Shared<T>, index: u32) -> T {
         self.0.checked(self.0.block.shared.load(array, index, self.0.accessor()))
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn shared_store<T: Word>(self, array: Shared<T>, index: u32, value: T) {
         self.0.checked(self.0.block.shared.store(array, index, value, self.0.accessor()));
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn shared_atomic_add(self, array: Shared<u32>, index: u32, value: u32) -> u32 {
         self.0.maybe_pause();
         self.0.checked(self.0.block.shared.add(array, index, value, self.0.accessor()))
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.check(address.addr(), T::BYTES, load_intent(hint));
-        self.0.block.count(|counters| &counters.loads);
+        self.0.before_load(address.addr(), T::BYTES, hint);
         // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
         // be undefined on top of it.
         unsafe { address.read_volatile() }
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.check(address.addr(), 16, load_intent(hint));
-        self.0.block.count(|counters| &counters.loads);
+        self.0.before_load(address.addr(), 16, hint);
         // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
         unsafe { address.cast::<T::Vector>().read_volatile() }
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, _: Hint) {
         let address = to.as_ptr().wrapping_add(index as usize);
-        self.0.check(address.addr(), T::BYTES, Intent::Write);
-        self.0.block.count(|counters| &counters.stores);
+        self.0.before_store(address.addr(), T::BYTES);
         // SAFETY: as in `load`, and the buffer is writable.
         unsafe { address.write_volatile(value) }
     }
     #[inline]
     fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}
 
-    #[inline]
+    #[inline(never)]
     unsafe fn atomic_load<T: Word>(self, from: GlobalMut<T>, index: u64, order: Order, _: Scope) -> T {
         let (at, order) = (self.0.atomic(from, index, Intent::Read), load_ordering(order));
         // SAFETY: checked to be in a buffer and aligned; atomic by the caller's contract.
         unsafe { with_atomic(at, |word| word.load(order), |word| word.load(order)) }
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn atomic_store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, order: Order, _: Scope) {
         let (at, order) = (self.0.atomic(to, index, Intent::Write), store_ordering(order));
         let narrow = |word: &AtomicU32| {
@@ -342,7 +352,7 @@ impl Simt for Emulated<'_> {
         atomic_or = fetch_or;
         atomic_exchange = swap;
     }
-    #[inline]
+    #[inline(never)]
     unsafe fn atomic_compare_exchange<T: Word>(
         self,
         to: GlobalMut<T>,

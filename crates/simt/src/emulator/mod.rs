@@ -134,11 +134,7 @@ pub unsafe fn launch<I: Instance>(
 /// As [`launch`].
 ///
 /// # Safety
-/// Each region is initialised memory, valid for reads, and if it is writable for writes, that nothing
-/// else accesses until the call returns. The arguments' pointers carry the provenance of the regions
-/// that they point into. The kernel's own contract holds but for what the emulator checks: bounds,
-/// alignment, who takes part in a collective. It touches memory through [`Simt`](crate::Simt) only,
-/// and atomically what other threads access atomically at the same time.
+/// As [`launch_program`].
 pub unsafe fn launch_kernel<K: Kernel>(
     name: &'static str,
     options: &Options,
@@ -146,6 +142,64 @@ pub unsafe fn launch_kernel<K: Kernel>(
     args: &K::Args,
     regions: &[Region],
 ) -> Result<LaunchReport, Fault> {
+    // SAFETY: the same contract; the arguments are of the program's type.
+    unsafe { launch_program(&Program::of::<K>(name), options, shape, (&raw const *args).cast(), regions) }
+}
+
+/// A kernel whose types are erased: all of the emulator but the kernel itself is compiled once, not
+/// once per kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    name: &'static str,
+    static_shared: u32,
+    thread: unsafe fn(Emulated<'_>, *const ()),
+}
+
+impl Program {
+    /// The program of a kernel; `name` is what its faults call it.
+    pub const fn of<K: Kernel>(name: &'static str) -> Self {
+        /// # Safety
+        /// `args` points to a `K::Args`; the rest as [`Kernel::run`].
+        unsafe fn thread<K: Kernel>(simt: Emulated<'_>, args: *const ()) {
+            // SAFETY: the caller's contract.
+            unsafe { K::run(simt, &*args.cast::<K::Args>()) }
+        }
+        Self { name, static_shared: K::STATIC_SHARED, thread: thread::<K> }
+    }
+}
+
+/// A program and its arguments, for all threads of a launch.
+#[derive(Clone, Copy)]
+struct Body {
+    program: Program,
+    args: *const (),
+}
+
+// SAFETY: arguments are `Sync` (`KernelArgs`), and threads only read them.
+unsafe impl Send for Body {}
+// SAFETY: as above.
+unsafe impl Sync for Body {}
+
+/// Runs a program. Otherwise as [`launch`].
+///
+/// # Errors
+/// As [`launch`].
+///
+/// # Safety
+/// `args` points to arguments of the program's kernel. Each region is initialised memory, valid for
+/// reads, and if it is writable for writes, that nothing else accesses until the call returns. The
+/// arguments' pointers carry the provenance of the regions that they point into. The kernel's own
+/// contract holds but for what the emulator checks: bounds, alignment, who takes part in a collective.
+/// It touches memory through [`Simt`](crate::Simt) only, and atomically what other threads access
+/// atomically at the same time.
+pub unsafe fn launch_program(
+    program: &Program,
+    options: &Options,
+    shape: LaunchShape,
+    args: *const (),
+    regions: &[Region],
+) -> Result<LaunchReport, Fault> {
+    let (name, body) = (program.name, Body { program: *program, args });
     let LaunchShape { blocks, threads, dynamic_shared } = shape;
     if !(1..1 << 31).contains(&blocks) || !(1..=1024).contains(&threads) {
         let kind = FaultKind::LaunchShape { blocks, threads };
@@ -154,7 +208,7 @@ pub unsafe fn launch_kernel<K: Kernel>(
     let launch = Launch {
         options,
         shape,
-        shared_bytes: u64::from(K::STATIC_SHARED) + u64::from(dynamic_shared),
+        shared_bytes: u64::from(program.static_shared) + u64::from(dynamic_shared),
         memory: Memory::new(regions),
         order: Permutation::new(options.seed, blocks),
         begun: AtomicU32::new(0),
@@ -166,16 +220,16 @@ pub unsafe fn launch_kernel<K: Kernel>(
     let workers = workers.min(stacks::MAX_PER_LAUNCH / threads).min(blocks);
     if workers == 1 {
         // SAFETY: the caller's contract.
-        unsafe { work::<K>(&launch, name, args) };
+        unsafe { work(&launch, name, body) };
     } else {
         rayon::in_place_scope(|scope| {
             for _ in 1..workers {
                 // SAFETY: the caller's contract.
-                scope.spawn(|_| unsafe { work::<K>(&launch, name, args) });
+                scope.spawn(|_| unsafe { work(&launch, name, body) });
             }
             // SAFETY: the caller's contract. The calling thread works too, so that a launch from within
             // rayon's pool goes on even while no other worker of the pool is free.
-            unsafe { work::<K>(&launch, name, args) };
+            unsafe { work(&launch, name, body) };
         });
     }
     let (report, fault) = launch.result.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -188,8 +242,8 @@ pub unsafe fn launch_kernel<K: Kernel>(
 /// atomic ticket and wait for lower numbers only always come to an end: the lowest waits for none.
 ///
 /// # Safety
-/// As [`launch_kernel`].
-unsafe fn work<K: Kernel>(launch: &Launch<'_>, name: &'static str, args: &K::Args) {
+/// As [`launch_program`].
+unsafe fn work(launch: &Launch<'_>, name: &'static str, body: Body) {
     let block = Block::new(launch);
     let mut stacks = Stacks::default();
     let mut first_fault: Option<Fault> = None;
@@ -200,7 +254,7 @@ unsafe fn work<K: Kernel>(launch: &Launch<'_>, name: &'static str, args: &K::Arg
         }
         let index = launch.order.at(turn);
         // SAFETY: the caller's contract; no two turns are alike, so no two blocks.
-        match unsafe { block.run::<K>(index, args, &mut stacks) } {
+        match unsafe { block.run(index, body, &mut stacks) } {
             Outcome::Done => {
                 launch.finished.fetch_add(1, Ordering::Relaxed);
             }

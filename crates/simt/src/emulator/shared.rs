@@ -28,6 +28,26 @@ struct Tag {
 
 const NEVER: Tag = Tag { epoch: 0, warp_time: 0, thread: 0, access: SharedAccess::Read };
 
+/// An element: its byte offset, its size, and where its array ends.
+#[derive(Clone, Copy)]
+struct Place {
+    offset: u64,
+    bytes: u32,
+    end: u64,
+}
+
+impl Place {
+    #[inline]
+    fn of<T: Word>(array: Shared<T>, index: u32) -> Self {
+        let (start, bytes) = (u64::from(array.byte_offset(0)), T::BYTES as u64);
+        Self {
+            offset: start + u64::from(index) * bytes,
+            bytes: T::BYTES as u32,
+            end: start + u64::from(array.len()) * bytes,
+        }
+    }
+}
+
 /// 4 bytes.
 struct SharedWord {
     value: Cell<u32>,
@@ -72,11 +92,8 @@ impl SharedMemory {
     /// Reads an element.
     #[inline]
     pub(super) fn load<T: Word>(&self, array: Shared<T>, index: u32, who: Accessor) -> Result<T, FaultKind> {
-        let first = self.check(array, index)?;
         let mut halves = [0; 2];
-        for (half, word) in halves.iter_mut().zip(first..first + T::BYTES / 4) {
-            *half = self.touch(word, SharedAccess::Read, who)?.get();
-        }
+        self.read(Place::of(array, index), who, &mut halves[..T::BYTES / 4])?;
         Ok(T::from_halves(halves[0], halves[1]))
     }
 
@@ -89,34 +106,42 @@ impl SharedMemory {
         value: T,
         who: Accessor,
     ) -> Result<(), FaultKind> {
-        let first = self.check(array, index)?;
         let halves = [value.low(), value.high()];
-        for (half, word) in halves.into_iter().zip(first..first + T::BYTES / 4) {
+        self.write(Place::of(array, index), who, &halves[..T::BYTES / 4])
+    }
+
+    /// Adds to an element; returns what was there. Atomic, as the block's threads take turns.
+    pub(super) fn add(&self, array: Shared<u32>, index: u32, value: u32, who: Accessor) -> Result<u32, FaultKind> {
+        let word = self.check(Place::of(array, index))?;
+        let cell = self.touch(word, SharedAccess::Atomic, who)?;
+        Ok(cell.replace(cell.get().wrapping_add(value)))
+    }
+
+    fn read(&self, place: Place, who: Accessor, halves: &mut [u32]) -> Result<(), FaultKind> {
+        let first = self.check(place)?;
+        for (half, word) in halves.iter_mut().zip(first..) {
+            *half = self.touch(word, SharedAccess::Read, who)?.get();
+        }
+        Ok(())
+    }
+
+    fn write(&self, place: Place, who: Accessor, halves: &[u32]) -> Result<(), FaultKind> {
+        let first = self.check(place)?;
+        for (&half, word) in halves.iter().zip(first..) {
             self.touch(word, SharedAccess::Write, who)?.set(half);
         }
         Ok(())
     }
 
-    /// Adds to an element; returns what was there. Atomic, as the block's threads take turns.
-    #[inline]
-    pub(super) fn add(&self, array: Shared<u32>, index: u32, value: u32, who: Accessor) -> Result<u32, FaultKind> {
-        let word = self.check(array, index)?;
-        let cell = self.touch(word, SharedAccess::Atomic, who)?;
-        Ok(cell.replace(cell.get().wrapping_add(value)))
-    }
-
     /// The number of the element's first word.
     #[inline]
-    fn check<T: Word>(&self, array: Shared<T>, index: u32) -> Result<usize, FaultKind> {
-        let start = u64::from(array.byte_offset(0));
-        let offset = start + u64::from(index) * T::BYTES as u64;
-        let end = self.bytes.min(start + u64::from(array.len()) * T::BYTES as u64);
-        if offset + T::BYTES as u64 > end {
-            return Err(FaultKind::SharedOutOfBounds { offset, bytes: T::BYTES as u32, end });
+    fn check(&self, Place { offset, bytes, end }: Place) -> Result<usize, FaultKind> {
+        let end = end.min(self.bytes);
+        if offset + u64::from(bytes) > end {
+            return Err(FaultKind::SharedOutOfBounds { offset, bytes, end });
         }
-        if !offset.is_multiple_of(T::BYTES as u64) {
-            let address = offset as usize;
-            return Err(FaultKind::Misaligned { address, bytes: T::BYTES as u32 });
+        if !offset.is_multiple_of(u64::from(bytes)) {
+            return Err(FaultKind::Misaligned { address: offset as usize, bytes });
         }
         Ok((offset / 4) as usize)
     }

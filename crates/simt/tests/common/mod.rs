@@ -65,8 +65,12 @@ macro_rules! kernel {
             type Args = $crate::common::Args;
             const STATIC_SHARED: u32 = $bytes;
             unsafe fn run<S: lanetree_simt::Simt>($simt: S, $args: &Self::Args) {
+                #[allow(
+                    unused_unsafe,
+                    clippy::macro_metavars_in_unsafe,
+                    reason = "every kernel is unsafe code, though some call no unsafe method"
+                )]
                 // SAFETY: what each test says; the emulator checks it.
-                #[allow(unused_unsafe, reason = "some kernels call no unsafe method")]
                 unsafe {
                     $body
                 }

@@ -1,0 +1,120 @@
+//! The CPU: Harmonia's own path, the standard library's B-tree, binary search over a sorted vector.
+
+use super::data::{Batch, BenchWord, Data, Order, miss};
+use super::error::{Error, Result};
+use super::report::{Row, Section};
+use super::session::Session;
+use super::subject::power;
+use lanetree::{Device, Harmonia, Key};
+use lanetree_baselines::cpu::{BTree, SortedVec};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// One thread gets a part of the queries: it would take minutes otherwise.
+const FEWER_FOR_ONE_THREAD: usize = 4;
+
+/// What looks up batches on the CPU, with the threads of the current pool.
+enum Competitor<W: BenchWord> {
+    BTree(BTree<W, W>),
+    SortedVec(SortedVec<W, W>),
+    Harmonia(Box<Harmonia<W, W>>),
+}
+
+impl<W: BenchWord> Competitor<W> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::BTree(_) => "BTreeMap",
+            Self::SortedVec(_) => "sorted Vec",
+            Self::Harmonia(_) => "harmonia",
+        }
+    }
+
+    /// The standard library does not say what its map takes.
+    fn bytes_per_key(&self) -> Option<f64> {
+        match self {
+            Self::BTree(_) => None,
+            Self::SortedVec(_) => Some(2.0 * size_of::<W>() as f64),
+            Self::Harmonia(tree) => Some(tree.stats().bytes_per_key),
+        }
+    }
+
+    fn get_into(&self, queries: &[W], out: &mut [Option<W>]) -> Result<()> {
+        match self {
+            Self::BTree(map) => map.get_into(queries, out),
+            Self::SortedVec(sorted) => sorted.get_into(queries, out),
+            Self::Harmonia(tree) => tree.get_many_into(queries, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// All competitors over the same keys, with one thread and with all.
+pub(super) fn measure<W: BenchWord>(session: &mut Session, data: &Data<W>) -> Result<()> {
+    if !session.wants(Section::Cpu) {
+        return Ok(());
+    }
+    let what = format!("CPU, n = {}", power(data.len() as u64));
+    if !session.has_time(format_args!("{what}, building")) {
+        return Ok(());
+    }
+    let tree = Harmonia::builder().build_sorted(&Device::host(), &data.keys, &data.values)?;
+    let competitors = [
+        Competitor::BTree(BTree::new(data.keys.iter().copied().zip(data.values.iter().copied()))),
+        Competitor::SortedVec(SortedVec::new(data.keys.clone(), data.values.clone())),
+        Competitor::Harmonia(Box::new(tree)),
+    ];
+    let count = 1 << session.plan.cpu_queries;
+    for threads in [1, rayon::current_num_threads()] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| Error::Usage(format!("cannot start {threads} threads: {error}")))?;
+        let count = if threads == 1 { (count / FEWER_FOR_ONE_THREAD).max(1) } else { count };
+        let sorted = data.sorted_batch(count, false, session.seed ^ 0xc9).expect("hits are always to be had");
+        for order in [Order::Random, Order::Sorted] {
+            let batch = sorted.ordered(order, session.seed);
+            let mut baseline = None;
+            for competitor in &competitors {
+                let what = format!("{what}, {}, {threads} threads, {}", competitor.name(), order.name());
+                if !session.has_time(&what) {
+                    continue;
+                }
+                let mut row = run(session, data, competitor, &pool, &batch, &what)?;
+                row.order = Some(order.name());
+                let baseline = *baseline.get_or_insert(row.giga_per_second);
+                row.ratio_to_baseline = Some(row.giga_per_second / baseline);
+                session.push(row);
+            }
+        }
+        if rayon::current_num_threads() == 1 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn run<W: BenchWord>(
+    session: &Session,
+    data: &Data<W>,
+    competitor: &Competitor<W>,
+    pool: &ThreadPool,
+    batch: &Batch<W>,
+    what: &str,
+) -> Result<Row> {
+    let mut out = vec![None; batch.queries.len()];
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(None),
+        |out| pool.install(|| competitor.get_into(&batch.queries, out)),
+    )?;
+    let out: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
+    let checksum = session.check_slice(&what, "values", &out, 0, miss(), |i| batch.value(i))?;
+    let mut row = Row::new(Section::Cpu, competitor.name(), "get", out.len(), timing, checksum);
+    row.device = "cpu".into();
+    row.threads = Some(pool.current_num_threads());
+    row.keys = data.source.clone();
+    row.key = <W as Key>::NAME;
+    row.value = <W as Key>::NAME;
+    row.n = data.len() as u64;
+    row.hit_rate = Some(1.0);
+    row.bytes_per_key = competitor.bytes_per_key();
+    row.footprint_bytes = row.bytes_per_key.map_or(0, |bytes| (bytes * data.len() as f64) as u64);
+    Ok(row)
+}

@@ -1,0 +1,170 @@
+//! Which trees are built, and what is measured over each.
+
+use super::data::{BenchWord, Data, MAX_LEN, mix};
+use super::error::{Error, Result};
+use super::report::Section;
+use super::session::Session;
+use super::subject::{Subject, power};
+use super::{Args, KeyWidth, ceilings, cpu, host, ladder, lookups, ranges};
+use crate::keys::{self, FileKey, Format};
+use std::path::Path;
+
+/// What is measured unless less is asked for.
+pub(super) const PARTS: [Section; 7] = [
+    Section::Ceilings,
+    Section::Lookups,
+    Section::Neighbors,
+    Section::Ranges,
+    Section::Build,
+    Section::EndToEnd,
+    Section::Cpu,
+];
+
+/// What is measured over a tree on the device.
+const ON_DEVICE: [Section; 6] =
+    [Section::Ceilings, Section::Lookups, Section::Neighbors, Section::Ranges, Section::Build, Section::EndToEnd];
+
+/// How much of a tree is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Look-ups, and the build.
+    Lookups,
+    All,
+}
+
+/// Runs all that was asked for.
+///
+/// # Errors
+/// What ended it. The session keeps the rows before that.
+pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
+    if let Some(path) = &args.keys {
+        return match args.key_width {
+            KeyWidth::B32 => over_file::<u32>(session, path, args.format),
+            KeyWidth::B64 => over_file::<u64>(session, path, args.format),
+        };
+    }
+    let (sizes, main) = (session.plan.sizes.clone(), session.plan.main_size());
+    if session.wants(Section::HarmoniaNtg) {
+        let data = Data::<u64>::uniform(1 << main, seed(session, main));
+        return ladder::measure(session, data);
+    }
+    ceilings::copy(session)?;
+    for size in sizes {
+        let extent = if size == main { Extent::All } else { Extent::Lookups };
+        over_uniform::<u64>(session, size, extent)?;
+    }
+    over_uniform::<u32>(session, main, Extent::Lookups)?;
+    for size in session.plan.cpu.clone() {
+        if session.wants(Section::Cpu) && session.has_time(format_args!("CPU, n = 2^{size}")) {
+            cpu::measure(session, &Data::<u64>::uniform(1 << size, seed(session, size)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every size has keys of its own.
+fn seed(session: &Session, size: u32) -> u64 {
+    mix(session.seed ^ u64::from(size) << 56)
+}
+
+fn over_uniform<W: BenchWord>(session: &mut Session, size: u32, extent: Extent) -> Result<()> {
+    let what = format!("n = 2^{size}, {} keys", <W as lanetree::Key>::NAME);
+    if !ON_DEVICE.iter().any(|&section| session.wants(section)) || !session.has_time(&what) {
+        return Ok(());
+    }
+    let data = Data::<W>::uniform(1 << size, seed(session, size));
+    within_memory(over_data(session, data, extent), session, &what)
+}
+
+fn over_file<W: BenchWord + FileKey>(session: &mut Session, path: &Path, format: Format) -> Result<()> {
+    session.doing(format_args!("reading {}", path.display()));
+    let keys = keys::read::<W>(path, format)?;
+    if keys.len() > MAX_LEN {
+        let (name, len) = (path.display(), keys.len());
+        return Err(Error::Usage(format!(
+            "{name} has {len} keys, and at most {} can be measured",
+            power(MAX_LEN as u64)
+        )));
+    }
+    let source = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let data = Data::distinct(keys, source);
+    if session.wants(Section::HarmoniaNtg) {
+        return ladder::measure(session, data);
+    }
+    ceilings::copy(session)?;
+    cpu::measure(session, &data)?;
+    over_data(session, data, Extent::All)
+}
+
+fn over_data<W: BenchWord>(session: &mut Session, data: Data<W>, extent: Extent) -> Result<()> {
+    let subject = Subject::build(session, data)?;
+    lookups::lookups(session, &subject)?;
+    if extent == Extent::All {
+        lookups::neighbors(session, &subject)?;
+        ranges::measure(session, &subject)?;
+        host::end_to_end(session, &subject)?;
+    }
+    Ok(())
+}
+
+/// A tree that a card is too small for leaves the others to be measured.
+fn within_memory(result: Result<()>, session: &mut Session, what: &str) -> Result<()> {
+    match result {
+        Err(error) if error.is_out_of_memory() => {
+            session.skip(format_args!("{what}: {error}"));
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::tests::session;
+    use super::*;
+    use lanetree::Device;
+
+    #[test]
+    fn every_part_gives_rows_on_the_emulator() {
+        let mut session = session(Device::emulated(), &PARTS);
+        ceilings::copy(&mut session).unwrap();
+        over_uniform::<u64>(&mut session, 11, Extent::All).unwrap();
+        over_uniform::<u32>(&mut session, 9, Extent::Lookups).unwrap();
+        cpu::measure(&mut session, &Data::<u32>::uniform(500, 1)).unwrap();
+        for part in PARTS {
+            assert!(session.report.rows.iter().any(|row| row.section == part), "{part:?}");
+        }
+        assert_eq!(session.report.skipped, [""; 0]);
+        let rates = session.report.rows.iter().map(|row| row.giga_per_second);
+        assert!(rates.into_iter().all(|rate| rate > 0.0 && rate.is_finite()));
+    }
+
+    #[test]
+    fn the_ladder_has_a_rung_for_every_kernel() {
+        let mut session = session(Device::emulated(), &[Section::HarmoniaNtg]);
+        ladder::measure(&mut session, Data::<u64>::uniform(600, 1)).unwrap();
+        let widths = lanetree::harmonia::FANOUTS.map(|fanout| lanetree_kernels_harmonia::group_widths(fanout).len());
+        // Two child regions, two orders.
+        assert_eq!(session.report.rows.len(), 4 * widths.into_iter().sum::<usize>());
+        assert!(session.report.rows.iter().all(|row| row.profile_group.is_some()));
+    }
+
+    #[test]
+    fn the_host_has_no_rows_of_kernels() {
+        let mut session = session(Device::host(), &PARTS);
+        over_uniform::<u64>(&mut session, 11, Extent::All).unwrap();
+        assert!(session.report.rows.iter().all(|row| row.index == "harmonia" && row.device == "host"));
+    }
+
+    #[test]
+    fn a_file_of_keys_is_measured_like_any_other() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"7\n7\n1\n5\n6\n").unwrap();
+        let mut session = session(Device::host(), &[Section::Lookups]);
+        over_file::<u32>(&mut session, file.path(), Format::Text).unwrap();
+        let name = file.path().file_name().unwrap().to_str().unwrap();
+        assert!(session.report.rows.iter().all(|row| row.n == 4 && row.keys == name));
+        // Three orders, all hits and half misses.
+        assert_eq!(session.report.rows.len(), 6);
+    }
+}

@@ -1,0 +1,266 @@
+//! A run in progress: how it measures, checks and keeps count.
+
+use super::error::{Error, Result};
+use super::plan::Plan;
+use super::report::{Report, Row, Section, Timing};
+use bytemuck::Pod;
+use core::fmt::Display;
+use core::time::Duration;
+use indicatif::{ProgressBar, ProgressStyle};
+use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
+use lanetree_baselines::Checksum;
+use lanetree_baselines::device::ceiling::Chunk;
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A row's runs end early once they have taken so long, but not before there are [`FEWEST_RUNS`].
+const LONG: Duration = Duration::from_secs(3);
+const FEWEST_RUNS: usize = 3;
+
+/// Elements that are read back and checked at a time.
+const PIECE: usize = 1 << 24;
+
+/// The hardware's speed, as far as it was measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ceilings {
+    /// Bytes read and written per nanosecond.
+    pub(super) copy: Option<f64>,
+    /// Chunks, bytes of the table, and 10^9 gathers per second.
+    pub(super) gathers: Vec<(Chunk, u64, f64)>,
+}
+
+pub(super) struct Session {
+    pub(super) device: Device,
+    pub(super) stream: Stream,
+    pub(super) plan: Plan,
+    pub(super) seed: u64,
+    pub(super) sections: BTreeSet<Section>,
+    pub(super) ceilings: Ceilings,
+    pub(super) report: Report,
+    deadline: Option<Instant>,
+    events: (Event, Event),
+    progress: ProgressBar,
+}
+
+impl Session {
+    pub(super) fn new(
+        device: Device,
+        plan: Plan,
+        sections: BTreeSet<Section>,
+        deadline: Option<Instant>,
+        report: Report,
+    ) -> Result<Self> {
+        // Not drawn where stderr is no terminal.
+        let progress = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} [{elapsed}] {pos} measured; {msg}") {
+            progress.set_style(style);
+        }
+        progress.enable_steady_tick(Duration::from_millis(200));
+        Ok(Self {
+            stream: device.stream()?,
+            events: (device.event()?, device.event()?),
+            ceilings: Ceilings::default(),
+            seed: report.seed,
+            device,
+            plan,
+            sections,
+            report,
+            deadline,
+            progress,
+        })
+    }
+
+    pub(super) fn wants(&self, section: Section) -> bool {
+        self.sections.contains(&section)
+    }
+
+    pub(super) fn runs_kernels(&self) -> bool {
+        self.device.kind() != DeviceKind::Host
+    }
+
+    /// `cuda`, `host` or `emulated`.
+    pub(super) fn device_name(&self) -> &'static str {
+        match self.device.kind() {
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Host => "host",
+            DeviceKind::Emulated => "emulated",
+        }
+    }
+
+    /// Says what is being done.
+    pub(super) fn doing(&self, what: impl Display) {
+        self.progress.set_message(what.to_string());
+    }
+
+    /// Whether there is time for one more row; if not, says so in the report.
+    pub(super) fn has_time(&mut self, what: impl Display) -> bool {
+        let in_time = self.deadline.is_none_or(|deadline| Instant::now() < deadline);
+        if in_time {
+            self.doing(&what);
+        } else {
+            self.skip(format_args!("{what}: --max-seconds are over"));
+        }
+        in_time
+    }
+
+    pub(super) fn skip(&mut self, what: impl Display) {
+        self.report.skipped.push(what.to_string());
+    }
+
+    pub(super) fn push(&mut self, row: Row) {
+        self.report.rows.push(row);
+        self.progress.inc(1);
+    }
+
+    pub(super) fn finish(self) -> Report {
+        self.progress.finish_and_clear();
+        self.report
+    }
+
+    /// Times what `launch` puts into the stream, by the device's events: once for nothing, then as often as
+    /// planned. Before each, `prepare` makes `out` unlike any answer.
+    pub(super) fn time_on_stream<O>(
+        &self,
+        out: &mut O,
+        mut prepare: impl FnMut(&mut O) -> Result<()>,
+        mut launch: impl FnMut(&mut O) -> Result<()>,
+    ) -> Result<Timing> {
+        let (start, end) = &self.events;
+        self.repeat(|| {
+            prepare(out)?;
+            start.record(&self.stream)?;
+            launch(out)?;
+            end.record(&self.stream)?;
+            self.stream.synchronize()?;
+            Ok(f64::from(Event::elapsed_ms(start, end)?))
+        })
+    }
+
+    /// Times `work` by the CPU's clock, as [`Session::time_on_stream`].
+    pub(super) fn time_on_cpu<O>(
+        &self,
+        out: &mut O,
+        mut prepare: impl FnMut(&mut O),
+        mut work: impl FnMut(&mut O) -> Result<()>,
+    ) -> Result<Timing> {
+        self.repeat(|| {
+            prepare(out);
+            let start = Instant::now();
+            work(out)?;
+            Ok(start.elapsed().as_secs_f64() * 1e3)
+        })
+    }
+
+    fn repeat(&self, mut run: impl FnMut() -> Result<f64>) -> Result<Timing> {
+        // The emulator's time means nothing, and there is none to lose on it.
+        if self.device.kind() != DeviceKind::Emulated {
+            run()?;
+        }
+        let mut runs = Vec::with_capacity(self.plan.runs);
+        let start = Instant::now();
+        while runs.len() < self.plan.runs && (runs.len() < FEWEST_RUNS || start.elapsed() < LONG) {
+            runs.push(run()?);
+        }
+        Ok(Timing::of(runs))
+    }
+
+    /// Compares the first `len` elements of an output with what is right, one by one. The stream must be
+    /// done. The checksum counts `miss` as a miss.
+    ///
+    /// # Errors
+    /// [`Error::Wrong`] with the first difference.
+    pub(super) fn check<T: Word>(
+        &self,
+        row: &dyn Display,
+        what: &'static str,
+        out: &Buffer<T>,
+        len: usize,
+        miss: T,
+        expected: impl Fn(usize) -> T + Sync,
+    ) -> Result<Checksum> {
+        if let Some(slice) = out.as_slice() {
+            return self.check_slice(row, what, &slice[..len], 0, miss, expected);
+        }
+        let mut piece = vec![T::zeroed(); len.min(PIECE)];
+        let mut checksum = Checksum::default();
+        for first in (0..len).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(len - first)];
+            out.copy_range_to(first, piece)?;
+            checksum = checksum.and(self.check_slice(row, what, piece, first, miss, &expected)?);
+        }
+        Ok(checksum)
+    }
+
+    /// [`Session::check`] of a slice whose first element has index `first`.
+    pub(super) fn check_slice<T: Word>(
+        &self,
+        row: &dyn Display,
+        what: &'static str,
+        out: &[T],
+        first: usize,
+        miss: T,
+        expected: impl Fn(usize) -> T + Sync,
+    ) -> Result<Checksum> {
+        let differs = out.par_iter().enumerate().find_first(|&(i, &found)| found != expected(first + i));
+        match differs {
+            None => Ok(Checksum::of(out, miss, first as u64)),
+            Some((i, found)) => Err(Error::Wrong {
+                row: row.to_string(),
+                what,
+                index: first + i,
+                expected: expected(first + i).to_string(),
+                found: found.to_string(),
+                seed: self.seed,
+            }),
+        }
+    }
+
+    /// The last run's poison is zeros: no answer is zero, but for some first keys and ranks.
+    pub(super) fn poison<T: Pod>(&self, out: &mut Buffer<T>) -> Result<()> {
+        Ok(out.fill_zero(&self.stream)?)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::machine::Machine;
+    use super::*;
+
+    /// A session of few runs over little data.
+    pub(in super::super) fn session(device: Device, sections: &[Section]) -> Session {
+        let plan = Plan { sizes: vec![8], ..Plan::of(DeviceKind::Emulated, true) };
+        let report = Report {
+            command: "bench",
+            version: "",
+            machine: Machine::of(&device).unwrap(),
+            seed: 1,
+            rows: Vec::new(),
+            skipped: Vec::new(),
+            failure: None,
+        };
+        Session::new(device, plan, sections.iter().copied().collect(), None, report).unwrap()
+    }
+
+    #[test]
+    fn a_wrong_answer_is_named_and_gives_no_checksum() {
+        let session = session(Device::host(), &[]);
+        let out = session.device.upload(&[2_u64, 4, 6, 9]).unwrap();
+        let right = session.check(&"doubles", "values", &out, 3, 4, |i| 2 * (i as u64 + 1)).unwrap();
+        assert_eq!((right.sum, right.misses), (12, 1));
+        let error = session.check(&"doubles", "values", &out, 4, 0, |i| 2 * (i as u64 + 1)).unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        assert_eq!(
+            error.to_string(),
+            "wrong answer: doubles: values[3] is 9, and 8 is right (seed 1); no figure is given"
+        );
+    }
+
+    #[test]
+    fn time_that_is_over_is_reported() {
+        let mut session = session(Device::host(), &[]);
+        session.deadline = Some(Instant::now());
+        assert!(!session.has_time("sorted look-ups"));
+        assert_eq!(session.report.skipped, ["sorted look-ups: --max-seconds are over"]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Tables of a report.
+
+use super::report::{Report, Row, Section};
+use super::subject::power;
+use comfy_table::{CellAlignment, Table, presets};
+use lanetree::DeviceKind;
+use std::io::{self, Write};
+
+/// A column: its head, and a row's cell.
+type Column = (&'static str, fn(&Row) -> String);
+
+/// Writes all tables, what was skipped, and what went wrong.
+pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    for section in SECTIONS {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.section == section).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        writeln!(out, "\n{}", title(section, report.machine.kind))?;
+        writeln!(out, "{}", table(columns(section), &rows))?;
+        for line in footnotes(section) {
+            writeln!(out, "  {line}")?;
+        }
+        if section == Section::HarmoniaNtg {
+            profiles(&rows, out)?;
+        }
+    }
+    writeln!(out)?;
+    for line in &report.skipped {
+        writeln!(out, "skipped: {line}")?;
+    }
+    match &report.failure {
+        None => writeln!(out, "bench: {} rows, every output compared with what is right", report.rows.len()),
+        Some(failure) => writeln!(out, "bench: {} rows before it ended: {failure}", report.rows.len()),
+    }
+}
+
+const SECTIONS: [Section; 8] = [
+    Section::Ceilings,
+    Section::Lookups,
+    Section::HarmoniaNtg,
+    Section::Neighbors,
+    Section::Ranges,
+    Section::Build,
+    Section::EndToEnd,
+    Section::Cpu,
+];
+
+fn title(section: Section, kind: DeviceKind) -> String {
+    let title = match section {
+        Section::Ceilings => "Ceilings of the hardware",
+        Section::Lookups => "Look-ups, queries and results on the device",
+        Section::HarmoniaNtg => "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
+        Section::Neighbors => "Ranks and predecessors, queries and results on the device",
+        Section::Ranges => "Ranges, bounds and results on the device",
+        Section::Build => "Build from sorted pairs in host memory, upload included",
+        Section::EndToEnd => "Look-ups, queries and results in host memory, transfers included",
+        Section::Cpu => "CPU look-ups",
+    };
+    match (kind, section) {
+        (DeviceKind::Cuda, _) | (_, Section::Cpu) => title.into(),
+        (DeviceKind::Host, _) => format!("{title} [CPU: the device is the host]"),
+        (DeviceKind::Emulated, _) => format!("{title} [EMULATED: times are the emulator's, and say nothing of a GPU]"),
+    }
+}
+
+fn columns(section: Section) -> &'static [Column] {
+    match section {
+        Section::Ceilings => &[
+            ("operation", |row| row.operation.clone()),
+            ("footprint MiB", |row| mebibytes(row.footprint_bytes)),
+            ("batch", batch),
+            ("ms", ms),
+            ("G/s", rate),
+            ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
+        ],
+        Section::Lookups => {
+            &[INDEX, WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, HITS, BATCH, MS, RATE, BASELINE, CEILING, SIZE]
+        }
+        Section::HarmoniaNtg => &[WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, BATCH, MS, RATE, BASELINE, SIZE],
+        Section::Neighbors => &[
+            INDEX,
+            ("operation", |row| row.operation.clone()),
+            WORDS,
+            KEYS,
+            N,
+            FANOUT,
+            ORDER,
+            HITS,
+            BATCH,
+            MS,
+            RATE,
+            CEILING,
+            SIZE,
+        ],
+        Section::Ranges => &[
+            INDEX,
+            ("operation", |row| row.operation.clone()),
+            WORDS,
+            KEYS,
+            N,
+            FANOUT,
+            ORDER,
+            BATCH,
+            MS,
+            ("G ranges/s", rate),
+            ("G pairs/s", |row| optional(row.pairs, |pairs| figure(row.giga_per_second_of(pairs)))),
+            ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
+            CEILING,
+        ],
+        Section::Build => &[INDEX, WORDS, KEYS, N, FANOUT, THREADS, MS, ("M keys/s", mega), SIZE],
+        Section::EndToEnd => &[INDEX, WORDS, KEYS, N, FANOUT, ORDER, HITS, BATCH, THREADS, MS, RATE, SIZE],
+        Section::Cpu => &[
+            INDEX,
+            WORDS,
+            KEYS,
+            N,
+            ORDER,
+            HITS,
+            BATCH,
+            THREADS,
+            MS,
+            ("M/s", mega),
+            ("x BTreeMap", |row| optional(row.ratio_to_baseline, figure)),
+            SIZE,
+        ],
+    }
+}
+
+const INDEX: Column = ("index", |row| row.index.into());
+const WORDS: Column = ("key/value", |row| format!("{}/{}", row.key, row.value));
+const KEYS: Column = ("keys", |row| row.keys.clone());
+const N: Column = ("n", |row| power(row.n));
+const FANOUT: Column = ("F", |row| optional(row.fanout, |fanout| fanout.to_string()));
+const LANES: Column = ("G", |row| optional(row.group, |group| group.to_string()));
+const CHILD: Column = ("child", |row| row.child_region.unwrap_or("-").into());
+const ORDER: Column = ("order", |row| row.order.unwrap_or("-").into());
+const HITS: Column = ("hits", |row| optional(row.hit_rate, |rate| format!("{:.0} %", rate * 100.0)));
+const BATCH: Column = ("batch", batch);
+const THREADS: Column = ("threads", |row| optional(row.threads, |threads| threads.to_string()));
+const MS: Column = ("ms", ms);
+const RATE: Column = ("G/s", rate);
+const BASELINE: Column = ("x binary search", |row| optional(row.ratio_to_baseline, figure));
+const CEILING: Column = ("of ceiling", |row| {
+    optional(row.ceiling_giga_per_second, |ceiling| format!("{:.0} %", 100.0 * row.giga_per_second / ceiling))
+});
+const SIZE: Column = ("bytes/key", |row| optional(row.bytes_per_key, |bytes| format!("{bytes:.2}")));
+
+fn batch(row: &Row) -> String {
+    power(row.batch)
+}
+
+fn ms(row: &Row) -> String {
+    format!("{:.3}", row.timing.median_ms)
+}
+
+fn rate(row: &Row) -> String {
+    figure(row.giga_per_second)
+}
+
+fn mega(row: &Row) -> String {
+    figure(row.giga_per_second * 1e3)
+}
+
+/// Three digits that count, or those before the point.
+fn figure(number: f64) -> String {
+    match number {
+        number if number >= 100.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number if number >= 1.0 => format!("{number:.2}"),
+        number if number >= 0.01 => format!("{number:.4}"),
+        number => format!("{number:.6}"),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    if bytes >= 1 << 20 { (bytes >> 20).to_string() } else { format!("{:.3}", bytes as f64 / f64::from(1 << 20)) }
+}
+
+fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or("-".into(), text)
+}
+
+fn footnotes(section: Section) -> &'static [&'static str] {
+    match section {
+        Section::Ceilings => &[
+            "GB/s: copy counts bytes read and written; gather the bytes asked for. Gathers are of random aligned",
+            "chunks, 8 in flight per thread, from a table of the tree's size rounded up to a power of two.",
+        ],
+        Section::Lookups => &[
+            "Kernel only, by device events: median. Values come back, with a sentinel for misses, without found bits.",
+            "G: lanes per query. Ceiling, random order: gathers of 128 B from a table of the tree's size, since a look-up",
+            "must touch at least its leaf's line. Ceiling, other orders: copy bandwidth, over the bytes of the queries,",
+            "the results, and each leaf needed once.",
+        ],
+        Section::HarmoniaNtg => {
+            &["G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array."]
+        }
+        Section::Neighbors => {
+            &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."]
+        }
+        Section::Ranges => &[
+            "Locate, prefix sums and copy, with all memory allocated beforehand; batch: ranges. GB/s: each pair read once",
+            "and written once. Ceiling: these bytes at copy bandwidth.",
+        ],
+        Section::Build => &["One run, without warm-up; checked by look-ups."],
+        Section::EndToEnd => &["By the CPU's clock."],
+        Section::Cpu => &["By the CPU's clock. BTreeMap does not tell its size."],
+    }
+}
+
+fn table(columns: &[Column], rows: &[&Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(columns.iter().map(|(head, _)| *head));
+    for row in rows {
+        table.add_row(columns.iter().map(|(_, cell)| cell(row)));
+    }
+    for (column, (head, _)) in table.column_iter_mut().zip(columns) {
+        if !["index", "operation", "key/value", "keys", "order", "child"].contains(head) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// For each fanout and order, the width that the paper's profile chooses, and the one that is fastest.
+fn profiles(rows: &[&Row], out: &mut impl Write) -> io::Result<()> {
+    let mut seen = Vec::new();
+    for row in rows {
+        let of = (row.n, row.fanout, row.order);
+        if seen.contains(&of) {
+            continue;
+        }
+        seen.push(of);
+        let same = rows.iter().filter(|other| (other.n, other.fanout, other.order) == of);
+        let Some(best) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
+        writeln!(
+            out,
+            "  fanout {}, {}: the paper's profile chooses {} lanes; measured best: {} ({}), {} G/s",
+            row.fanout.unwrap_or(0),
+            row.order.unwrap_or("-"),
+            row.profile_group.unwrap_or(0),
+            best.group.unwrap_or(0),
+            best.child_region.unwrap_or("-"),
+            figure(best.giga_per_second)
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Timing;
+    use super::*;
+    use lanetree_baselines::Checksum;
+
+    #[test]
+    fn figures_have_digits_that_count() {
+        let figures = [1234.5, 17.26, 1.234, 0.1234, 0.000_123].map(figure);
+        assert_eq!(figures, ["1234", "17.3", "1.23", "0.1234", "0.000123"]);
+    }
+
+    #[test]
+    fn what_is_absent_is_a_dash_in_every_table() {
+        for section in SECTIONS {
+            let row = Row::new(section, "harmonia", "get", 1 << 20, Timing::of(vec![1.0]), Checksum::default());
+            let text = table(columns(section), &[&row]).to_string();
+            assert!(text.contains('-'), "{text}");
+        }
+    }
+}
