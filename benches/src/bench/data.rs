@@ -288,7 +288,10 @@ mod tests {
                 again.sort_unstable();
                 assert_eq!(again, sorted.queries, "{order:?} keeps every query");
                 let top = |query: &W| query.widen() >> (<W as Word>::BITS - 16);
-                assert_eq!(batch.queries.is_sorted(), order == Order::Sorted || count == 1, "{order:?}");
+                // Few queries, or queries of few keys, may come out sorted by chance.
+                if data.len() > 1000 && count > 1 << 12 {
+                    assert_eq!(batch.queries.is_sorted(), order == Order::Sorted, "{order:?}");
+                }
                 assert!(order == Order::Random || batch.queries.is_sorted_by_key(top));
             }
         }

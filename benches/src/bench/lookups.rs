@@ -43,7 +43,7 @@ pub(super) fn lookups<W: BenchWord>(session: &mut Session, subject: &Subject<W>)
             let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
             let mut row = subject.row(session, Section::Lookups, "get", out.len(), timing, checksum);
             row.group = lanes(session, &on)?;
-            row.child_region = Some("slot");
+            row.child_region = row.group.map(|_| "slot");
             row.order = Some(order.name());
             row.hit_rate = Some(hit_rate(misses));
             row.ratio_to_baseline = baseline.map(|baseline| row.giga_per_second / baseline);

@@ -18,6 +18,9 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         }
         writeln!(out, "\n{}", title(section, report.machine.kind))?;
         writeln!(out, "{}", table(columns(section), &rows))?;
+        if section != Section::Cpu && section != Section::EndToEnd && section != Section::Build {
+            writeln!(out, "  {}", clock(report.machine.kind))?;
+        }
         for line in footnotes(section) {
             writeln!(out, "  {line}")?;
         }
@@ -181,6 +184,15 @@ fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or("-".into(), text)
 }
 
+/// What the times of rows on the device are.
+fn clock(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Cuda => "Kernels only, by the device's events: median of the runs.",
+        DeviceKind::Host => "Native code, no kernels, by the CPU's clock: median of the runs.",
+        DeviceKind::Emulated => "Emulated kernels, by the CPU's clock: these times and ratios say nothing of a GPU.",
+    }
+}
+
 fn footnotes(section: Section) -> &'static [&'static str] {
     match section {
         Section::Ceilings => &[
@@ -188,7 +200,7 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "chunks, 8 in flight per thread, from a table of the tree's size rounded up to a power of two.",
         ],
         Section::Lookups => &[
-            "Kernel only, by device events: median. Values come back, with a sentinel for misses, without found bits.",
+            "Values come back, with a sentinel for misses, without found bits.",
             "G: lanes per query. Ceiling, random order: gathers of 128 B from a table of the tree's size, since a look-up",
             "must touch at least its leaf's line. Ceiling, other orders: copy bandwidth, over the bytes of the queries,",
             "the results, and each leaf needed once.",

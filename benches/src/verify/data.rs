@@ -6,6 +6,7 @@ use lanetree_baselines::oracle::Oracle;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution as _, Zipf};
+use std::sync::OnceLock;
 
 /// How the keys of a tree's input lie in the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,10 +25,12 @@ pub(super) enum Distribution {
     Extremes,
     /// Each key about four times, with another value each time.
     Duplicates,
+    /// Real ones: where the lines of the shipped PTX begin, in bytes, one module after another.
+    Lines,
 }
 
 impl Distribution {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Uniform,
         Self::Extremes,
         Self::Sequential,
@@ -35,6 +38,7 @@ impl Distribution {
         Self::Clustered,
         Self::ZipfGaps,
         Self::AllEqual,
+        Self::Lines,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -46,6 +50,7 @@ impl Distribution {
             Self::AllEqual => "all-equal",
             Self::Extremes => "extremes",
             Self::Duplicates => "duplicates",
+            Self::Lines => "lines",
         }
     }
 
@@ -81,6 +86,14 @@ impl Distribution {
                 }
                 keys
             }
+            Self::Lines => {
+                let (starts, bytes) = line_starts();
+                let first = rng.random_range(0..starts.len());
+                // Beyond the last line, the text once more.
+                (first..first + len)
+                    .map(|i| from_word(starts[i % starts.len()] + (i / starts.len()) as u64 * bytes))
+                    .collect()
+            }
             Self::ZipfGaps => {
                 let space = K::Bits::MAX.widen() / (len as u64 + 1);
                 let gaps = Zipf::new((space as f64).clamp(1.0, 1e15), 1.1).expect("both are in Zipf's domain");
@@ -93,6 +106,19 @@ impl Distribution {
             }
         }
     }
+}
+
+/// Where each line of the PTX begins, and how many bytes there are.
+fn line_starts() -> &'static (Vec<u64>, u64) {
+    static STARTS: OnceLock<(Vec<u64>, u64)> = OnceLock::new();
+    STARTS.get_or_init(|| {
+        let (mut starts, mut bytes) = (Vec::new(), 0);
+        for line in lanetree_ptx::modules().iter().flat_map(|module| module.ptx.split_inclusive('\n')) {
+            starts.push(bytes);
+            bytes += line.len() as u64;
+        }
+        (starts, bytes)
+    })
 }
 
 /// The keys at which an off-by-one shows, as ordered words: both ends, and both sides of the middle,

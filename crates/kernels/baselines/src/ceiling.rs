@@ -19,7 +19,7 @@ pub struct GatherArgs {
     pub chunks: u64,
     /// Distinguishes runs: no run finds the chunks of another in the cache.
     pub seed: u64,
-    /// Out: `[threads of the grid]`, the exclusive or of the words that each thread has loaded.
+    /// Out: `[threads of the grid]`, the sum of the words that each thread has loaded, wrapping.
     pub out: GlobalMut<u64>,
 }
 
@@ -40,13 +40,17 @@ pub fn chunk(seed: u64, gather: u64, chunks: u64) -> u64 {
     (x ^ (x >> 31)) & (chunks - 1)
 }
 
-/// What thread `thread` of [`Gather`] must have found, for chunks of `bytes` bytes.
+/// What thread `thread` of [`Gather`] must have found, for chunks of `bytes` bytes. Never 0 (of a table
+/// whose words do not add up to 2^64), so an output that was zeroed shows what was not written.
+///
+/// A sum, not an exclusive or: a lane's two words differ in their lowest bit only, so that each pair
+/// would come to 1, and the eight of a thread to 0, whichever chunks it had read.
 pub fn expected(args: &GatherArgs, bytes: u32, thread: u64) -> u64 {
     let lanes = u64::from(bytes / LANE_BYTES);
-    (0..IN_FLIGHT).fold(0, |sum, i| {
+    (0..IN_FLIGHT).fold(0_u64, |sum, i| {
         let chunk = chunk(args.seed, thread / lanes * IN_FLIGHT + i, args.chunks);
         let word = chunk * u64::from(bytes / 8) + thread % lanes * 2;
-        sum ^ word ^ (word + 1)
+        sum.wrapping_add(word).wrapping_add(word + 1)
     })
 }
 
@@ -62,13 +66,13 @@ impl<const BYTES: u32> Kernel for Gather<BYTES> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let lanes = u64::from(BYTES / LANE_BYTES);
         let thread = simt.global_index();
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for i in 0..IN_FLIGHT {
             let chunk = chunk(args.seed, thread / lanes * IN_FLIGHT + i, args.chunks);
             let word = chunk * u64::from(BYTES / 8) + thread % lanes * 2;
             // SAFETY: the chunk lies in the table, and every second word on a 16-byte boundary.
             let [a, b] = unsafe { simt.load_vector(args.table.as_const(), word, Hint::ReadOnly) };
-            sum ^= a ^ b;
+            sum = sum.wrapping_add(a).wrapping_add(b);
         }
         // SAFETY: one word per thread.
         unsafe { simt.store(args.out, thread, sum, Hint::Streaming) };
@@ -151,3 +155,19 @@ instance!(ceiling__gather_64, "ceiling", Gather<64>);
 instance!(ceiling__gather_128, "ceiling", Gather<128>);
 instance!(ceiling__fill, "ceiling", Fill);
 instance!(ceiling__copy, "ceiling", CopyWords);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gather_must_find_depends_on_its_chunks() {
+        let args = |seed| GatherArgs { table: GlobalMut::null(), chunks: 1 << 20, seed, out: GlobalMut::null() };
+        for bytes in [32, 64, 128] {
+            let of = |seed, thread| expected(&args(seed), bytes, thread);
+            assert!((0..1000).all(|thread| of(1, thread) != 0), "{bytes}: nothing written would pass");
+            assert!((0..1000).all(|thread| of(1, thread) != of(1, thread + 1)), "{bytes}: of another thread");
+            assert!((0..1000).all(|thread| of(1, thread) != of(2, thread)), "{bytes}: of another run");
+        }
+    }
+}

@@ -63,7 +63,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// such key; bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
     ///
     /// `values` must have at least as many elements as `queries`, `found` a 32nd part, rounded up. What
-    /// lies beyond in `values` is not touched.
+    /// lies beyond is not touched, but for the bits behind the last query in its word of `found`: zeros.
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
