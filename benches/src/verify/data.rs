@@ -291,7 +291,7 @@ impl RangeBatch {
                 (Self::Mixed, 1) => (start, after(start, rng.random_range(0..=longest), rng)),
                 (Self::Mixed, 3) if pairs.len() <= longest => (K::MIN, K::MAX),
                 (Self::Mixed, 5) => (K::MAX, start),
-                (Self::Mixed, 7) => (beside(after(start, 3, rng), 1), start),
+                (Self::Mixed, 7) => (after(start, 3, rng).max(start), beside(start.max(beside(K::MIN, 1)), -1)),
                 (_, _) => (start, after(start, rng.random_range(0..=20), rng)),
             }
         };
@@ -356,6 +356,8 @@ mod tests {
         assert!(batch(Batch::Extremes).contains(&i32::MIN) && batch(Batch::Extremes).contains(&i32::MAX));
         let hits = batch(Batch::Mixed).iter().filter(|&&key| oracle.get(key).is_some()).count();
         assert!((100..200).contains(&hits), "{hits}");
+        let (starts, ends) = RangeBatch::Mixed.bounds(&oracle, 200, 50, &mut rng(1, "ranges"));
+        assert!(starts.iter().zip(&ends).all(|(&start, &end)| oracle.range(start..=end, u64::MAX).len() <= 51));
         let (starts, ends) = RangeBatch::Mixed.bounds(&oracle, 200, 1000, &mut rng(1, "ranges"));
         assert!(starts.iter().zip(&ends).any(|(start, end)| start > end), "some are reversed");
         assert!(starts.iter().zip(&ends).any(|(&start, &end)| (start, end) == (i32::MIN, i32::MAX)));

@@ -3,7 +3,7 @@
 //! A kernel is a plain Rust function, generic over [`Simt`]: the one trait that names what a GPU
 //! thread can do beyond arithmetic. Three implementations stand behind it:
 //!
-//! * [`Nvptx`](nvptx::Nvptx), one PTX instruction each, for rustc's `nvptx64-nvidia-cuda` target;
+//! * `nvptx`, one PTX instruction each, for rustc's `nvptx64-nvidia-cuda` target;
 //! * the same name, built on rust-cuda's `cuda_std`, with the feature `cuda_std`;
 //! * [`emulator`], any CPU, with the feature `emulator`: slow, and it checks what a GPU lets pass.
 //!
