@@ -408,7 +408,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         let mut pieces = Pieces::new(self.device(), keys)?;
         let len = pieces.len;
-        let (mut found_keys, mut values) = (self.device().alloc(len)?, self.device().alloc(len)?);
+        // Zeroed, since keys without a neighbour are not written, and all are copied back.
+        let (mut found_keys, mut values) = (self.device().alloc_zeroed(len)?, self.device().alloc(len)?);
         let mut found = self.device().alloc(len.div_ceil(32))?;
         let (mut host_keys, mut host_values) = (vec![K::MIN; len], vec![V::MIN; len]);
         let mut host_found = vec![0; len.div_ceil(32)];
