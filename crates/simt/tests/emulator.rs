@@ -412,7 +412,7 @@ fn a_launch_counts_its_collectives() {
             let options = Options { seed, ..Options::default() };
             let report = run_with::<ManyBallots>(&options, shape(blocks, threads), &[], &mut [0], rounds).unwrap();
             let warps = u64::from(blocks * threads / 32);
-            assert_eq!(report.collectives, warps * u64::from(rounds), "{blocks} x {threads}, seed {seed}");
+            assert_eq!(report.collectives, warps * rounds, "{blocks} x {threads}, seed {seed}");
         }
     }
 }
