@@ -53,6 +53,11 @@ pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Stream};
 pub use ranges::{KeyRange, Ranges};
 
+/// The README's example, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     #[test]

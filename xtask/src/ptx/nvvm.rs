@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the copy's manifest has beyond the original: the `cuda_std` of the revision in
-/// xtask/nvvm/Cargo.toml, as that on crates.io does not build with today's compilers.
+/// xtask/nvvm/Cargo.toml, as the published one does not build with today's compilers.
 const PATCH: &str = "
 [patch.crates-io]
 cuda_std = { git = \"https://github.com/Rust-GPU/rust-cuda\", rev = \"946c91f\" }
