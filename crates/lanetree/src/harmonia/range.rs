@@ -4,8 +4,6 @@ use super::launch::{self, Launch};
 use super::lookup::bits;
 use super::native::TASK;
 use super::{Harmonia, OnStream};
-#[expect(unused_imports, reason = "named by the docs")]
-use crate::Error;
 use crate::Result;
 use crate::primitives::{ScanScratch, exclusive_scan};
 use crate::ranges::{KeyRange, RangeBatch, Ranges};
@@ -27,7 +25,7 @@ impl RangeScratch {
     /// Enough for `ranges` ranges.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room.
+    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, ranges: usize) -> Result<Self> {
         Ok(Self {
             cursors: device.alloc(ranges)?,
@@ -53,7 +51,7 @@ impl<K: Key, V: Word> DeviceRanges<K, V> {
     /// Room for `ranges` ranges of `capacity` pairs in all.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room.
+    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
@@ -77,8 +75,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     /// or less and longer ones are copied by different kernels; the capacity of `out` tells which.
     ///
     /// # Errors
-    /// [`Error::OutputLength`] for a buffer that is too small (but not for too small a capacity: that
-    /// shows in the last offset), [`Error::BatchTooLarge`]; [`Error::Runtime`].
+    /// [`OutputLength`](crate::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
+    /// shows in the last offset), [`BatchTooLarge`](crate::Error::BatchTooLarge); [`Runtime`](crate::Error::Runtime).
     pub fn range(
         &self,
         starts: &Buffer<K>,
@@ -246,7 +244,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// when the results are there.
     ///
     /// # Errors
-    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::Runtime`] where the
+    /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start; [`Runtime`](crate::Error::Runtime) where the
     /// device has no room for the batch or its results, or from its driver.
     pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
         let batch = RangeBatch::new(ranges)?;
