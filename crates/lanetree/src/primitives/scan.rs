@@ -1,4 +1,4 @@
-//! Device-wide operations that the indexes are built from, for callers who need them too.
+//! Exclusive prefix sums.
 
 use crate::error::same_device;
 use crate::{Buffer, Device, Error, Result, Stream};
