@@ -72,16 +72,14 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         if tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
             let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, tree, word.unwrap_or(K::MAX)) };
-            let last = (
-                tree.leaf_count - 1,
-                (tree.len - 1 - u64::from(tree.leaf_count - 1) * u64::from(tree.per_leaf)) as u32,
-            );
-            let at_end = word.is_none() || tree.rank(leaf, count) == tree.len;
+            // The last slot of a leaf always holds its last pair; so when all slots are below a query,
+            // all pairs are.
             place = match side {
-                Side::Lower => (!at_end).then_some((leaf, count)),
-                Side::Upper if at_end => Some(last),
+                Side::Lower if count < F => Some((leaf, count)),
+                Side::Lower => (leaf + 1 < tree.leaf_count).then_some((leaf + 1, 0)),
+                Side::Upper if word.is_none() => Some((tree.leaf_count - 1, F - 1)),
                 Side::Upper if count > 0 => Some((leaf, count - 1)),
-                Side::Upper => (leaf > 0).then(|| (leaf - 1, tree.per_leaf - 1)),
+                Side::Upper => (leaf > 0).then(|| (leaf - 1, F - 1)),
             };
         }
         if index < args.count {

@@ -80,8 +80,13 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         if tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
             let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, tree, word.unwrap_or(K::MAX)) };
-            rank = if word.is_some() { tree.rank(leaf, count) } else { tree.len };
-            cursor = u64::from_halves(count, leaf);
+            // SAFETY: the leaf is one of the tree's.
+            let (first, next) = unsafe { tree.leaf_ranks(simt, leaf) };
+            rank = first + u64::from(count);
+            rank = if rank < next { rank } else { next };
+            // Behind a leaf's last pair is the next leaf's first, to which the copying goes on.
+            cursor = u64::from_halves((rank - first) as u32, leaf);
+            rank = if word.is_some() { rank } else { tree.len };
         }
         let end = simt.shuffle(FULL_MASK, rank, lane % RANGES + RANGES);
         if lane < RANGES && index < args.count {
@@ -155,10 +160,19 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
             let mut leaf = cursor.high();
             let mut slot = cursor.low() + simt.lane() % G;
             let mut at = begin + u64::from(simt.lane() % G);
+            let leaf_len = |leaf: u32| {
+                if tree.ranks.is_null() {
+                    return tree.per_leaf;
+                }
+                let (first, next) = tree.leaf_ranks(simt, leaf);
+                (next - first) as u32
+            };
+            let mut len = if at < end { leaf_len(leaf) } else { 0 };
             while at < end {
-                while slot >= tree.per_leaf {
-                    slot -= tree.per_leaf;
+                while slot >= len {
+                    slot -= len;
                     leaf += 1;
+                    len = leaf_len(leaf);
                 }
                 let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
                 let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();

@@ -59,7 +59,8 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         if args.tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
             let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, &args.tree, word.unwrap_or(K::MAX)) };
-            rank = if word.is_some() { args.tree.rank(leaf, count) } else { args.tree.len };
+            // SAFETY: the leaf is one of the tree's.
+            rank = if word.is_some() { unsafe { args.tree.rank(simt, leaf, count) } } else { args.tree.len };
         }
         if index < args.count {
             // SAFETY: `index` is a query.

@@ -13,6 +13,9 @@ pub struct TreeRef<K> {
     pub prefix_sum: Global<u32>,
     /// The leaves of the key region, in bytes.
     pub leaves: Global<u8>,
+    /// How many pairs lie before each leaf, and behind the last: `[leaf_count + 1]`. Null for a tree as
+    /// it was built, every leaf but the last of which has `per_leaf` pairs.
+    pub ranks: Global<u64>,
     /// Pairs in the tree.
     pub len: u64,
     /// Inner levels.
@@ -35,14 +38,41 @@ impl<K: Word> TreeRef<K> {
         visit(self.inner.as_ptr().addr(), Access::Read);
         visit(self.prefix_sum.as_ptr().addr(), Access::Read);
         visit(self.leaves.as_ptr().addr(), Access::Read);
+        visit(self.ranks.as_ptr().addr(), Access::Read);
     }
 
-    /// The number of pairs before the `count`-th of a leaf.
+    /// Per thread. The numbers of pairs before a leaf, and before the next one.
+    ///
+    /// # Safety
+    /// It is a leaf of the tree.
     #[inline(always)]
-    pub(crate) fn rank(&self, leaf: u32, count: u32) -> u64 {
-        // The last leaf's repeated last pair counts as below a query beyond it: hence the bound.
-        let rank = u64::from(leaf) * u64::from(self.per_leaf) + u64::from(count);
-        if rank < self.len { rank } else { self.len }
+    pub(crate) unsafe fn leaf_ranks<S: Simt>(&self, simt: S, leaf: u32) -> (u64, u64) {
+        if self.ranks.is_null() {
+            let first = u64::from(leaf) * u64::from(self.per_leaf);
+            let next = first + u64::from(self.per_leaf);
+            return (first, if next < self.len { next } else { self.len });
+        }
+        // SAFETY: one rank per leaf, and one behind the last.
+        unsafe {
+            (
+                simt.load(self.ranks, u64::from(leaf), Hint::ReadOnly),
+                simt.load(self.ranks, u64::from(leaf) + 1, Hint::ReadOnly),
+            )
+        }
+    }
+
+    /// Per thread. The number of pairs before those of a leaf's slots that are not below a query, of
+    /// which `count` are.
+    ///
+    /// # Safety
+    /// It is a leaf of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn rank<S: Simt>(&self, simt: S, leaf: u32, count: u32) -> u64 {
+        // SAFETY: the caller's promise.
+        let (first, next) = unsafe { self.leaf_ranks(simt, leaf) };
+        // A leaf's repeated last pair counts as below a query beyond it: hence the bound.
+        let rank = first + u64::from(count);
+        if rank < next { rank } else { next }
     }
 }
 

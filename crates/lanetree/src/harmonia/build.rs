@@ -140,7 +140,7 @@ impl<K: Key, V: Word> Builder<K, V> {
                 });
             }
         })?;
-        Ok(Harmonia { device: device.clone(), shape, inner, prefix_sum, leaves, words: PhantomData })
+        Ok(Harmonia { device: device.clone(), shape, inner, prefix_sum, leaves, ranks: None, words: PhantomData })
     }
 }
 

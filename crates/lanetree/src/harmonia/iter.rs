@@ -14,7 +14,9 @@ const LEAVES: u32 = 1 << 14;
 #[derive(Debug)]
 pub struct Iter<'a, K: Key, V: Word> {
     tree: &'a Harmonia<K, V>,
-    /// The rank of the next pair to fetch.
+    /// The next leaf to fetch.
+    leaf: u32,
+    /// Pairs fetched.
     fetched: u64,
     pairs: std::vec::IntoIter<(K, V)>,
 }
@@ -22,21 +24,32 @@ pub struct Iter<'a, K: Key, V: Word> {
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// All pairs in ascending order of their keys.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        Iter { tree: self, fetched: 0, pairs: Vec::new().into_iter() }
+        Iter { tree: self, leaf: 0, fetched: 0, pairs: Vec::new().into_iter() }
     }
 
-    /// The pairs of a block of leaves, from the one that holds the pair of rank `first` on.
-    fn fetch(&self, first: u64) -> Result<Vec<(K, V)>> {
+    /// The pairs of `count` leaves from the `leaf`-th on.
+    fn fetch(&self, leaf: u32, count: u32) -> Result<Vec<(K, V)>> {
         let shape = &self.shape;
-        let leaf = (first / u64::from(shape.per_leaf)) as u32;
-        let count = LEAVES.min(shape.leaves - leaf);
         let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
         let mut words = vec![0; count as usize * leaf_words];
         self.leaves.copy_range_to(leaf as usize * leaf_words, &mut words)?;
-        let pairs = (shape.len - first).min(u64::from(count) * u64::from(shape.per_leaf)) as usize;
-        let (mut keys, mut values) = (vec![K::MIN; pairs], vec![V::MIN; pairs]);
-        View::new(shape, &[], &words).copy(0, &mut keys, &mut values);
-        Ok(keys.into_iter().zip(values).collect())
+        let mut ranks = None;
+        if let Some(all) = &self.ranks {
+            let mut part = vec![0; count as usize + 1];
+            all.copy_range_to(leaf as usize, &mut part)?;
+            ranks = Some(part);
+        }
+        let view = View::<K, V>::new(shape, &[], &words, None);
+        let mut pairs = Vec::with_capacity(count as usize * shape.fanout as usize);
+        for i in 0..count {
+            let len = match &ranks {
+                Some(ranks) => (ranks[i as usize + 1] - ranks[i as usize]) as usize,
+                None => shape.leaf_len(leaf + i) as usize,
+            };
+            let keys = view.leaf_keys(i)[..len].iter().map(|&word| K::decode(word));
+            pairs.extend(keys.zip(view.leaf_values(i).iter().copied()));
+        }
+        Ok(pairs)
     }
 }
 
@@ -47,16 +60,19 @@ impl<K: Key, V: Word> Iterator for Iter<'_, K, V> {
         if let Some(pair) = self.pairs.next() {
             return Some(Ok(pair));
         }
-        if self.fetched == self.tree.len() {
+        let left = self.tree.shape.leaves - self.leaf;
+        if left == 0 {
             return None;
         }
-        match self.tree.fetch(self.fetched) {
+        match self.tree.fetch(self.leaf, left.min(LEAVES)) {
             Ok(pairs) => {
+                self.leaf += left.min(LEAVES);
                 self.fetched += pairs.len() as u64;
                 self.pairs = pairs.into_iter();
                 self.pairs.next().map(Ok)
             }
             Err(error) => {
+                self.leaf = self.tree.shape.leaves;
                 self.fetched = self.tree.len();
                 Some(Err(error))
             }

@@ -12,6 +12,7 @@ mod native;
 mod profile;
 mod range;
 mod tuning;
+mod update;
 
 pub use build::Builder;
 pub use iter::Iter;
@@ -20,6 +21,7 @@ pub use lookup::OnStream;
 pub use profile::{GroupProfile, WidthProfile};
 pub use range::{DeviceRanges, RangeScratch};
 pub use tuning::{BatchOrder, GroupWidth};
+pub use update::{Op, UpdatePath, UpdateReport};
 
 use crate::Result;
 use core::fmt;
@@ -28,6 +30,7 @@ use lanetree_kernels_harmonia::TreeRef;
 use lanetree_layout::harmonia::Shape;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::Global;
 
 /// A Harmonia tree over keys `K` with values `V`, on a device.
 pub struct Harmonia<K: Key, V: Word> {
@@ -39,6 +42,9 @@ pub struct Harmonia<K: Key, V: Word> {
     prefix_sum: Buffer<u32>,
     /// Leaves: bytes, in words of 8.
     leaves: Buffer<u64>,
+    /// How many pairs lie before each leaf, and behind the last, once an update has made them differ
+    /// from what the shape says.
+    ranks: Option<Buffer<u64>>,
     words: PhantomData<V>,
 }
 
@@ -64,6 +70,8 @@ pub struct Stats {
     pub child_bytes: u64,
     /// Bytes of the leaves, keys and values.
     pub leaf_bytes: u64,
+    /// Bytes of the leaves' ranks, which a tree has once it was updated.
+    pub rank_bytes: u64,
     /// Bytes of all of it, per pair; 0 for an empty tree.
     pub bytes_per_key: f64,
 }
@@ -71,7 +79,7 @@ pub struct Stats {
 impl Stats {
     /// Bytes of device memory that the tree takes.
     pub fn bytes(&self) -> u64 {
-        self.inner_bytes + self.child_bytes + self.leaf_bytes
+        self.inner_bytes + self.child_bytes + self.leaf_bytes + self.rank_bytes
     }
 }
 
@@ -114,9 +122,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     pub fn stats(&self) -> Stats {
         let shape = &self.shape;
         let slots = u64::from(shape.leaves) * u64::from(shape.fanout);
-        let bytes = shape.bytes::<K::Bits, V>();
         let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        Stats {
+        let mut stats = Stats {
             len: shape.len,
             fanout: shape.fanout,
             levels: shape.height + u32::from(shape.leaves > 0),
@@ -126,8 +133,11 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             inner_bytes: self.inner.bytes() as u64,
             child_bytes: self.prefix_sum.bytes() as u64,
             leaf_bytes: self.leaves.bytes() as u64,
-            bytes_per_key: ratio(bytes, shape.len),
-        }
+            rank_bytes: self.ranks.as_ref().map_or(0, Buffer::bytes) as u64,
+            bytes_per_key: 0.0,
+        };
+        stats.bytes_per_key = ratio(stats.bytes(), shape.len);
+        stats
     }
 
     /// The tree's queries on a stream of the same device: the device form of every call.
@@ -141,6 +151,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             inner: self.inner.global(),
             prefix_sum: self.prefix_sum.global(),
             leaves: self.leaves.global().cast(),
+            ranks: self.ranks.as_ref().map_or(Global::null(), Buffer::global),
             len: self.shape.len,
             height: self.shape.height,
             first_leaf: self.shape.inner,
@@ -152,7 +163,11 @@ impl<K: Key, V: Word> Harmonia<K, V> {
 
     /// The tree for the CPU; `None` where its memory is the GPU's.
     fn view(&self) -> Option<native::View<'_, K, V>> {
-        Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?))
+        let ranks = match &self.ranks {
+            Some(ranks) => Some(ranks.as_slice()?),
+            None => None,
+        };
+        Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?, ranks))
     }
 }
 

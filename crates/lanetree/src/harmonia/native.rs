@@ -2,6 +2,7 @@
 //! several queries side by side, so that their cache misses overlap.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_layout::harmonia::{Shape, inner_slot, leaf_offset, leaf_values_offset};
 use lanetree_layout::{Key, Word};
 
@@ -17,6 +18,8 @@ pub(super) struct View<'a, K: Key, V> {
     shape: &'a Shape,
     inner: &'a [K::Bits],
     leaves: &'a [u8],
+    /// As in [`Harmonia`](super::Harmonia).
+    ranks: Option<&'a [u64]>,
     values: PhantomData<V>,
 }
 
@@ -35,17 +38,17 @@ pub(super) struct Place {
 }
 
 impl<'a, K: Key, V: Word> View<'a, K, V> {
-    pub(super) fn new(shape: &'a Shape, inner: &'a [K::Bits], leaves: &'a [u64]) -> Self {
-        Self { shape, inner, leaves: bytemuck::cast_slice(leaves), values: PhantomData }
+    pub(super) fn new(shape: &'a Shape, inner: &'a [K::Bits], leaves: &'a [u64], ranks: Option<&'a [u64]>) -> Self {
+        Self { shape, inner, leaves: bytemuck::cast_slice(leaves), ranks, values: PhantomData }
     }
 
-    fn leaf_keys(&self, leaf: u32) -> &'a [K::Bits] {
+    pub(super) fn leaf_keys(&self, leaf: u32) -> &'a [K::Bits] {
         let from = leaf_offset::<K::Bits, V>(self.shape.fanout, leaf) as usize;
         let to = leaf_values_offset::<K::Bits, V>(self.shape.fanout, leaf) as usize;
         bytemuck::cast_slice(&self.leaves[from..to])
     }
 
-    fn leaf_values(&self, leaf: u32) -> &'a [V] {
+    pub(super) fn leaf_values(&self, leaf: u32) -> &'a [V] {
         let from = leaf_values_offset::<K::Bits, V>(self.shape.fanout, leaf) as usize;
         let to = leaf_offset::<K::Bits, V>(self.shape.fanout, leaf + 1) as usize;
         bytemuck::cast_slice(&self.leaves[from..to])
@@ -120,7 +123,8 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
             if upper && !beyond(i) { word.wrapping_add(K::Bits::truncate(1)) } else { word }
         };
         self.for_each_place(queries.len(), word, |i, place| {
-            let rank = u64::from(place.leaf) * u64::from(self.shape.per_leaf) + u64::from(place.count);
+            let ranks = self.leaf_ranks(place.leaf);
+            let rank = ranks.end.min(ranks.start + u64::from(place.count));
             each(i, (!beyond(i) && rank < self.shape.len).then_some(rank));
         });
     }
@@ -133,20 +137,47 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         });
     }
 
+    /// The ranks of a leaf's pairs.
+    pub(super) fn leaf_ranks(&self, leaf: u32) -> Range<u64> {
+        match self.ranks {
+            Some(ranks) => ranks[leaf as usize]..ranks[leaf as usize + 1],
+            None => {
+                let first = u64::from(leaf) * u64::from(self.shape.per_leaf);
+                first..self.shape.len.min(first + u64::from(self.shape.per_leaf))
+            }
+        }
+    }
+
+    /// The leaf and slot of a rank below the tree's length.
+    fn place_of(&self, rank: u64) -> (u32, usize) {
+        match self.ranks {
+            Some(ranks) => {
+                let leaf = ranks.partition_point(|&first| first <= rank) - 1;
+                (leaf as u32, (rank - ranks[leaf]) as usize)
+            }
+            None => {
+                let per_leaf = u64::from(self.shape.per_leaf);
+                ((rank / per_leaf) as u32, (rank % per_leaf) as usize)
+            }
+        }
+    }
+
     /// The pair of a rank.
     fn pair(&self, rank: u64) -> (K, V) {
-        let per_leaf = u64::from(self.shape.per_leaf);
-        let (leaf, slot) = ((rank / per_leaf) as u32, (rank % per_leaf) as usize);
+        let (leaf, slot) = self.place_of(rank);
         (K::decode(self.leaf_keys(leaf)[slot]), self.leaf_values(leaf)[slot])
     }
 
     /// Copies the pairs from a rank on.
     pub(super) fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]) {
-        let per_leaf = u64::from(self.shape.per_leaf);
-        let (mut leaf, mut slot) = ((rank / per_leaf) as u32, (rank % per_leaf) as usize);
+        if keys.is_empty() {
+            return;
+        }
+        let (mut leaf, mut slot) = self.place_of(rank);
         let mut done = 0;
         while done < keys.len() {
-            let count = (self.shape.per_leaf as usize - slot).min(keys.len() - done);
+            let ranks = self.leaf_ranks(leaf);
+            let count = ((ranks.end - ranks.start) as usize - slot).min(keys.len() - done);
             for (to, from) in keys[done..done + count].iter_mut().zip(&self.leaf_keys(leaf)[slot..]) {
                 *to = K::decode(*from);
             }
