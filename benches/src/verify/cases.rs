@@ -56,6 +56,12 @@ impl Tree {
         self.distribution != Distribution::AllEqual && self.len / 4 > self.fanout as usize
     }
 
+    /// Whether [`Batch::Larger`] has two queries a leaf for certain.
+    fn can_be_dense(&self) -> bool {
+        let per_leaf = (f64::from(self.fanout) * self.fill).max(1.0) as usize;
+        self.len / per_leaf < self.batch * 2 - 16
+    }
+
     /// The symbol of one of the tree's kernels.
     fn kernel(&self, name: &str) -> String {
         format!("harmonia_{}_{}_f{}__{name}", self.word, self.value, self.fanout)
@@ -202,16 +208,55 @@ const ROOMS: [Room; 5] = [Room::Ample, Room::Narrow, Room::Half, Room::Exact, Ro
 /// One question to a tree: a batch, an operation, a variant of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Check {
-    Get { batch: Batch, lanes: Option<u32>, child: ChildRegion, found: bool, miss: Miss },
-    Rank { batch: Batch, upper: bool },
-    Neighbor { batch: Batch, predecessor: bool, found: bool, miss: Miss },
-    Range { batch: RangeBatch, limit: Limit, room: Room },
-    Count { batch: RangeBatch, limit: Limit },
-    GetMany { batch: Batch },
-    RankMany { batch: Batch, upper: bool },
-    NeighborMany { batch: Batch, predecessor: bool },
-    RangeMany { batch: RangeBatch },
-    CountMany { batch: RangeBatch },
+    Get {
+        batch: Batch,
+        lanes: Option<u32>,
+        child: ChildRegion,
+        found: bool,
+        miss: Miss,
+    },
+    /// The look-up of queries that are said to be sorted; they are where `sort` says so.
+    GetSorted {
+        batch: Batch,
+        sort: bool,
+        found: bool,
+    },
+    Rank {
+        batch: Batch,
+        upper: bool,
+    },
+    Neighbor {
+        batch: Batch,
+        predecessor: bool,
+        found: bool,
+        miss: Miss,
+    },
+    Range {
+        batch: RangeBatch,
+        limit: Limit,
+        room: Room,
+    },
+    Count {
+        batch: RangeBatch,
+        limit: Limit,
+    },
+    GetMany {
+        batch: Batch,
+    },
+    RankMany {
+        batch: Batch,
+        upper: bool,
+    },
+    NeighborMany {
+        batch: Batch,
+        predecessor: bool,
+    },
+    RangeMany {
+        batch: RangeBatch,
+    },
+    CountMany {
+        batch: RangeBatch,
+    },
     Iterate,
 }
 
@@ -219,7 +264,7 @@ impl Check {
     /// The row of the table to which it counts.
     pub(super) fn operation(&self) -> &'static str {
         match self {
-            Self::Get { .. } => "get",
+            Self::Get { .. } | Self::GetSorted { .. } => "get",
             Self::Rank { .. } => "lower_bound, upper_bound",
             Self::Neighbor { .. } => "predecessor, successor",
             Self::Range { .. } => "range",
@@ -239,6 +284,10 @@ impl Check {
             Self::Get { batch, lanes, child, found, miss } => {
                 let lanes = lanes.map_or("auto".into(), |lanes| format!("g{lanes}"));
                 format!("get/{lanes}-{}/{}/miss-{miss:?}/{}", child_name(child), with(found), batch.name())
+            }
+            Self::GetSorted { batch, sort, found } => {
+                let order = if sort { "sorted" } else { "said-to-be-sorted" };
+                format!("get/{order}/{}/{}", with(found), batch.name())
             }
             Self::Rank { batch, upper } => format!("{}/{}", side(upper), batch.name()),
             Self::Neighbor { batch, predecessor, found, miss } => {
@@ -263,6 +312,9 @@ impl Check {
         match *self {
             Self::Get { batch, lanes: Some(lanes), child, .. } if batch != Batch::Empty => {
                 vec![tree.kernel(&format!("get_g{lanes}_{}", child_name(child)))]
+            }
+            Self::GetSorted { batch: Batch::Larger, sort: true, .. } if tree.can_be_dense() => {
+                vec![tree.kernel("get_sorted")]
             }
             Self::Rank { batch, .. } if batch != Batch::Empty => vec![tree.kernel("rank")],
             Self::Neighbor { batch, .. } if batch != Batch::Empty => vec![tree.kernel("neighbor")],
@@ -311,6 +363,9 @@ pub(super) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     // Each variant once, over a batch that is not empty; then each batch once.
     checks.extend((0..variants.len()).map(|v| get(v, (v + turn) % (batches.len() - 1))));
     checks.extend((0..batches.len()).map(|b| get(b + turn, b)));
+    checks.push(Check::GetSorted { batch: Batch::Larger, sort: true, found: !turn.is_multiple_of(3) });
+    let batch = batches[turn % batches.len()];
+    checks.push(Check::GetSorted { batch, sort: turn.is_multiple_of(2), found: turn.is_multiple_of(3) });
     for (i, &batch) in batches.iter().enumerate() {
         let other = !(i + turn).is_multiple_of(2);
         let (found, miss) = (!(i + turn).is_multiple_of(3), misses[(i + turn) % 3]);

@@ -5,7 +5,7 @@ use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_d
 use super::data::{self, Batch, RangeBatch};
 use super::ranges::{Bounds, bound_pair};
 use core::time::Duration;
-use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, RangeScratch};
+use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, RangeScratch};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, Result, Stream, Word};
 use lanetree_baselines::oracle::Oracle;
 use rayon::slice::ParallelSliceMut;
@@ -79,6 +79,7 @@ impl<K: Key, V: Word> Subject<K, V> {
     pub(super) fn run(&mut self, check: Check) -> Result<Answer> {
         match check {
             Check::Get { batch, lanes, child, found, miss } => self.get(batch, lanes, child, found, miss),
+            Check::GetSorted { batch, sort, found } => self.get_sorted(batch, sort, found),
             Check::Rank { batch, upper } => self.rank(batch, upper),
             Check::Neighbor { batch, predecessor, found, miss } => self.neighbor(batch, predecessor, found, miss),
             Check::Range { batch, limit, room } => self.range(batch, limit, room),
@@ -131,12 +132,27 @@ impl<K: Key, V: Word> Subject<K, V> {
 
     fn get(&mut self, batch: Batch, lanes: Option<u32>, child: ChildRegion, found: bool, miss: Miss) -> Result<Answer> {
         let queries = self.load(batch)?;
-        let (keys, miss) = (&queries.keys, self.miss_value(miss));
-        let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
-        let mut bits = self.found_bits(found, keys.len())?;
-        let order = if keys.is_sorted() { BatchOrder::Sorted } else { BatchOrder::Clustered };
+        let order = if queries.keys.is_sorted() { BatchOrder::Sorted } else { BatchOrder::Clustered };
         let width = lanes.map_or(GroupWidth::Auto, GroupWidth::Lanes);
         let on = self.tree.on(&self.stream).child_region(child).group(width).order(order);
+        self.get_on(on, &queries, found, self.miss_value(miss))
+    }
+
+    fn get_sorted(&mut self, batch: Batch, sort: bool, found: bool) -> Result<Answer> {
+        let mut queries = self.load(batch)?;
+        if sort {
+            let mut keys = queries.keys.clone();
+            keys.sort_unstable();
+            queries = Arc::new(Queries { buffer: self.device.upload(&keys)?, keys });
+        }
+        let on = self.tree.on(&self.stream).order(BatchOrder::Sorted);
+        self.get_on(on, &queries, found, self.miss_value(Miss::Stored))
+    }
+
+    fn get_on(&self, on: OnStream<'_, K, V>, queries: &Queries<K>, found: bool, miss: V) -> Result<Answer> {
+        let keys = &queries.keys;
+        let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
+        let mut bits = self.found_bits(found, keys.len())?;
         let start = Instant::now();
         on.get(&queries.buffer, &mut values.buffer, bits.as_mut().map(|bits| &mut bits.buffer), miss)?;
         self.stream.synchronize()?;

@@ -47,42 +47,63 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tile = tile_start(simt, WARP);
-        if tile >= args.count {
-            return;
+        if tile < args.count {
+            // SAFETY: the same contract.
+            unsafe { get_tile::<S, K, V, SLOT, F, G, Q>(simt, args, tile) };
         }
-        let lane = simt.lane();
-        let index = tile + u64::from(lane);
-        let mut own = K::MIN;
-        if index < args.count {
-            // SAFETY: `index` is a query.
-            own = unsafe { simt.load(args.queries, index, Hint::Streaming) }.xor(args.tree.flip);
-        }
-        let (mut value, mut found) = (args.miss, false);
-        if args.tree.leaf_count > 0 {
-            for round in 0..Rounds::<G, Q>::COUNT {
-                let keys = Rounds::<G, Q>::deal(simt, own, round);
-                // SAFETY: the tree is valid and not empty.
-                let leaves = unsafe { descend::<S, K, SLOT, F, G, Q>(simt, &args.tree, keys) };
-                // SAFETY: a descent ends at a leaf.
-                let hits = unsafe { probe::<S, K, V, F, G, Q>(simt, &args.tree, keys, leaves) };
-                for (j, (hit, hit_value)) in hits.into_iter().enumerate() {
-                    let (own_hit, own_value) = hand_over::<S, V, G, Q>(simt, hit, hit_value);
-                    if own_hit && Rounds::<G, Q>::is_own(lane, round, j) {
-                        (value, found) = (own_value, true);
-                    }
+    }
+}
+
+/// Warp collective (all lanes). Looks up the 32 queries from `tile` on.
+///
+/// # Safety
+/// As for [`Get`]; `tile` is a multiple of 32 below the number of queries.
+#[inline(always)]
+pub(crate) unsafe fn get_tile<
+    S: Simt,
+    K: Word,
+    V: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+>(
+    simt: S,
+    args: &GetArgs<K, V>,
+    tile: u64,
+) {
+    let lane = simt.lane();
+    let index = tile + u64::from(lane);
+    let mut own = K::MIN;
+    if index < args.count {
+        // SAFETY: `index` is a query.
+        own = unsafe { simt.load(args.queries, index, Hint::Streaming) }.xor(args.tree.flip);
+    }
+    let (mut value, mut found) = (args.miss, false);
+    if args.tree.leaf_count > 0 {
+        for round in 0..Rounds::<G, Q>::COUNT {
+            let keys = Rounds::<G, Q>::deal(simt, own, round);
+            // SAFETY: the tree is valid and not empty.
+            let leaves = unsafe { descend::<S, K, SLOT, F, G, Q>(simt, &args.tree, keys) };
+            // SAFETY: a descent ends at a leaf.
+            let hits = unsafe { probe::<S, K, V, F, G, Q>(simt, &args.tree, keys, leaves) };
+            for (j, (hit, hit_value)) in hits.into_iter().enumerate() {
+                let (own_hit, own_value) = hand_over::<S, V, G, Q>(simt, hit, hit_value);
+                if own_hit && Rounds::<G, Q>::is_own(lane, round, j) {
+                    (value, found) = (own_value, true);
                 }
             }
         }
-        if index < args.count {
-            // SAFETY: `index` is a query.
-            unsafe { simt.store(args.values, index, value, Hint::Streaming) };
-        }
-        if !args.found.is_null() {
-            let word = simt.ballot(FULL_MASK, found && index < args.count);
-            if lane == 0 {
-                // SAFETY: one word per started tile.
-                unsafe { simt.store(args.found, tile / u64::from(WARP), word, Hint::Streaming) };
-            }
+    }
+    if index < args.count {
+        // SAFETY: `index` is a query.
+        unsafe { simt.store(args.values, index, value, Hint::Streaming) };
+    }
+    if !args.found.is_null() {
+        let word = simt.ballot(FULL_MASK, found && index < args.count);
+        if lane == 0 {
+            // SAFETY: one word per started tile.
+            unsafe { simt.store(args.found, tile / u64::from(WARP), word, Hint::Streaming) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The instances that are compiled, one PTX module per key word, value word and fanout, and the choice
 //! among them at run time.
 
-use crate::{Gather, GatherArgs, Get, GetArgs, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs};
+use crate::{Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs};
 use lanetree_layout::harmonia::ChildRegion;
 use lanetree_simt::Launcher;
 
@@ -48,6 +48,7 @@ macro_rules! instances {
                         lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _slot>], [<MODULE_ $fanout>], Get<$k, $v, true, $fanout, $g, $q>);
                         lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _psum>], [<MODULE_ $fanout>], Get<$k, $v, false, $fanout, $g, $q>);
                     )*
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_sorted>], [<MODULE_ $fanout>], GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __rank>], [<MODULE_ $fanout>], Rank<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __neighbor>], [<MODULE_ $fanout>], Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __range>], [<MODULE_ $fanout>], Range<$k, $v, true, $fanout, $rank_g, $rank_q>);
@@ -62,6 +63,13 @@ macro_rules! instances {
                             ($fanout, $g, ChildRegion::NodeSlot) => launcher.launch::<Get<$k, $v, true, $fanout, $g, $q>>(args),
                             ($fanout, $g, ChildRegion::PrefixSum) => launcher.launch::<Get<$k, $v, false, $fanout, $g, $q>>(args),
                         )*)*
+                        _ => return None,
+                    })
+                }
+                /// Launches the look-up of sorted queries of a fanout; `None` where there is none.
+                pub fn get_sorted<L: Launcher>(fanout: u32, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                    Some(match fanout {
+                        $($fanout => launcher.launch::<GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>>(args),)*
                         _ => return None,
                     })
                 }

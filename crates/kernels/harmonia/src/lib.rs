@@ -17,6 +17,7 @@ mod instances;
 mod neighbor;
 mod range;
 mod rank;
+mod sorted;
 mod tree;
 
 pub use get::{Get, GetArgs};
@@ -24,4 +25,5 @@ pub use instances::{GATHER_WIDTHS, group_widths, u32_u32, u32_u64, u64_u32, u64_
 pub use neighbor::{Neighbor, NeighborArgs};
 pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};
+pub use sorted::{GetSorted, SORTED_TILE};
 pub use tree::{Side, THREADS, TreeRef};

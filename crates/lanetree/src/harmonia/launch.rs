@@ -63,6 +63,10 @@ macro_rules! choosers {
                 kernels::$module::get(fanout, group, child, args, launch)
             }
             #[inline(never)]
+            pub(super) fn get_sorted(fanout: u32, args: &GetArgs<K, V>, launch: Launch<'_>) -> Launched {
+                kernels::$module::get_sorted(fanout, args, launch)
+            }
+            #[inline(never)]
             pub(super) fn rank(fanout: u32, args: &RankArgs<K>, launch: Launch<'_>) -> Launched {
                 kernels::$module::rank(fanout, args, launch)
             }
@@ -106,6 +110,10 @@ macro_rules! by_words {
 by_words!(
     /// Launches the look-up of a fanout, a width and a child region.
     get(fanout: u32, group: u32, child: ChildRegion), GetArgs<K, V>
+);
+by_words!(
+    /// Launches the look-up of sorted queries.
+    get_sorted(fanout: u32), GetArgs<K, V>
 );
 by_words!(
     /// Launches the rank kernel of a fanout.
