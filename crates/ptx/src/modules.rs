@@ -23,5 +23,11 @@ modules! {
     harmonia_u64_u64_f32,
     harmonia_u64_u64_f64,
     harmonia_u64_u64_f8,
-    primitives,
+    primitives_scan,
+    primitives_u32,
+    primitives_u32_u32,
+    primitives_u32_u64,
+    primitives_u64,
+    primitives_u64_u32,
+    primitives_u64_u64,
 }

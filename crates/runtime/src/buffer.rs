@@ -231,11 +231,21 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.
     pub fn fill_zero(&mut self, stream: &Stream) -> Result<()> {
-        self.device.check_same(stream.device(), "zeroing a buffer")?;
-        match self.bytes() {
+        self.fill_zero_range(stream, 0..self.len)
+    }
+
+    /// Zeroes the bytes of the elements of `range`, in the stream's order; may return before it is done.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.
+    pub fn fill_zero_range(&mut self, stream: &Stream, range: Range<usize>) -> Result<()> {
+        let action = "zeroing a buffer";
+        self.device.check_same(stream.device(), action)?;
+        let start = self.part(action, range.start, length(&range))?;
+        match length(&range) * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: all bytes of the buffer; freeing it waits for the work.
-            bytes => unsafe { self.device.machine.zero(self.start.cast(), bytes, stream.raw()) },
+            // SAFETY: bytes of the buffer; freeing it waits for the work.
+            bytes => unsafe { self.device.machine.zero(start, bytes, stream.raw()) },
         }
     }
 

@@ -28,7 +28,12 @@ fn buffers_hold_what_was_copied_into_them() {
         let mut all = vec![0; 1000];
         buffer.copy_to(&mut all).unwrap();
         assert_eq!(all[..3], [7, 1, 2]);
-        buffer.fill_zero(&device.stream().unwrap()).unwrap();
+        let stream = device.stream().unwrap();
+        buffer.fill_zero_range(&stream, 1..2).unwrap();
+        buffer.copy_to(&mut all).unwrap();
+        assert_eq!(all[..3], [7, 0, 2]);
+        assert!(matches!(buffer.fill_zero_range(&stream, 999..1001), Err(Error::OutOfRange { .. })));
+        buffer.fill_zero(&stream).unwrap();
         assert!(buffer.to_vec().unwrap().iter().all(|&x| x == 0));
     }
 }

@@ -175,6 +175,13 @@ pub trait Simt: Copy {
     /// The element lies inside the buffer, and no other thread accesses it without synchronisation.
     unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint);
 
+    /// Per thread. Writes 16 bytes from element `index` on, which must be a multiple of
+    /// [`Word::PER_VECTOR`] elements from a 16-byte boundary: one access. Hints as [`Simt::store`].
+    ///
+    /// # Safety
+    /// As [`Simt::store`], for every element of the vector; the address is a multiple of 16.
+    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint);
+
     /// Per thread. Asks for the line of element `index` to be brought into L2; returns at once. An
     /// address outside every buffer is ignored.
     fn prefetch<T: Word>(self, from: Global<T>, index: u64);

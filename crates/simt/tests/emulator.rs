@@ -364,6 +364,33 @@ fn vectors_are_four_or_two_words() {
     }
 }
 
+kernel!(CopiesVectors, |simt, args| {
+    let thread = u64::from(simt.thread_index());
+    let vector = simt.load_vector(args.input, 4 * thread, Hint::Streaming);
+    if thread % 2 == 0 {
+        simt.store_vector(args.output, 4 * thread, vector, Hint::Default);
+    } else {
+        let wide = [2, 1].map(|word| u64::from(vector[word]) << 32);
+        simt.store_vector(args.output.cast::<u64>(), 2 * thread, wide, Hint::Streaming);
+    }
+});
+
+#[test]
+fn vectors_are_stored_at_once() {
+    #[repr(align(16))]
+    struct Aligned([u32; 128]);
+    let input = Aligned(core::array::from_fn(|i| i as u32));
+    let mut output = Aligned([0; 128]);
+    let report = run::<CopiesVectors>(0, shape(1, 32), &input.0, &mut output.0, 0).unwrap();
+    assert_eq!(report.stores, 32);
+    for (thread, found) in (0..).zip(output.0.chunks(4)) {
+        let first = 4 * thread;
+        let expected =
+            if thread % 2 == 0 { [first, first + 1, first + 2, first + 3] } else { [0, first + 2, 0, first + 1] };
+        assert_eq!(found, expected);
+    }
+}
+
 const DYNAMIC: Shared<u64> = Shared::at(8, 100);
 kernel!(DynamicShared, shared 8, |simt, args| {
     let thread = simt.thread_index();

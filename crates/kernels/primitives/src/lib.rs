@@ -1,7 +1,23 @@
-//! Kernels that the indexes share.
+//! Kernels that the indexes share: prefix sums, compaction, runs of equal keys, merging.
 //!
-//! [`scan`]: exclusive prefix sums.
+//! * [`scan`]: exclusive prefix sums and inclusive maxima;
+//! * [`select`]: elements whose bit is set, in front of the others or without them;
+//! * [`runs`]: what a run of equal neighbouring keys comes to;
+//! * [`merge`]: two sorted sequences into one.
+//!
+//! All but the merge of everything are single passes: a block takes a tile of the input, and learns from
+//! the blocks before it what comes before its tile ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
+mod count;
+pub mod instances;
+pub mod lookback;
+pub mod merge;
+pub mod runs;
 pub mod scan;
+pub mod select;
+mod tile;
+
+pub use count::Count;
+pub use tile::THREADS;

@@ -1,175 +1,244 @@
-//! Exclusive prefix sums of 64-bit counts, in three launches: the sums of tiles, the prefix sums of
-//! those, and the tiles again. It reads the counts twice and writes the sums once.
+//! Prefix sums and running maxima in a single pass: each input is read once, each output written once.
 
-use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Shared, Simt, WARP, instance};
+use crate::Count;
+use crate::lookback::{self, Carry};
+use crate::tile::{self, Pairs, STEP, THREADS, WARPS, unroll};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Shared, Simt, WARP, Word,
+};
 
-/// Threads of a block, in every kernel of this module.
-pub const THREADS: u32 = 256;
+/// Steps of a warp: 16 elements per thread.
+const STEPS: usize = 8;
+const SEGMENT: u64 = STEP * STEPS as u64;
 
-/// Counts of a tile: one block of [`TileSums`] and of [`Tiles`].
-pub const TILE: u64 = 8 * THREADS as u64;
+/// Elements of a tile: one block of [`THREADS`].
+pub const TILE: u64 = SEGMENT * WARPS as u64;
 
-/// Arguments of the three kernels.
+/// Words of a tile's carry, the most of all operators.
+pub const CARRY_WORDS: usize = 2;
+
+/// Arguments of [`Scan`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ScanArgs {
-    /// `[count]`.
-    pub counts: Global<u64>,
+pub struct ScanArgs<I, O> {
+    /// `[count]`, from a 16-byte boundary on.
+    pub input: Global<I>,
     /// How many.
-    pub count: u64,
-    /// Scratch: `[ceil(count / TILE)]`.
-    pub sums: GlobalMut<u64>,
-    /// Out: `[count + 1]`, `offsets[i]` the sum of the counts before `i`; the last one, the total.
-    pub offsets: GlobalMut<u64>,
+    pub count: Count,
+    /// Scratch: [`state_words`](lookback::state_words) for the blocks of the launch and [`CARRY_WORDS`], zeroed.
+    pub state: GlobalMut<u64>,
+    /// Out: `[count]`, and for [`ExclusiveSum`] one more, the total; from a 16-byte boundary on.
+    pub output: GlobalMut<O>,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
-unsafe impl KernelArgs for ScanArgs {
+unsafe impl<I: Word, O: Word> KernelArgs for ScanArgs<I, O> {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.counts.as_ptr().addr(), Access::Read);
-        visit(self.sums.as_ptr().addr(), Access::ReadWrite);
-        visit(self.offsets.as_ptr().addr(), Access::ReadWrite);
+        visit(self.input.as_ptr().addr(), Access::Read);
+        self.count.visit(visit);
+        visit(self.state.as_ptr().addr(), Access::ReadWrite);
+        visit(self.output.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
-const WARPS: u32 = THREADS / WARP;
-/// The sum of each warp of the block.
-const WARP_SUMS: Shared<u64> = Shared::at(0, WARPS);
+/// What is scanned: an associative operation whose neutral element is 0.
+pub trait Operator: Copy + 'static {
+    /// The input's words.
+    type In: Word;
+    /// The output's.
+    type Out: Word;
+    /// Whether an output covers the input at its place; otherwise there is one output more, the total.
+    const INCLUSIVE: bool;
+    /// An input by itself.
+    fn lift(input: Self::In) -> Self::Out;
+    /// Two stretches together.
+    fn combine(earlier: Self::Out, later: Self::Out) -> Self::Out;
+}
 
-/// Block collective. The sum of the values of all threads before the caller's, and of all threads.
-///
-/// # Safety
-/// The block has [`THREADS`] threads.
+/// `output[i]` is the sum of the inputs before `i`, wrapping, in 64 bits; one output more than inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct ExclusiveSum<I>(PhantomData<I>);
+
+impl<I: Word> Operator for ExclusiveSum<I> {
+    type In = I;
+    type Out = u64;
+    const INCLUSIVE: bool = false;
+    #[inline(always)]
+    fn lift(input: I) -> u64 {
+        input.widen()
+    }
+    #[inline(always)]
+    fn combine(earlier: u64, later: u64) -> u64 {
+        earlier.wrapping_add(later)
+    }
+}
+
+/// `output[i]` is the largest of the inputs up to and including `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct InclusiveMax<T>(PhantomData<T>);
+
+impl<T: Word> Operator for InclusiveMax<T> {
+    type In = T;
+    type Out = T;
+    const INCLUSIVE: bool = true;
+    #[inline(always)]
+    fn lift(input: T) -> T {
+        input
+    }
+    #[inline(always)]
+    fn combine(earlier: T, later: T) -> T {
+        earlier.max(later)
+    }
+}
+
+/// The carry of an operator: a word of its output, in halves.
+#[derive(Clone, Copy)]
+struct Scanned<O: Operator>(O::Out);
+
+impl<O: Operator> Carry for Scanned<O> {
+    const WORDS: usize = O::Out::BITS as usize / 32;
+    const NONE: Self = Self(O::Out::MIN);
+
+    #[inline(always)]
+    fn then(self, later: Self) -> Self {
+        Self(O::combine(self.0, later.0))
+    }
+    #[inline(always)]
+    fn pack(self) -> [u64; 3] {
+        [u64::from(self.0.low()), u64::from(self.0.high()), 0]
+    }
+    #[inline(always)]
+    fn unpack([low, high, _]: [u64; 3]) -> Self {
+        Self(O::Out::truncate(low | high << 32))
+    }
+    #[inline(always)]
+    fn map(self, f: impl Fn(u64) -> u64) -> Self {
+        Self(O::Out::truncate(f(self.0.widen())))
+    }
+}
+
+/// Warp collective, by all lanes. What the `value`s of the lanes before the caller's come to, and those of
+/// all lanes.
 #[inline(always)]
-unsafe fn block_scan<S: Simt>(simt: S, value: u64) -> (u64, u64) {
+pub(crate) fn warp_scan<S: Simt, O: Operator>(simt: S, value: O::Out) -> (O::Out, O::Out) {
     let lane = simt.lane();
     let mut inclusive = value;
     let mut delta = 1;
     while delta < WARP {
-        let below = simt.shuffle_up(FULL_MASK, inclusive, delta);
+        let earlier = simt.shuffle_up(FULL_MASK, inclusive, delta);
         if lane >= delta {
-            inclusive += below;
+            inclusive = O::combine(earlier, inclusive);
         }
         delta *= 2;
     }
-    if lane == WARP - 1 {
-        // SAFETY: one element per warp; the barrier below, or the one at the end of the last call,
-        // separates it from the reads.
-        unsafe { simt.shared_store(WARP_SUMS, simt.warp(), inclusive) };
-    }
-    simt.barrier();
-    let (mut before, mut total) = (0, 0);
-    for warp in 0..WARPS {
-        // SAFETY: written by each warp's last lane before the barrier.
-        let sum = unsafe { simt.shared_load(WARP_SUMS, warp) };
-        if warp < simt.warp() {
-            before += sum;
-        }
-        total += sum;
-    }
-    simt.barrier();
-    (before + inclusive - value, total)
+    let before = simt.shuffle_up(FULL_MASK, inclusive, 1);
+    let total = simt.shuffle(FULL_MASK, inclusive, WARP - 1);
+    (if lane == 0 { O::Out::MIN } else { before }, total)
 }
 
-/// The sum of each tile. One block of [`THREADS`] per tile.
-#[derive(Debug)]
-pub struct TileSums;
+/// Warp collective, by all lanes. What the elements of the segment before each lane's first of every step
+/// come to, and those of the whole segment.
+#[inline(always)]
+pub(crate) fn segment_scan<S: Simt, O: Operator, const N: usize>(
+    simt: S,
+    values: &Pairs<O::In, N>,
+) -> ([O::Out; N], O::Out) {
+    let (mut before, mut carry) = ([O::Out::MIN; N], O::Out::MIN);
+    unroll::<N>(|step| {
+        let [even, odd] = values[step].map(O::lift);
+        let (own, total) = warp_scan::<S, O>(simt, O::combine(even, odd));
+        before[step] = O::combine(carry, own);
+        carry = O::combine(carry, total);
+    });
+    (before, carry)
+}
 
-impl Kernel for TileSums {
-    type Args = ScanArgs;
-    const STATIC_SHARED: u32 = WARP_SUMS.end();
+const TICKET: Shared<u32> = Shared::at(0, 1);
+
+/// The scan. One block of [`THREADS`] per tile, and one for no inputs.
+#[derive(Debug)]
+pub struct Scan<O>(PhantomData<O>);
+
+impl<O: Operator> Scan<O> {
+    /// What each warp's segment comes to.
+    const SEGMENTS: Shared<O::Out> = Shared::at(8, WARPS);
+    /// What the tiles before the block's come to.
+    const BEFORE: Shared<O::Out> = Shared::at(8 + 8 * WARPS, 1);
+}
+
+impl<O: Operator> Kernel for Scan<O> {
+    type Args = ScanArgs<O::In, O::Out>;
+    const STATIC_SHARED: u32 = 16 + 8 * WARPS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: if O::INCLUSIVE { 2 } else { 3 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tile = u64::from(simt.block_index());
-        let mut sum = 0;
-        let mut index = tile * TILE + u64::from(simt.thread_index());
-        let end = args.count.min((tile + 1) * TILE);
-        while index < end {
-            // SAFETY: `index` is a count.
-            sum += unsafe { simt.load(args.counts, index, Hint::ReadOnly) };
-            index += u64::from(THREADS);
+        // SAFETY: the state is zeroed, and has a ticket.
+        let tile = unsafe { lookback::next_tile(simt, args.state, TICKET) };
+        // SAFETY: the count is an input.
+        let count = unsafe { args.count.get(simt) };
+        let tiles = count.div_ceil(TILE).max(1);
+        if tile >= tiles {
+            return;
         }
-        // SAFETY: the launch has blocks of `THREADS`.
-        let (_, total) = unsafe { block_scan(simt, sum) };
-        if simt.thread_index() == 0 {
-            // SAFETY: one sum per block.
-            unsafe { simt.store(args.sums, tile, total, Hint::Default) };
+        let first = tile * TILE + u64::from(simt.warp()) * SEGMENT;
+        // SAFETY: `count` inputs, aligned.
+        let values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
+        let (before, segment) = segment_scan::<S, O, STEPS>(simt, &values);
+        if simt.lane() == 0 {
+            // SAFETY: one element per warp; the barrier separates it from the loads.
+            unsafe { simt.shared_store(Self::SEGMENTS, simt.warp(), segment) };
         }
+        simt.barrier();
+        let (mut carry, mut own) = (O::Out::MIN, O::Out::MIN);
+        for warp in 0..WARPS {
+            // SAFETY: stored by each warp before the barrier.
+            let segment = unsafe { simt.shared_load(Self::SEGMENTS, warp) };
+            if warp < simt.warp() {
+                carry = O::combine(carry, segment);
+            }
+            own = O::combine(own, segment);
+        }
+        if simt.warp() == 0 {
+            let own = Scanned::<O>(own);
+            if simt.lane() == 0 {
+                // SAFETY: the state is zeroed, the tile the block's.
+                unsafe { lookback::publish(simt, args.state, tile, own) };
+            }
+            // SAFETY: as above, and it is published.
+            let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, own) };
+            if simt.lane() == 0 {
+                // SAFETY: read behind the barrier only; and the total is the last output.
+                unsafe {
+                    simt.shared_store(Self::BEFORE, 0, tiles_before.0);
+                    if !O::INCLUSIVE && tile + 1 == tiles {
+                        simt.store(args.output, count, tiles_before.then(own).0, Hint::Default);
+                    }
+                }
+            }
+        }
+        simt.barrier();
+        // SAFETY: stored before the barrier.
+        carry = O::combine(unsafe { simt.shared_load(Self::BEFORE, 0) }, carry);
+        let whole = first + SEGMENT <= count;
+        unroll::<STEPS>(|step| {
+            let before = O::combine(carry, before[step]);
+            let even = O::combine(before, O::lift(values[step][0]));
+            let pair =
+                if O::INCLUSIVE { [even, O::combine(even, O::lift(values[step][1]))] } else { [before, even] };
+            let index = first + STEP * step as u64 + 2 * u64::from(simt.lane());
+            if whole {
+                // SAFETY: the whole segment has outputs, aligned.
+                unsafe { tile::store_pair(simt, args.output, index, pair) };
+            } else {
+                unroll::<2>(|odd| {
+                    if index + (odd as u64) < count {
+                        // SAFETY: it has an output.
+                        unsafe { simt.store(args.output, index + odd as u64, pair[odd], Hint::Default) };
+                    }
+                });
+            }
+        });
     }
 }
-
-/// Turns the sums of tiles into their exclusive prefix sums, in place, and writes the total. One block
-/// of [`THREADS`].
-#[derive(Debug)]
-pub struct SumOffsets;
-
-impl Kernel for SumOffsets {
-    type Args = ScanArgs;
-    const STATIC_SHARED: u32 = WARP_SUMS.end();
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tiles = args.count.div_ceil(TILE);
-        let mut carry = 0;
-        let mut first = 0;
-        while first < tiles {
-            let index = first + u64::from(simt.thread_index());
-            let mut sum = 0;
-            if index < tiles {
-                // SAFETY: `index` is a tile.
-                sum = unsafe { simt.load(args.sums.as_const(), index, Hint::Default) };
-            }
-            // SAFETY: the launch has one block of `THREADS`.
-            let (before, total) = unsafe { block_scan(simt, sum) };
-            if index < tiles {
-                // SAFETY: as above; each thread has its own.
-                unsafe { simt.store(args.sums, index, carry + before, Hint::Default) };
-            }
-            carry += total;
-            first += u64::from(THREADS);
-        }
-        if simt.thread_index() == 0 {
-            // SAFETY: the last of `count + 1` offsets.
-            unsafe { simt.store(args.offsets, args.count, carry, Hint::Default) };
-        }
-    }
-}
-
-/// The prefix sums. One block of [`THREADS`] per tile.
-#[derive(Debug)]
-pub struct Tiles;
-
-impl Kernel for Tiles {
-    type Args = ScanArgs;
-    const STATIC_SHARED: u32 = WARP_SUMS.end();
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tile = u64::from(simt.block_index());
-        // SAFETY: one sum per block.
-        let mut carry = unsafe { simt.load(args.sums.as_const(), tile, Hint::Default) };
-        let mut first = tile * TILE;
-        let end = args.count.min((tile + 1) * TILE);
-        while first < end {
-            let index = first + u64::from(simt.thread_index());
-            let mut value = 0;
-            if index < end {
-                // SAFETY: `index` is a count.
-                value = unsafe { simt.load(args.counts, index, Hint::ReadOnly) };
-            }
-            // SAFETY: the launch has blocks of `THREADS`.
-            let (before, total) = unsafe { block_scan(simt, value) };
-            if index < end {
-                // SAFETY: as above.
-                unsafe { simt.store(args.offsets, index, carry + before, Hint::Default) };
-            }
-            carry += total;
-            first += u64::from(THREADS);
-        }
-    }
-}
-
-instance!(primitives__scan_tile_sums, "primitives", TileSums);
-instance!(primitives__scan_sum_offsets, "primitives", SumOffsets);
-instance!(primitives__scan_tiles, "primitives", Tiles);

@@ -1,5 +1,34 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
+//!
+//! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
+//! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, without the others or before them;
+//! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
+//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first's.
+//!
+//! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
+//! Scratch memory is made beforehand for a number of elements; a call leaves nothing in it that matters to
+//! the next, and may use one that was made for more. Where the number of results is only known when
+//! the work is done it is left on the device, and may be the [`Count`] of a later call in the same stream.
+//!
+//! Outputs have room for the most results that there can be, one per input element; how many they are decides
+//! nothing that the caller sees before. Elements of an output behind the results keep what was there.
 
+mod check;
+mod input;
+mod launch;
+mod merge;
+mod native;
+mod runs;
 mod scan;
+mod select;
+#[cfg(test)]
+mod test_data;
 
-pub use scan::{ScanScratch, exclusive_scan};
+pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
+pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs};
+pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
+pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
+pub use select::{SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs};
+
+/// Elements of a task of the CPU's own path: enough to outweigh its dispatch.
+const TASK: usize = 1 << 15;

@@ -322,6 +322,13 @@ impl Simt for Emulated<'_> {
         // SAFETY: as in `load`, and the buffer is writable.
         unsafe { address.write_volatile(value) }
     }
+    #[inline(never)]
+    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, _: Hint) {
+        let address = to.as_ptr().wrapping_add(index as usize);
+        self.0.before_store(address.addr(), 16);
+        // SAFETY: as in `load_vector`, and the buffer is writable.
+        unsafe { address.cast::<T::Vector>().write_volatile(value) }
+    }
     #[inline]
     fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}
 

@@ -100,6 +100,28 @@ pub(super) unsafe fn store<T: Word>(address: *mut T, value: T, hint: Hint) {
     }
 }
 
+macro_rules! store_vector {
+    ($address:expr, $value:expr, $instruction:literal) => {
+        asm!(
+            concat!($instruction, ".v2.b64 [{0}], {{{1}, {2}}};"),
+            in(reg64) $address, in(reg64) $value[0], in(reg64) $value[1], options(nostack)
+        )
+    };
+}
+
+/// # Safety
+/// As [`Simt::store_vector`](crate::Simt::store_vector).
+#[inline(always)]
+pub(super) unsafe fn store_16_bytes(address: *mut u64, value: [u64; 2], hint: Hint) {
+    // SAFETY: the caller's promise covers the one access.
+    unsafe {
+        match hint {
+            Hint::Streaming => store_vector!(address, value, "st.global.cs"),
+            Hint::Default | Hint::ReadOnly | Hint::NoAllocate => store_vector!(address, value, "st.global"),
+        }
+    }
+}
+
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
     // SAFETY: a prefetch of any address has no effect but on the cache.

@@ -188,6 +188,12 @@ impl Simt for Nvptx {
         unsafe { memory::store(address, value, hint) }
     }
     #[inline(always)]
+    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint) {
+        let address = to.as_ptr().wrapping_add(index as usize);
+        // SAFETY: the caller's promise.
+        unsafe { memory::store_16_bytes(address.cast(), bytemuck::cast(value), hint) }
+    }
+    #[inline(always)]
     fn prefetch<T: Word>(self, from: Global<T>, index: u64) {
         memory::prefetch(from.as_ptr().wrapping_add(index as usize).cast());
     }

@@ -1,0 +1,64 @@
+//! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
+//! and value word, with `primitives_u64` for keys without values.
+
+use crate::merge::{Merge, Splits, items};
+use crate::runs::{Last, Lengths, Runs, Sums, Unique};
+use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
+use crate::select::{CountFlags, Select};
+use lanetree_simt::{Word, instance};
+
+instance!(primitives_scan__count_flags, "primitives_scan", CountFlags);
+instance!(primitives_scan__exclusive_sum_u32, "primitives_scan", Scan<ExclusiveSum<u32>>);
+instance!(primitives_scan__exclusive_sum_u64, "primitives_scan", Scan<ExclusiveSum<u64>>);
+instance!(primitives_scan__inclusive_max_u32, "primitives_scan", Scan<InclusiveMax<u32>>);
+instance!(primitives_scan__inclusive_max_u64, "primitives_scan", Scan<InclusiveMax<u64>>);
+
+/// [`Splits`] with the tile of its keys.
+macro_rules! splits {
+    ($k:ty, $v:ty, $values:literal) => { Splits<$k, $v, $values, { items(<$k as Word>::BITS) }> };
+}
+/// [`Merge`] with the tile of its keys.
+macro_rules! merge {
+    ($k:ty, $v:ty, $values:literal, $replace:literal) => {
+        Merge<$k, $v, $values, $replace, { items(<$k as Word>::BITS) }>
+    };
+}
+
+macro_rules! select_and_merge {
+    ($module:ident, $k:ident, $v:ident, $values:literal) => {
+        pastey::paste! {
+            instance!([<$module __select>], stringify!($module), Select<$k, $v, $values, false>);
+            instance!([<$module __partition>], stringify!($module), Select<$k, $v, $values, true>);
+            instance!([<$module __splits>], stringify!($module), splits!($k, $v, $values));
+            instance!([<$module __merge>], stringify!($module), merge!($k, $v, $values, false));
+            instance!([<$module __merge_replacing>], stringify!($module), merge!($k, $v, $values, true));
+        }
+    };
+}
+
+macro_rules! keys {
+    ($k:ident) => {
+        pastey::paste! {
+            select_and_merge!([<primitives_ $k>], $k, u32, false);
+            instance!([<primitives_ $k __unique>], concat!("primitives_", stringify!($k)), Runs<$k, Unique>);
+            instance!([<primitives_ $k __lengths_u32>], concat!("primitives_", stringify!($k)), Runs<$k, Lengths<u32>>);
+            instance!([<primitives_ $k __lengths_u64>], concat!("primitives_", stringify!($k)), Runs<$k, Lengths<u64>>);
+        }
+    };
+}
+keys!(u32);
+keys!(u64);
+
+macro_rules! pairs {
+    ($k:ident, $v:ident) => {
+        pastey::paste! {
+            select_and_merge!([<primitives_ $k _ $v>], $k, $v, true);
+            instance!([<primitives_ $k _ $v __last>], concat!("primitives_", stringify!($k), "_", stringify!($v)), Runs<$k, Last<$v>>);
+            instance!([<primitives_ $k _ $v __sums>], concat!("primitives_", stringify!($k), "_", stringify!($v)), Runs<$k, Sums<$v>>);
+        }
+    };
+}
+pairs!(u32, u32);
+pairs!(u32, u64);
+pairs!(u64, u32);
+pairs!(u64, u64);

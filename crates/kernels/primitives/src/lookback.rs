@@ -1,0 +1,213 @@
+//! Decoupled look-back: what a block must know of all tiles before its own, in a single pass over the input
+//! (after Merrill and Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, 2016).
+//!
+//! Blocks number themselves by a ticket, in the order in which they start, so that every tile before a
+//! block's own has a block that has started and will get on. A block publishes what its tile alone comes to
+//! as soon as it knows, then looks back: the carries of the tiles before it add up, until there is one
+//! that already stands for all before it; then it publishes its own carry with those before it.
+//!
+//! Carries are up to 64 bits wide, wrapping sums among them, and need a flag beside them that says what
+//! they are. A 64-bit word has no room for both, and there is no 128-bit access that PTX calls atomic on
+//! Turing. A flag of its own, stored with release and loaded with acquire, would make each step of the
+//! look-back wait for two loads, one after the other. So a carry is split into words of at most 62 bits with
+//! the flag on top of *each*: the words are loaded side by side, relaxed, and where their flags differ the
+//! tile counts as not yet published. What a word holds is determined by its flag, so equal flags mean
+//! words of one carry, and nothing else is read on the strength of a flag: no order is needed.
+
+use lanetree_simt::{FULL_MASK, GlobalMut, Order, Scope, Shared, Simt, WARP, Word};
+
+/// Words of the state before the tiles': the ticket, in 256 bytes of its own.
+const HEADER: u64 = 32;
+
+/// The most words of a carry.
+const MOST_WORDS: usize = 3;
+
+/// Bits of a word below its flag.
+const FLAG_SHIFT: u32 = 62;
+const PAYLOAD: u64 = (1 << FLAG_SHIFT) - 1;
+
+/// Nothing is published yet: a zeroed state.
+const EMPTY: u64 = 0;
+/// The tile's own.
+const AGGREGATE: u64 = 1;
+/// The tile's, and of all before it.
+const INCLUSIVE: u64 = 2;
+
+/// 64-bit words of the state for `tiles` tiles with carries of `words` words. A launch over a state needs it
+/// zeroed.
+pub const fn state_words(tiles: u64, words: usize) -> u64 {
+    HEADER.saturating_add(tiles.saturating_mul(words as u64))
+}
+
+/// What is carried from tile to tile: an associative operation with a neutral element.
+pub trait Carry: Copy {
+    /// Words that it is published in, 1 to 3.
+    const WORDS: usize;
+    /// The neutral element.
+    const NONE: Self;
+    /// What tiles before and tiles after them come to together.
+    fn then(self, later: Self) -> Self;
+    /// The words: the first [`Carry::WORDS`], each below 2^62.
+    fn pack(self) -> [u64; MOST_WORDS];
+    /// The inverse of [`Carry::pack`].
+    fn unpack(words: [u64; MOST_WORDS]) -> Self;
+    /// The carry with `f` applied to each of its fields, as numbers: shuffles it.
+    fn map(self, f: impl Fn(u64) -> u64) -> Self;
+}
+
+/// Kept elements, below 2^62, and what comes after the last of them: a sum that is still open, in `OPEN`
+/// words: none, one (below 2^62), or two (any).
+#[derive(Clone, Copy, Debug)]
+pub struct Compacted<const OPEN: usize> {
+    /// Kept elements.
+    pub kept: u64,
+    /// The sum over the elements behind the last one kept.
+    pub open: u64,
+}
+
+impl<const OPEN: usize> Carry for Compacted<OPEN> {
+    const WORDS: usize = 1 + OPEN;
+    const NONE: Self = Self { kept: 0, open: 0 };
+
+    #[inline(always)]
+    fn then(self, later: Self) -> Self {
+        let open = match OPEN {
+            0 => 0,
+            _ if later.kept > 0 => later.open,
+            _ => self.open.wrapping_add(later.open),
+        };
+        Self { kept: self.kept + later.kept, open }
+    }
+    #[inline(always)]
+    fn pack(self) -> [u64; MOST_WORDS] {
+        match OPEN {
+            1 => [self.kept, self.open & PAYLOAD, 0],
+            _ => [self.kept, u64::from(self.open.low()), u64::from(self.open.high())],
+        }
+    }
+    #[inline(always)]
+    fn unpack([kept, low, high]: [u64; MOST_WORDS]) -> Self {
+        let open = match OPEN {
+            0 => 0,
+            1 => low,
+            _ => low | high << 32,
+        };
+        Self { kept, open }
+    }
+    #[inline(always)]
+    fn map(self, f: impl Fn(u64) -> u64) -> Self {
+        Self { kept: f(self.kept), open: if OPEN == 0 { 0 } else { f(self.open) } }
+    }
+}
+
+/// Block collective. The tile of the calling block, the same in all threads: blocks get theirs in the order
+/// in which they start.
+///
+/// # Safety
+/// `state` begins with a ticket that was 0 before the launch, and `slot` is not used for anything else.
+#[inline(always)]
+pub(crate) unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Shared<u32>) -> u64 {
+    // SAFETY: the caller's; the barrier separates the store from the loads.
+    unsafe {
+        if simt.thread_index() == 0 {
+            let ticket = simt.atomic_add(state.cast::<u32>(), 0, 1, Order::Relaxed, Scope::Device);
+            simt.shared_store(slot, 0, ticket);
+        }
+        simt.barrier();
+        u64::from(simt.shared_load(slot, 0))
+    }
+}
+
+/// Per thread, by one thread of the block, first of all. Publishes what the block's tile alone comes to.
+///
+/// # Safety
+/// `state` is [`state_words`] for the grid's blocks as tiles, zeroed before the launch; `tile` is the block's,
+/// from [`next_tile`].
+#[inline(always)]
+pub(crate) unsafe fn publish<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) {
+    let flag = if tile == 0 { INCLUSIVE } else { AGGREGATE };
+    // SAFETY: the caller's.
+    unsafe { publish_as(simt, state, tile, own, flag) };
+}
+
+/// # Safety
+/// As [`publish`].
+#[inline(always)]
+unsafe fn publish_as<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, carry: C, flag: u64) {
+    let words = carry.pack();
+    for (plane, word) in words[..C::WORDS].iter().enumerate() {
+        let at = HEADER + plane as u64 * u64::from(simt.grid_dim()) + tile;
+        // SAFETY: the caller's: one word of each plane is the tile's.
+        unsafe { simt.atomic_store(state, at, flag << FLAG_SHIFT | word, Order::Relaxed, Scope::Device) };
+    }
+}
+
+/// Warp collective, by all lanes of one warp of the block, after [`publish`]. What all tiles before the
+/// block's come to, in all lanes; and publishes that with `own` for the tiles behind it. Waits for blocks of
+/// lower tickets.
+///
+/// # Safety
+/// As [`publish`].
+#[inline(always)]
+pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) -> C {
+    let mut before = C::NONE;
+    if tile == 0 {
+        return before;
+    }
+    let lane = u64::from(simt.lane());
+    // Windows of 32 tiles, back from the own: lane 0 has the last.
+    let mut end = tile;
+    loop {
+        let (mut flag, mut carry);
+        loop {
+            (flag, carry) = (INCLUSIVE, C::NONE);
+            if lane < end {
+                // SAFETY: a tile before the own, which a block of the grid has.
+                (flag, carry) = unsafe { read(simt, state, end - 1 - lane) };
+            }
+            if simt.all(FULL_MASK, flag != EMPTY) {
+                break;
+            }
+            simt.spin_hint();
+        }
+        let inclusive = simt.ballot(FULL_MASK, flag == INCLUSIVE);
+        // What lies before an inclusive carry is in it. 32 where there is none.
+        if simt.lane() > inclusive.trailing_zeros() {
+            carry = C::NONE;
+        }
+        // Lane 0 gets them all; the others get what is not used.
+        let mut delta = 1;
+        while delta < WARP {
+            let earlier = carry.map(|field| simt.shuffle_down(FULL_MASK, field, delta));
+            carry = earlier.then(carry);
+            delta *= 2;
+        }
+        before = carry.map(|field| simt.shuffle(FULL_MASK, field, 0)).then(before);
+        if inclusive != 0 {
+            break;
+        }
+        end -= u64::from(WARP);
+    }
+    if simt.lane() == 0 {
+        // SAFETY: the caller's.
+        unsafe { publish_as(simt, state, tile, before.then(own), INCLUSIVE) };
+    }
+    before
+}
+
+/// Per thread. What a tile has published, and as what.
+///
+/// # Safety
+/// As [`publish`]; `tile` is one of the grid's.
+#[inline(always)]
+unsafe fn read<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64) -> (u64, C) {
+    let mut words = [0; MOST_WORDS];
+    for (plane, word) in words[..C::WORDS].iter_mut().enumerate() {
+        let at = HEADER + plane as u64 * u64::from(simt.grid_dim()) + tile;
+        // SAFETY: the caller's.
+        *word = unsafe { simt.atomic_load(state, at, Order::Relaxed, Scope::Device) };
+    }
+    let flag = words[0] >> FLAG_SHIFT;
+    let whole = words[..C::WORDS].iter().all(|word| word >> FLAG_SHIFT == flag);
+    (if whole { flag } else { EMPTY }, C::unpack(words.map(|word| word & PAYLOAD)))
+}
