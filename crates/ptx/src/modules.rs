@@ -24,4 +24,10 @@ modules! {
     harmonia_u64_u64_f64,
     harmonia_u64_u64_f8,
     primitives,
+    primitives_sort_u32,
+    primitives_sort_u32_u32,
+    primitives_sort_u32_u64,
+    primitives_sort_u64,
+    primitives_sort_u64_u32,
+    primitives_sort_u64_u64,
 }
