@@ -94,6 +94,33 @@ pub enum Error {
         found: usize,
     },
 
+    /// Bits that a key does not have.
+    #[error("bits {start}..{end} of a key: it has {width}, and a range starts where it ends or before")]
+    BitRange {
+        /// The first bit asked for.
+        start: u32,
+        /// The bit behind the last.
+        end: u32,
+        /// Bits of a key.
+        width: u32,
+    },
+
+    /// Positions that a word is too narrow for.
+    #[error("{elements} elements have positions that {bits} bits do not hold: use 64-bit positions")]
+    PositionWidth {
+        /// Elements given.
+        elements: usize,
+        /// Bits of a position.
+        bits: u32,
+    },
+
+    /// More elements than can be numbered in tiles.
+    #[error("{elements} elements are more than one sort can number: split them")]
+    TooManyElements {
+        /// Elements given.
+        elements: usize,
+    },
+
     /// More queries than one launch can serve.
     #[error("a batch of {queries} queries is more than one launch can serve: split it")]
     BatchTooLarge {

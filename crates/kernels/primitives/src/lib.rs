@@ -3,17 +3,22 @@
 //! * [`scan`]: exclusive prefix sums and inclusive maxima;
 //! * [`select`]: elements whose bit is set, in front of the others or without them;
 //! * [`runs`]: what a run of equal neighbouring keys comes to;
-//! * [`merge`]: two sorted sequences into one.
+//! * [`merge`]: two sorted sequences into one;
+//! * [`radix_sort`]: a least-significant-digit radix sort.
 //!
 //! All but the merge of everything are single passes: a block takes a tile of the input, and learns from
 //! the blocks before it what comes before its tile ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
+#[macro_use]
+mod unroll;
+
 mod count;
 pub mod instances;
 pub mod lookback;
 pub mod merge;
+pub mod radix_sort;
 pub mod runs;
 pub mod scan;
 pub mod select;

@@ -170,7 +170,8 @@ impl<O: Operator> Scan<O> {
 impl<O: Operator> Kernel for Scan<O> {
     type Args = ScanArgs<O::In, O::Out>;
     const STATIC_SHARED: u32 = 16 + 8 * WARPS;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: if O::INCLUSIVE { 2 } else { 3 } });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: THREADS, blocks: if O::INCLUSIVE { 2 } else { 3 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -225,8 +226,7 @@ impl<O: Operator> Kernel for Scan<O> {
         unroll::<STEPS>(|step| {
             let before = O::combine(carry, before[step]);
             let even = O::combine(before, O::lift(values[step][0]));
-            let pair =
-                if O::INCLUSIVE { [even, O::combine(even, O::lift(values[step][1]))] } else { [before, even] };
+            let pair = if O::INCLUSIVE { [even, O::combine(even, O::lift(values[step][1]))] } else { [before, even] };
             let index = first + STEP * step as u64 + 2 * u64::from(simt.lane());
             if whole {
                 // SAFETY: the whole segment has outputs, aligned.

@@ -77,7 +77,8 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Select<K, V, V
 impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Select<K, V, VALUES, PARTITION> {
     type Args = SelectArgs<K, V>;
     const STATIC_SHARED: u32 = Self::VALUES_.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: if PARTITION { 3 } else { 4 } });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: THREADS, blocks: if PARTITION { 3 } else { 4 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -192,8 +192,8 @@ fn split<K: Ord>(first: &[K], second: &[K], diagonal: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, written};
     use super::super::Count;
+    use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, written};
     use super::*;
 
     /// Sizes around tiles of 2816 and 3840, balanced and not.
@@ -228,9 +228,10 @@ mod tests {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = MergeScratch::new(&device, 70_000).unwrap();
-            for (sizes, rule) in SIZES.into_iter().flat_map(|sizes| {
-                [(sizes, MergeRule::KeepBoth), (sizes, MergeRule::SecondReplacesFirst)]
-            }) {
+            for (sizes, rule) in SIZES
+                .into_iter()
+                .flat_map(|sizes| [(sizes, MergeRule::KeepBoth), (sizes, MergeRule::SecondReplacesFirst)])
+            {
                 let (n, m) = sizes;
                 if !is_thorough(&device) && n + m < 5000 {
                     continue;

@@ -3,7 +3,8 @@
 //! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
 //! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, without the others or before them;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
-//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first's.
+//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first's;
+//! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits.
 //!
 //! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
 //! Scratch memory is made beforehand for a number of elements; a call leaves nothing in it that matters to
@@ -18,6 +19,7 @@ mod input;
 mod launch;
 mod merge;
 mod native;
+mod radix_sort;
 mod runs;
 mod scan;
 mod select;
@@ -26,6 +28,10 @@ mod test_data;
 
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs};
+pub use radix_sort::{
+    RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
+    radix_sort_pairs_in_place,
+};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
 pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
 pub use select::{SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs};

@@ -1,0 +1,300 @@
+//! One pass: moves every element to its place by one digit.
+
+use super::look_back::{States, digit_scan, digits_before};
+use super::{DIGIT_BITS, Digit, Extract, RADIX};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Order, Scope, Shared, Simt, WARP,
+    Word,
+};
+
+/// Arguments of [`Onesweep`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OnesweepArgs<K, V> {
+    /// `[len]`.
+    pub keys: Global<K>,
+    /// Out: `[len]`, not the same memory.
+    pub keys_out: GlobalMut<K>,
+    /// `[len]`; null where the values are the elements' positions. Not read by a sort of keys alone.
+    pub values: Global<V>,
+    /// Out: `[len]`, not the same memory. Not written by a sort of keys alone.
+    pub values_out: GlobalMut<V>,
+    /// Elements, of all launches of the pass.
+    pub len: u64,
+    /// `[RADIX]`: where the elements of this launch with each digit begin.
+    pub offsets: Global<u64>,
+    /// Out: `[RADIX]`, where those of the next launch begin; null if this is the last.
+    pub next_offsets: GlobalMut<u64>,
+    /// `[tiles][RADIX]` for the tiles of all launches; cleared before the first pass.
+    pub states: GlobalMut<u32>,
+    /// In and out: one word, the first tile of the launch before it.
+    pub ticket: GlobalMut<u32>,
+    /// The first tile of the launch, which has a block for each of at most
+    /// [`MAX_PORTION`](super::MAX_PORTION) elements.
+    pub first_tile: u32,
+    /// The pass, modulo 2.
+    pub parity: u32,
+    /// The digit.
+    pub digit: Digit,
+    /// Exclusive-or mask between a key and the word by which it is ordered.
+    pub flip: K,
+}
+
+// SAFETY: `repr(C)`; every pointer is visited.
+unsafe impl<K: Word, V: Word> KernelArgs for OnesweepArgs<K, V> {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        visit(self.keys.as_ptr().addr(), Access::Read);
+        visit(self.keys_out.as_ptr().addr(), Access::ReadWrite);
+        visit(self.values.as_ptr().addr(), Access::Read);
+        visit(self.values_out.as_ptr().addr(), Access::ReadWrite);
+        visit(self.offsets.as_ptr().addr(), Access::Read);
+        visit(self.next_offsets.as_ptr().addr(), Access::ReadWrite);
+        visit(self.states.as_ptr().addr(), Access::ReadWrite);
+        visit(self.ticket.as_ptr().addr(), Access::ReadWrite);
+    }
+}
+
+/// Moves the elements of a tile to where a digit of theirs says, stably. One block of `WARPS` warps per
+/// tile of `ITEMS` elements per thread, `BLOCKS` of them on a multiprocessor.
+///
+/// The elements lie in the block's threads warp by warp, and in a warp row by row: element `i` of lane
+/// `l` is element `32 * i + l` of its warp's. Ranked in that order they keep it.
+#[derive(Debug)]
+pub struct Onesweep<K, V, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32>(
+    PhantomData<(K, V)>,
+);
+
+impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32>
+    Onesweep<K, V, PAIRS, WARPS, ITEMS, BLOCKS>
+{
+    /// Threads of a block.
+    pub const THREADS: u32 = WARPS as u32 * WARP;
+    /// Elements of a block.
+    pub const TILE: u32 = Self::THREADS * ITEMS as u32;
+
+    /// For each warp and digit: how many elements, and later the place in the tile of the next one.
+    const COUNTERS: Shared<u32> = Shared::at(0, WARPS as u32 * RADIX);
+    /// The sorted tile, once the counters are used up.
+    const KEYS: Shared<K> = Shared::at(0, Self::TILE);
+    /// Its values, once the keys are written.
+    const VALUES: Shared<V> = Shared::at(0, if PAIRS { Self::TILE } else { 0 });
+    /// For each digit: what to add to a place in the tile to get the one in the output.
+    const BASES: Shared<u64> = Shared::at(max(Self::COUNTERS.end(), max(Self::KEYS.end(), Self::VALUES.end())), RADIX);
+    const WARP_SUMS: Shared<u32> = Shared::at(Self::BASES.end(), RADIX / WARP);
+    const TILE_NUMBER: Shared<u32> = Shared::at(Self::WARP_SUMS.end(), 1);
+    const SHIFT: Shared<u32> = Shared::at(Self::TILE_NUMBER.end(), 1);
+
+    /// Block collective. Zeroes the counters; the tile of the block.
+    ///
+    /// # Safety
+    /// The ticket is the launch's; shared memory is not yet used.
+    #[inline(always)]
+    unsafe fn begin<S: Simt>(simt: S, ticket: GlobalMut<u32>, shift: u32) -> u32 {
+        if simt.thread_index() == 0 {
+            // SAFETY: the caller's promise; the word is this thread's until the barrier.
+            unsafe {
+                let tile = simt.atomic_add(ticket, 0, 1, Order::Relaxed, Scope::Device);
+                simt.shared_store(Self::TILE_NUMBER, 0, tile);
+                simt.shared_store(Self::SHIFT, 0, shift);
+            }
+        }
+        for i in 0..RADIX / WARP {
+            // SAFETY: a counter of the thread's warp; each lane has its own until the barrier.
+            unsafe { simt.shared_store(Self::COUNTERS, simt.warp() * RADIX + i * WARP + simt.lane(), 0) };
+        }
+        simt.barrier();
+        // SAFETY: written before the barrier.
+        unsafe { simt.shared_load(Self::TILE_NUMBER, 0) }
+    }
+
+    /// Warp collective (all lanes). The place of an element in its tile: the next one of the warp for the
+    /// digit.
+    ///
+    /// # Safety
+    /// The counters hold the warp's next places.
+    #[inline(always)]
+    unsafe fn rank<S: Simt>(simt: S, digit: u32) -> u32 {
+        let mut peers = FULL_MASK;
+        for bit in 0..DIGIT_BITS {
+            let is_set = digit >> bit & 1 != 0;
+            let votes = simt.ballot(FULL_MASK, is_set);
+            peers &= if is_set { votes } else { !votes };
+        }
+        let below = (peers & simt.lanes_below()).count_ones();
+        let leader = WARP - 1 - peers.leading_zeros();
+        let mut place = 0;
+        if simt.lane() == leader {
+            // SAFETY: a counter of the warp. The shuffle keeps this before the next element's.
+            place = unsafe { simt.shared_atomic_add(Self::COUNTERS, simt.warp() * RADIX + digit, below + 1) };
+        }
+        simt.shuffle(FULL_MASK, place, leader) + below
+    }
+}
+
+const fn max(a: u32, b: u32) -> u32 {
+    if a > b { a } else { b }
+}
+
+impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32> Kernel
+    for Onesweep<K, V, PAIRS, WARPS, ITEMS, BLOCKS>
+{
+    type Args = OnesweepArgs<K, V>;
+    const STATIC_SHARED: u32 = Self::SHIFT.end();
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: Self::THREADS, blocks: BLOCKS });
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        const { assert!(WARPS as u32 * WARP >= RADIX, "each digit needs a thread") };
+        let digit = Extract::new(args.digit, args.flip);
+        let (thread, warp) = (simt.thread_index(), simt.warp());
+        // SAFETY: the first thing that the block does.
+        let tile = unsafe { Self::begin(simt, args.ticket, digit.shift) };
+        let first = u64::from(tile) * u64::from(Self::TILE);
+        let valid = if args.len - first < u64::from(Self::TILE) { (args.len - first) as u32 } else { Self::TILE };
+        let is_whole = valid == Self::TILE;
+        // The thread's first element in the tile; the others follow at a warp's distance.
+        let own = warp * WARP * ITEMS as u32 + simt.lane();
+
+        // An element that is not there has the highest digit, and comes behind all that are.
+        let mut keys = [K::MAX.xor(args.flip); ITEMS];
+        let keys_in = args.keys.byte_add(first * K::BYTES as u64);
+        if is_whole {
+            unroll!(ITEMS, i => {
+                // SAFETY: the tile is full.
+                keys[i] = unsafe { simt.load(keys_in, u64::from(own + i as u32 * WARP), Hint::NoAllocate) };
+            });
+        } else {
+            unroll!(ITEMS, i => {
+                let index = own + i as u32 * WARP;
+                if index < valid {
+                    // SAFETY: the element is there.
+                    keys[i] = unsafe { simt.load(keys_in, u64::from(index), Hint::NoAllocate) };
+                }
+            });
+        }
+
+        // The counts come before the ranks, though those would give them: so the tiles behind learn them
+        // sooner.
+        unroll!(ITEMS, i => {
+            // SAFETY: zeroed before the barrier.
+            unsafe { simt.shared_atomic_add(Self::COUNTERS, warp * RADIX + digit.of(keys[i]), 1) };
+        });
+        simt.barrier();
+
+        let states = States { words: args.states, parity: args.parity };
+        let has_digit = warp < RADIX / WARP;
+        // Of the thread's digit: the elements of the warps before each.
+        let mut warps_before = [0; WARPS];
+        let (mut count, mut start) = (0, 0);
+        if has_digit {
+            unroll!(WARPS, w => {
+                warps_before[w] = count;
+                // SAFETY: counted before the barrier.
+                count += unsafe { simt.shared_load(Self::COUNTERS, w as u32 * RADIX + thread) };
+            });
+            // SAFETY: the states are the pass's. The sums are not used before.
+            unsafe {
+                states.publish_own(simt, tile, args.first_tile, thread, count);
+                start = digit_scan(simt, Self::WARP_SUMS, count) - count;
+            }
+        }
+        simt.barrier();
+        if has_digit {
+            // SAFETY: a barrier came after the scan.
+            start += unsafe { digits_before(simt, Self::WARP_SUMS) };
+            unroll!(WARPS, w => {
+                let next = start + warps_before[w];
+                // SAFETY: the digit's counters are this thread's between the barriers.
+                unsafe { simt.shared_store(Self::COUNTERS, w as u32 * RADIX + thread, next) };
+            });
+        }
+        simt.barrier();
+
+        // The compiler would keep the digits, or the counters' addresses, of all elements in registers from
+        // the counts to the ranks, and there are none left. It does not know this shift to be the same.
+        // SAFETY: written before the first barrier.
+        let digit = Extract { shift: unsafe { simt.shared_load(Self::SHIFT, 0) }, ..digit };
+        let mut places = [0; ITEMS];
+        unroll!(ITEMS, i => {
+            // SAFETY: the counters hold places since the barrier.
+            places[i] = unsafe { Self::rank(simt, digit.of(keys[i])) };
+        });
+        simt.barrier();
+        unroll!(ITEMS, i => {
+            // SAFETY: places differ, and the counters are used up since the barrier.
+            unsafe { simt.shared_store(Self::KEYS, places[i], keys[i]) };
+        });
+
+        // On their way while the block looks back.
+        let mut values = [V::MIN; ITEMS];
+        if PAIRS {
+            let values_in = args.values.byte_add(first * V::BYTES as u64);
+            if args.values.is_null() {
+                unroll!(ITEMS, i => {
+                    values[i] = V::truncate(first + u64::from(own + i as u32 * WARP));
+                });
+            } else if is_whole {
+                unroll!(ITEMS, i => {
+                    // SAFETY: the tile is full.
+                    values[i] = unsafe { simt.load(values_in, u64::from(own + i as u32 * WARP), Hint::NoAllocate) };
+                });
+            } else {
+                unroll!(ITEMS, i => {
+                    let index = own + i as u32 * WARP;
+                    if index < valid {
+                        // SAFETY: the element is there.
+                        values[i] = unsafe { simt.load(values_in, u64::from(index), Hint::NoAllocate) };
+                    }
+                });
+            }
+        }
+
+        if has_digit {
+            // SAFETY: the states are the pass's, and lower tickets were taken before this block's; each
+            // thread has its own base.
+            unsafe {
+                let before = states.look_back(simt, tile, args.first_tile, thread, count);
+                let offset = simt.load(args.offsets, u64::from(thread), Hint::ReadOnly) + u64::from(before);
+                simt.shared_store(Self::BASES, thread, offset.wrapping_sub(u64::from(start)));
+                if !args.next_offsets.is_null() && tile - args.first_tile == simt.grid_dim() - 1 {
+                    simt.store(args.next_offsets, u64::from(thread), offset + u64::from(count), Hint::Default);
+                }
+            }
+        }
+        simt.barrier();
+
+        let mut digits = [0; ITEMS];
+        unroll!(ITEMS, i => {
+            let place = thread + i as u32 * Self::THREADS;
+            if is_whole || place < valid {
+                // SAFETY: stored before the barrier; the places of a digit's elements are its run in the output.
+                unsafe {
+                    let key = simt.shared_load(Self::KEYS, place);
+                    digits[i] = digit.of(key);
+                    let to = simt.shared_load(Self::BASES, digits[i]).wrapping_add(u64::from(place));
+                    simt.store(args.keys_out, to, key, Hint::Default);
+                }
+            }
+        });
+        if PAIRS {
+            simt.barrier();
+            unroll!(ITEMS, i => {
+                // SAFETY: places differ, and the keys are written since the barrier.
+                unsafe { simt.shared_store(Self::VALUES, places[i], values[i]) };
+            });
+            simt.barrier();
+            unroll!(ITEMS, i => {
+                let place = thread + i as u32 * Self::THREADS;
+                if is_whole || place < valid {
+                    // SAFETY: as for the keys.
+                    unsafe {
+                        let value = simt.shared_load(Self::VALUES, place);
+                        let to = simt.shared_load(Self::BASES, digits[i]).wrapping_add(u64::from(place));
+                        simt.store(args.values_out, to, value, Hint::Default);
+                    }
+                }
+            });
+        }
+    }
+}
