@@ -78,7 +78,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const Q: usize> Kernel for Ge
             // SAFETY: the last inner level's references are to leaves; without one the first leaf is the root.
             let found = unsafe { search::<S, K, true, F, G, Q>(simt, core::array::from_fn(|j| leaf(j).cast()), keys) };
             for j in 0..Q {
-                if found[j].is_equal && simt.lane() % G == 0 {
+                if found[j].is_equal && simt.lane().is_multiple_of(G) {
                     let slots = leaf(j).byte_add(leaf_values_offset::<K, V>(F, 0)).cast::<V>();
                     // SAFETY: a slot that equals the query is one of the leaf's.
                     values[j] = unsafe { simt.load(slots, u64::from(found[j].below), Hint::ReadOnly) };
@@ -86,7 +86,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const Q: usize> Kernel for Ge
             }
         }
         for (j, value) in values.into_iter().enumerate() {
-            if at(j) < args.count && simt.lane() % G == 0 {
+            if at(j) < args.count && simt.lane().is_multiple_of(G) {
                 // SAFETY: the index is a query, and one lane of its group has the result.
                 unsafe { simt.store(args.values, at(j), value, Hint::Streaming) };
             }
