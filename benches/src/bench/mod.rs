@@ -8,10 +8,13 @@ mod host;
 mod ladder;
 mod lookups;
 mod machine;
+mod memory;
 mod plan;
+mod psa;
 mod ranges;
 mod report;
 mod run;
+mod rungs;
 mod session;
 mod subject;
 mod table;
@@ -38,6 +41,8 @@ Examples:
   lanetree-bench bench --device cuda --json figures.json
   lanetree-bench bench --sizes 24,26 --only ceilings,lookups
   lanetree-bench bench --figure harmonia-ntg --sizes 26
+  lanetree-bench bench --figure harmonia-ladder          the paper's optimisations, one by one
+  lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -96,6 +101,10 @@ enum Choice {
 enum Figure {
     /// Harmonia's fanouts, narrowed thread groups and child regions, at one size
     HarmoniaNtg,
+    /// The paper's optimisations one after another, from a B+tree with child references on
+    HarmoniaLadder,
+    /// The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator
+    HarmoniaMemory,
 }
 
 /// The value of `--key-width`.
@@ -124,8 +133,12 @@ fn bench(args: &Args) -> Result<()> {
     if !args.sizes.is_empty() {
         plan.cpu = args.sizes.clone();
         plan.sizes = args.sizes.clone();
+        plan.ladder = args.sizes.clone();
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
+    if args.figure == Some(Figure::HarmoniaMemory) && !(args.sizes.is_empty() && args.keys.is_none()) {
+        return Err(Error::Usage("figure harmonia-memory counts in a tree of its own: no --sizes, no --keys".into()));
+    }
     // Before the work, not after it: a file that cannot be written is worth no minutes.
     let json = match &args.json {
         Some(path) => Some((path, File::create(path).map_err(|source| Error::Write { path: path.clone(), source })?)),
@@ -134,16 +147,20 @@ fn bench(args: &Args) -> Result<()> {
     let machine = Machine::of(&device)?;
     say(|out| writeln!(out, "{}", machine.header()))?;
     let (command, version) = ("bench", env!("CARGO_PKG_VERSION"));
-    let report =
-        Report { command, version, machine, seed: args.seed, rows: Vec::new(), skipped: Vec::new(), failure: None };
+    let (rows, skipped) = (Vec::new(), Vec::new());
+    let report = Report { command, version, machine, seed: args.seed, rows, memory: None, skipped, failure: None };
     let sections = match (args.figure, args.only.is_empty()) {
         (Some(Figure::HarmoniaNtg), _) => [Section::HarmoniaNtg].into(),
+        (Some(Figure::HarmoniaLadder), _) => [Section::HarmoniaLadder].into(),
+        (Some(Figure::HarmoniaMemory), _) => [].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),
     };
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut session = Session::new(device, plan, sections, deadline, report)?;
-    if let Some(reason) = no_gpu {
+    if args.figure == Some(Figure::HarmoniaMemory) {
+        // Counted on the emulator, with a GPU and without.
+    } else if let Some(reason) = no_gpu {
         eprintln!("warning: no GPU, so the CPU only: {reason}");
         session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
     } else if !session.runs_kernels() {
@@ -157,7 +174,7 @@ fn bench(args: &Args) -> Result<()> {
         write_json(&report, file, path)?;
     }
     outcome?;
-    if report.rows.is_empty() {
+    if report.rows.is_empty() && report.memory.is_none() {
         return Err(Error::Usage("nothing was measured".into()));
     }
     Ok(())
