@@ -302,12 +302,12 @@ pub(super) fn print(figure: &MemoryFigure, out: &mut impl Write) -> io::Result<(
     for line in [
         "Level 0 is the root's, the last the leaves'. Levels and average: 128-byte lines per warp-wide load of nodes; sectors:",
         "the average in units of 32 bytes. All: every load of a launch, queries, references and child region included, for",
-        "each 4 queries. HB+-style nodes are a line each, as the figure supposes: its lines are distinct nodes. Two of",
-        "Harmonia's inner nodes share one.",
+        "each 4 queries; every load counts its lines anew, found in a cache or not. HB+-style nodes are a line each, as the",
+        "figure supposes: their lines are distinct nodes. Two of Harmonia's inner nodes share a line.",
         "Worst, best: chosen so. PSA: the random queries sorted by their top 8 bits (equation 2); there are two per key.",
-        "Calculated: m (1 - (1 - 1/m)^4) distinct nodes of m at a level. A full tree of fanout 8 cannot give four uniform",
-        "queries the paper's 3.16: its levels would have to be wider than 1, 8, 64 and 512 nodes. The paper's best is read",
-        "off its axis; the text has no number.",
+        "Calculated: m (1 - (1 - 1/m)^4) distinct nodes of the m at a level. So four uniform queries cannot come to the",
+        "paper's 3.16 where the root has 8 children: (1 + 3.31 + 4 + 4) / 4 = 3.08 is the most, however wide the levels",
+        "below. The paper's best follows from its words; its text has no number.",
     ] {
         writeln!(out, "  {line}")?;
     }

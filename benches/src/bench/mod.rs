@@ -100,11 +100,14 @@ enum Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Figure {
     /// Harmonia's fanouts, narrowed thread groups and child regions, at one size
-    HarmoniaNtg,
+    #[value(name = "harmonia-ntg")]
+    Ntg,
     /// The paper's optimisations one after another, from a B+tree with child references on
-    HarmoniaLadder,
+    #[value(name = "harmonia-ladder")]
+    Ladder,
     /// The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator
-    HarmoniaMemory,
+    #[value(name = "harmonia-memory")]
+    Memory,
 }
 
 /// The value of `--key-width`.
@@ -136,7 +139,7 @@ fn bench(args: &Args) -> Result<()> {
         plan.ladder = args.sizes.clone();
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
-    if args.figure == Some(Figure::HarmoniaMemory) && !(args.sizes.is_empty() && args.keys.is_none()) {
+    if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
         return Err(Error::Usage("figure harmonia-memory counts in a tree of its own: no --sizes, no --keys".into()));
     }
     // Before the work, not after it: a file that cannot be written is worth no minutes.
@@ -150,21 +153,17 @@ fn bench(args: &Args) -> Result<()> {
     let (rows, skipped) = (Vec::new(), Vec::new());
     let report = Report { command, version, machine, seed: args.seed, rows, memory: None, skipped, failure: None };
     let sections = match (args.figure, args.only.is_empty()) {
-        (Some(Figure::HarmoniaNtg), _) => [Section::HarmoniaNtg].into(),
-        (Some(Figure::HarmoniaLadder), _) => [Section::HarmoniaLadder].into(),
-        (Some(Figure::HarmoniaMemory), _) => [].into(),
+        (Some(Figure::Ntg), _) => [Section::HarmoniaNtg].into(),
+        (Some(Figure::Ladder), _) => [Section::HarmoniaLadder].into(),
+        (Some(Figure::Memory), _) => [].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),
     };
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut session = Session::new(device, plan, sections, deadline, report)?;
-    if args.figure == Some(Figure::HarmoniaMemory) {
-        // Counted on the emulator, with a GPU and without.
-    } else if let Some(reason) = no_gpu {
-        eprintln!("warning: no GPU, so the CPU only: {reason}");
-        session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
-    } else if !session.runs_kernels() {
-        session.skip("no GPU: --device host has neither its rows, nor binary search on it, nor its ceilings");
+    // The figure harmonia-memory is counted on the emulator, with a GPU and without.
+    if args.figure != Some(Figure::Memory) {
+        say_what_is_missing(&mut session, no_gpu);
     }
     let outcome = run::run(&mut session, args);
     let mut report = session.finish();
@@ -178,6 +177,16 @@ fn bench(args: &Args) -> Result<()> {
         return Err(Error::Usage("nothing was measured".into()));
     }
     Ok(())
+}
+
+/// Without a GPU: what there will not be.
+fn say_what_is_missing(session: &mut Session, no_gpu: Option<String>) {
+    if let Some(reason) = no_gpu {
+        eprintln!("warning: no GPU, so the CPU only: {reason}");
+        session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
+    } else if !session.runs_kernels() {
+        session.skip("no GPU: --device host has neither its rows, nor binary search on it, nor its ceilings");
+    }
 }
 
 /// The device, and if that is none that was asked for, why there is no GPU.

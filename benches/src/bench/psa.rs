@@ -44,9 +44,10 @@ pub(super) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
 
 /// For each query in the order of their top bits, where it is.
 pub(super) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
-    let mut positions: Vec<u32> = (0..queries.len() as u32).into_par_iter().collect();
-    positions.par_sort_by_key(|&position| top(queries[position as usize], bits));
-    positions
+    let tops = queries.par_iter().enumerate().map(|(position, &query)| (top(query, bits), position as u32));
+    let mut tops: Vec<(u64, u32)> = tops.collect();
+    tops.par_sort_unstable();
+    tops.into_par_iter().map(|(_, position)| position).collect()
 }
 
 fn top<W: BenchWord>(query: W, bits: u32) -> u64 {

@@ -37,7 +37,7 @@ enum Extent {
 /// # Errors
 /// What ended it. The session keeps the rows before that.
 pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
-    if args.figure == Some(Figure::HarmoniaMemory) {
+    if args.figure == Some(Figure::Memory) {
         return memory::measure(session);
     }
     if let Some(path) = &args.keys {
