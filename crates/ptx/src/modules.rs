@@ -23,5 +23,7 @@ modules! {
     harmonia_u64_u64_f32,
     harmonia_u64_u64_f64,
     harmonia_u64_u64_f8,
+    pointer_btree_u32_u32,
+    pointer_btree_u64_u64,
     primitives,
 }
