@@ -92,6 +92,12 @@ impl<W: BenchWord> Data<W> {
         found.all(|found| found.is_some()).then_some(Batch { queries, origins })
     }
 
+    /// A batch of the keys of these ranks, in their order.
+    pub(super) fn batch_of_ranks(&self, ranks: impl Iterator<Item = usize>) -> Batch<W> {
+        let (queries, origins) = ranks.map(|rank| (self.keys[rank], Origin::new(rank, false))).unzip();
+        Batch { queries, origins }
+    }
+
     fn draw(&self, ranks: core::ops::Range<usize>, miss: bool, rng: &mut StdRng) -> Option<(W, Origin)> {
         const ATTEMPTS: u32 = 64;
         for _ in 0..ATTEMPTS {

@@ -8,10 +8,13 @@ mod host;
 mod ladder;
 mod lookups;
 mod machine;
+mod memory;
 mod plan;
+mod psa;
 mod ranges;
 mod report;
 mod run;
+mod rungs;
 mod session;
 mod subject;
 mod table;
@@ -38,6 +41,8 @@ Examples:
   lanetree-bench bench --device cuda --json figures.json
   lanetree-bench bench --sizes 24,26 --only ceilings,lookups
   lanetree-bench bench --figure harmonia-ntg --sizes 26
+  lanetree-bench bench --figure harmonia-ladder          the paper's optimisations, one by one
+  lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -95,7 +100,14 @@ enum Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Figure {
     /// Harmonia's fanouts, narrowed thread groups and child regions, at one size
-    HarmoniaNtg,
+    #[value(name = "harmonia-ntg")]
+    Ntg,
+    /// The paper's optimisations one after another, from a B+tree with child references on
+    #[value(name = "harmonia-ladder")]
+    Ladder,
+    /// The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator
+    #[value(name = "harmonia-memory")]
+    Memory,
 }
 
 /// The value of `--key-width`.
@@ -124,8 +136,12 @@ fn bench(args: &Args) -> Result<()> {
     if !args.sizes.is_empty() {
         plan.cpu = args.sizes.clone();
         plan.sizes = args.sizes.clone();
+        plan.ladder = args.sizes.clone();
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
+    if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
+        return Err(Error::Usage("figure harmonia-memory counts in a tree of its own: no --sizes, no --keys".into()));
+    }
     // Before the work, not after it: a file that cannot be written is worth no minutes.
     let json = match &args.json {
         Some(path) => Some((path, File::create(path).map_err(|source| Error::Write { path: path.clone(), source })?)),
@@ -134,20 +150,20 @@ fn bench(args: &Args) -> Result<()> {
     let machine = Machine::of(&device)?;
     say(|out| writeln!(out, "{}", machine.header()))?;
     let (command, version) = ("bench", env!("CARGO_PKG_VERSION"));
-    let report =
-        Report { command, version, machine, seed: args.seed, rows: Vec::new(), skipped: Vec::new(), failure: None };
+    let (rows, skipped) = (Vec::new(), Vec::new());
+    let report = Report { command, version, machine, seed: args.seed, rows, memory: None, skipped, failure: None };
     let sections = match (args.figure, args.only.is_empty()) {
-        (Some(Figure::HarmoniaNtg), _) => [Section::HarmoniaNtg].into(),
+        (Some(Figure::Ntg), _) => [Section::HarmoniaNtg].into(),
+        (Some(Figure::Ladder), _) => [Section::HarmoniaLadder].into(),
+        (Some(Figure::Memory), _) => [].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),
     };
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut session = Session::new(device, plan, sections, deadline, report)?;
-    if let Some(reason) = no_gpu {
-        eprintln!("warning: no GPU, so the CPU only: {reason}");
-        session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
-    } else if !session.runs_kernels() {
-        session.skip("no GPU: --device host has neither its rows, nor binary search on it, nor its ceilings");
+    // The figure harmonia-memory is counted on the emulator, with a GPU and without.
+    if args.figure != Some(Figure::Memory) {
+        say_what_is_missing(&mut session, no_gpu);
     }
     let outcome = run::run(&mut session, args);
     let mut report = session.finish();
@@ -157,10 +173,20 @@ fn bench(args: &Args) -> Result<()> {
         write_json(&report, file, path)?;
     }
     outcome?;
-    if report.rows.is_empty() {
+    if report.rows.is_empty() && report.memory.is_none() {
         return Err(Error::Usage("nothing was measured".into()));
     }
     Ok(())
+}
+
+/// Without a GPU: what there will not be.
+fn say_what_is_missing(session: &mut Session, no_gpu: Option<String>) {
+    if let Some(reason) = no_gpu {
+        eprintln!("warning: no GPU, so the CPU only: {reason}");
+        session.skip(format_args!("no GPU: neither its rows, nor binary search on it, nor its ceilings ({reason})"));
+    } else if !session.runs_kernels() {
+        session.skip("no GPU: --device host has neither its rows, nor binary search on it, nor its ceilings");
+    }
 }
 
 /// The device, and if that is none that was asked for, why there is no GPU.

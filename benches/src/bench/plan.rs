@@ -7,6 +7,8 @@ use lanetree::DeviceKind;
 pub(super) struct Plan {
     /// Keys of the trees.
     pub(super) sizes: Vec<u32>,
+    /// Keys of the trees of the figure `harmonia-ladder`.
+    pub(super) ladder: Vec<u32>,
     /// Queries of a batch.
     pub(super) queries: u32,
     /// Pairs that a batch of ranges returns, at most.
@@ -27,24 +29,34 @@ const MAIN_SIZE: u32 = 26;
 
 impl Plan {
     pub(super) fn of(kind: DeviceKind, quick: bool) -> Self {
-        let plan =
-            |sizes: &[u32], queries, range_pairs, host_queries, cpu: &[u32], cpu_queries, copy_bytes, runs| Self {
-                sizes: sizes.into(),
-                queries,
-                range_pairs,
-                host_queries,
-                cpu: cpu.into(),
-                cpu_queries,
-                copy_bytes,
-                runs,
-            };
+        let plan = |sizes: &[u32],
+                    ladder: &[u32],
+                    queries,
+                    range_pairs,
+                    host_queries,
+                    cpu: &[u32],
+                    cpu_queries,
+                    copy_bytes,
+                    runs| Self {
+            sizes: sizes.into(),
+            ladder: ladder.into(),
+            queries,
+            range_pairs,
+            host_queries,
+            cpu: cpu.into(),
+            cpu_queries,
+            copy_bytes,
+            runs,
+        };
         match (kind, quick) {
-            (DeviceKind::Cuda, false) => plan(&[20, 24, 26, 28], 26, 29, 24, &[20, 24, 26], 22, 31, 5),
-            (DeviceKind::Cuda, true) => plan(&[20, 24], 24, 27, 22, &[20], 20, 30, 3),
-            (DeviceKind::Host, false) => plan(&[18, 22], 20, 22, 20, &[18, 22], 20, 0, 5),
-            (DeviceKind::Host, true) => plan(&[16], 18, 18, 18, &[16], 18, 0, 3),
-            (DeviceKind::Emulated, false) => plan(&[10, 14], 12, 14, 12, &[14], 12, 16, 1),
-            (DeviceKind::Emulated, true) => plan(&[10], 10, 11, 10, &[10], 10, 14, 1),
+            (DeviceKind::Cuda, false) => {
+                plan(&[20, 24, 26, 28], &[23, 24, 25, 26], 26, 29, 24, &[20, 24, 26], 22, 31, 5)
+            }
+            (DeviceKind::Cuda, true) => plan(&[20, 24], &[23], 24, 27, 22, &[20], 20, 30, 3),
+            (DeviceKind::Host, false) => plan(&[18, 22], &[], 20, 22, 20, &[18, 22], 20, 0, 5),
+            (DeviceKind::Host, true) => plan(&[16], &[], 18, 18, 18, &[16], 18, 0, 3),
+            (DeviceKind::Emulated, false) => plan(&[10, 14], &[10, 12], 12, 14, 12, &[14], 12, 16, 1),
+            (DeviceKind::Emulated, true) => plan(&[10], &[9], 10, 11, 10, &[10], 10, 14, 1),
         }
     }
 

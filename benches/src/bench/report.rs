@@ -1,6 +1,7 @@
 //! What was measured: rows, and their JSON.
 
 use super::machine::Machine;
+use super::memory::MemoryFigure;
 use lanetree_baselines::Checksum;
 use serde::{Serialize, Serializer};
 
@@ -25,6 +26,40 @@ pub(super) enum Section {
     /// Every fanout, width of thread groups and child region
     #[value(skip)]
     HarmoniaNtg,
+    /// The paper's optimisations, one after another
+    #[value(skip)]
+    HarmoniaLadder,
+}
+
+/// A rung of the ladder of optimisations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Rung {
+    /// A B+tree with child references, a query per thread group.
+    Baseline,
+    /// The same with as many queries in flight as Harmonia's kernel of that width has.
+    BaselineInFlight,
+    /// Harmonia's key and child regions, thread groups as wide as nodes.
+    Structure,
+    /// The same over partially sorted queries.
+    Psa,
+    /// With thread groups as the paper's profile chooses them.
+    Ntg,
+    /// With those that were measured best on one card.
+    NtgTuned,
+}
+
+impl Rung {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "HB+-style tree",
+            Self::BaselineInFlight => "HB+-style, Q in flight",
+            Self::Structure => "Harmonia structure",
+            Self::Psa => "+ PSA",
+            Self::Ntg => "+ NTG, by profile",
+            Self::NtgTuned => "+ NTG, as tuned",
+        }
+    }
 }
 
 /// Times of a row's runs.
@@ -84,7 +119,7 @@ pub(super) struct Row {
     pub(super) timing: Timing,
     /// Operations, in 10^9 per second.
     pub(super) giga_per_second: f64,
-    /// Relative to the binary search of the same queries.
+    /// Relative to the binary search of the same queries; of a ladder's rungs, to the first.
     pub(super) ratio_to_baseline: Option<f64>,
     /// The ceiling of these operations, in 10^9 per second.
     pub(super) ceiling_giga_per_second: Option<f64>,
@@ -93,6 +128,13 @@ pub(super) struct Row {
     pub(super) checksum: Checksum,
     /// The width that the paper's profile of a sample chooses for this fanout.
     pub(super) profile_group: Option<u32>,
+    pub(super) rung: Option<Rung>,
+    /// Queries that a group of lanes looks up side by side.
+    pub(super) in_flight: Option<u32>,
+    /// The top bits by which the queries were sorted beforehand, and the milliseconds of that sort, which
+    /// the row's own times are without; absent where the sort was not timed.
+    pub(super) sorted_bits: Option<u32>,
+    pub(super) sort_ms: Option<f64>,
 }
 
 impl Row {
@@ -131,6 +173,10 @@ impl Row {
             ceiling_giga_per_second: None,
             checksum,
             profile_group: None,
+            rung: None,
+            in_flight: None,
+            sorted_bits: None,
+            sort_ms: None,
         }
     }
 
@@ -154,6 +200,9 @@ pub(super) struct Report {
     pub(super) machine: Machine,
     pub(super) seed: u64,
     pub(super) rows: Vec<Row>,
+    /// What the emulator counted, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<MemoryFigure>,
     /// What was not measured, and why.
     pub(super) skipped: Vec<String>,
     /// What ended the run before its end.

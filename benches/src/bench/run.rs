@@ -5,7 +5,7 @@ use super::error::{Error, Result};
 use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
-use super::{Args, KeyWidth, ceilings, cpu, host, ladder, lookups, ranges};
+use super::{Args, Figure, KeyWidth, ceilings, cpu, host, ladder, lookups, memory, ranges, rungs};
 use crate::keys::{self, FileKey, Format};
 use std::path::Path;
 
@@ -37,6 +37,9 @@ enum Extent {
 /// # Errors
 /// What ended it. The session keeps the rows before that.
 pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
+    if args.figure == Some(Figure::Memory) {
+        return memory::measure(session);
+    }
     if let Some(path) = &args.keys {
         return match args.key_width {
             KeyWidth::B32 => over_file::<u32>(session, path, args.format),
@@ -48,6 +51,9 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         let data = Data::<u64>::uniform(1 << main, seed(session, main));
         return ladder::measure(session, data);
     }
+    if session.wants(Section::HarmoniaLadder) {
+        return up_the_ladder(session);
+    }
     ceilings::copy(session)?;
     for size in sizes {
         let extent = if size == main { Extent::All } else { Extent::Lookups };
@@ -57,6 +63,21 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
     for size in session.plan.cpu.clone() {
         if session.wants(Section::Cpu) && session.has_time(format_args!("CPU, n = 2^{size}")) {
             cpu::measure(session, &Data::<u64>::uniform(1 << size, seed(session, size)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The figure `harmonia-ladder`, at every size.
+fn up_the_ladder(session: &mut Session) -> Result<()> {
+    if !session.runs_kernels() {
+        return rungs::measure(session, Data::<u64>::uniform(0, 0));
+    }
+    for size in session.plan.ladder.clone() {
+        let what = format!("ladder, n = 2^{size}");
+        if session.has_time(&what) {
+            let data = Data::<u64>::uniform(1 << size, seed(session, size));
+            within_memory(rungs::measure(session, data), session, &what)?;
         }
     }
     Ok(())
@@ -91,6 +112,9 @@ fn over_file<W: BenchWord + FileKey>(session: &mut Session, path: &Path, format:
     if session.wants(Section::HarmoniaNtg) {
         return ladder::measure(session, data);
     }
+    if session.wants(Section::HarmoniaLadder) {
+        return rungs::measure(session, data);
+    }
     ceilings::copy(session)?;
     cpu::measure(session, &data)?;
     over_data(session, data, Extent::All)
@@ -120,6 +144,7 @@ fn within_memory(result: Result<()>, session: &mut Session, what: &str) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::{Row, Rung};
     use super::super::session::tests::session;
     use super::*;
     use lanetree::Device;
@@ -147,6 +172,35 @@ mod tests {
         // Two child regions, two orders.
         assert_eq!(session.report.rows.len(), 4 * widths.into_iter().sum::<usize>());
         assert!(session.report.rows.iter().all(|row| row.profile_group.is_some()));
+    }
+
+    #[test]
+    fn every_rung_is_checked_at_every_fanout() {
+        let mut session = session(Device::emulated(), &[Section::HarmoniaLadder]);
+        up_the_ladder(&mut session).unwrap();
+        assert_eq!(session.plan.ladder, [9], "or there are more rows");
+        let rows = &session.report.rows;
+        for fanout in lanetree::harmonia::FANOUTS {
+            let rung = |rung: Rung| rows.iter().filter(move |row| row.fanout == Some(fanout) && row.rung == Some(rung));
+            assert_eq!((rung(Rung::Baseline).count(), rung(Rung::BaselineInFlight).count()), (1, 1));
+            // Each over both child regions.
+            assert_eq!((rung(Rung::Structure).count(), rung(Rung::Psa).count(), rung(Rung::Ntg).count()), (2, 2, 2));
+            assert_eq!(rung(Rung::Baseline).next().unwrap().ratio_to_baseline, Some(1.0));
+            // The two are to differ in their trees alone.
+            let widths = |wanted| rung(wanted).map(|row| (row.group, row.in_flight)).collect::<Vec<_>>();
+            assert!(widths(Rung::Structure).iter().all(|row| *row == widths(Rung::BaselineInFlight)[0]));
+        }
+        let by_sort = |row: &&Row| row.sorted_bits.is_some();
+        assert!(rows.iter().filter(by_sort).all(|row| row.sorted_bits == Some(5) && row.sort_ms.is_none()));
+        // Each sum is that of the same values, whatever their order.
+        assert!(rows.iter().all(|row| row.checksum.sum == rows[0].checksum.sum && row.checksum.misses == 0));
+    }
+
+    #[test]
+    fn the_host_climbs_no_ladder() {
+        let mut session = session(Device::host(), &[Section::HarmoniaLadder]);
+        up_the_ladder(&mut session).unwrap();
+        assert!(session.report.rows.is_empty() && session.report.skipped[0].contains("no GPU"));
     }
 
     #[test]

@@ -236,6 +236,7 @@ pub(super) mod tests {
             machine: Machine::of(&device).unwrap(),
             seed: 1,
             rows: Vec::new(),
+            memory: None,
             skipped: Vec::new(),
             failure: None,
         };

@@ -1,9 +1,11 @@
 //! Tables of a report.
 
-use super::report::{Report, Row, Section};
+use super::memory;
+use super::report::{Report, Row, Rung, Section};
 use super::subject::power;
 use comfy_table::{CellAlignment, Table, presets};
 use lanetree::DeviceKind;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// A column: its head, and a row's cell.
@@ -24,24 +26,31 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         for line in footnotes(section) {
             writeln!(out, "  {line}")?;
         }
-        if section == Section::HarmoniaNtg {
-            profiles(&rows, out)?;
+        match section {
+            Section::HarmoniaNtg => profiles(&rows, out)?,
+            Section::HarmoniaLadder => tops(&rows, out)?,
+            _ => {}
         }
+    }
+    if let Some(figure) = &report.memory {
+        memory::print(figure, out)?;
     }
     writeln!(out)?;
     for line in &report.skipped {
         writeln!(out, "skipped: {line}")?;
     }
     match &report.failure {
+        None if report.memory.is_some() => writeln!(out, "bench: counted, every output compared with what is right"),
         None => writeln!(out, "bench: {} rows, every output compared with what is right", report.rows.len()),
         Some(failure) => writeln!(out, "bench: {} rows before it ended: {failure}", report.rows.len()),
     }
 }
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
+    Section::HarmoniaLadder,
     Section::Neighbors,
     Section::Ranges,
     Section::Build,
@@ -54,6 +63,7 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::Ceilings => "Ceilings of the hardware",
         Section::Lookups => "Look-ups, queries and results on the device",
         Section::HarmoniaNtg => "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
+        Section::HarmoniaLadder => "Harmonia: the paper's optimisations one after another; all hits, on the device",
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
         Section::Build => "Build from sorted pairs in host memory, upload included",
@@ -81,6 +91,22 @@ fn columns(section: Section) -> &'static [Column] {
             &[INDEX, WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, HITS, BATCH, MS, RATE, BASELINE, CEILING, SIZE]
         }
         Section::HarmoniaNtg => &[WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, BATCH, MS, RATE, BASELINE, SIZE],
+        Section::HarmoniaLadder => &[
+            N,
+            FANOUT,
+            ("rung", |row| row.rung.map_or("-", Rung::name).into()),
+            CHILD,
+            LANES,
+            ("Q", |row| optional(row.in_flight, |queries| queries.to_string())),
+            ("top bits", |row| optional(row.sorted_bits, |bits| bits.to_string())),
+            BATCH,
+            MS,
+            RATE,
+            ("x first rung", |row| optional(row.ratio_to_baseline, figure)),
+            ("sort ms", |row| optional(row.sort_ms, |ms| format!("{ms:.3}"))),
+            ("G/s with sort", |row| optional(with_sort(row), figure)),
+            SIZE,
+        ],
         Section::Neighbors => &[
             INDEX,
             ("operation", |row| row.operation.clone()),
@@ -208,6 +234,13 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         Section::HarmoniaNtg => {
             &["G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array."]
         }
+        Section::HarmoniaLadder => &[
+            "HB+-style: a plain GPU B+tree with child references as wide as keys, thread groups as wide as a node (32 lanes at",
+            "most), in device memory; after the regular HB+-tree, but without its lines of indexes, and not its code.",
+            "Q: queries in flight per group. PSA: the queries sorted by their top bits (equation 2); the times are without",
+            "that sort, which is shown apart where it was timed. NTG: the width that the paper's profile of a sample",
+            "chooses (it may be the widest), and the one that was measured best on an H200 where that is another.",
+        ],
         Section::Neighbors => {
             &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."]
         }
@@ -229,10 +262,22 @@ fn table(columns: &[Column], rows: &[&Row]) -> Table {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
     }
     for (column, (head, _)) in table.column_iter_mut().zip(columns) {
-        if !["index", "operation", "key/value", "keys", "order", "child"].contains(head) {
+        if !["index", "operation", "key/value", "keys", "order", "child", "rung"].contains(head) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    table
+}
+
+/// A table of cells, the first `words` columns of which are words.
+pub(super) fn plain(head: Vec<String>, rows: impl Iterator<Item = Vec<String>>, words: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(head);
+    rows.for_each(|row| {
+        table.add_row(row);
+    });
+    table.column_iter_mut().skip(words).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
 }
 
@@ -259,6 +304,31 @@ fn profiles(rows: &[&Row], out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Operations of a row in 10^9 per second, the sort of its queries included; if that was timed.
+fn with_sort(row: &Row) -> Option<f64> {
+    row.sort_ms.map(|sort| row.batch as f64 / (row.timing.median_ms + sort).max(1e-9) / 1e6)
+}
+
+/// For each size, the fastest rung, beside the paper's.
+fn tops(rows: &[&Row], out: &mut impl Write) -> io::Result<()> {
+    let sizes: BTreeSet<u64> = rows.iter().map(|row| row.n).collect();
+    for n in sizes {
+        let same = rows.iter().filter(|row| row.n == n);
+        let Some(top) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
+        writeln!(
+            out,
+            "  n = {}: the fastest is {}, {}, fanout {}: {} G/s, {} x the HB+-style tree of the same fanout",
+            power(n),
+            top.rung.map_or("-", Rung::name),
+            top.child_region.unwrap_or("-"),
+            top.fanout.unwrap_or(0),
+            figure(top.giga_per_second),
+            optional(top.ratio_to_baseline, figure),
+        )?;
+    }
+    writeln!(out, "  The paper, on a TITAN V, 64-bit keys, n = 2^23 to 2^26: up to 3.6 G/s, about 3.4 x HB+-tree.")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! * [`oracle`]: the reference that `verify` and the tests believe.
 //! * [`cpu`]: what a CPU programmer would use.
-//! * [`device`]: binary search on a GPU, and the card's ceilings.
+//! * [`device`]: binary search and a B+tree with child references on a GPU, and the card's ceilings.
 
 mod checksum;
 pub mod cpu;

@@ -3,6 +3,7 @@
 #![no_std]
 
 pub mod harmonia;
+pub mod pointer_btree;
 mod word;
 
 pub use word::{Key, Word};

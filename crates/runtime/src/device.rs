@@ -7,7 +7,9 @@ use crate::{Buffer, Error, Event, PinnedBuffer, Result, Stream};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
+use core::ops::Range;
 use lanetree_simt::Instance;
+use lanetree_simt::emulator::LaunchReport;
 use std::sync::{Arc, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone; equal to its
@@ -206,6 +208,16 @@ impl Device {
     /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
     pub fn load_module<I: Instance>(&self) -> Result<()> {
         self.machine.load(&Entry::of::<I>())
+    }
+
+    /// Runs `work`, and counts what the kernels do that are launched on this device meanwhile, by whichever
+    /// thread. The memory transactions among it are those of loads from `addresses`, which `0..usize::MAX`
+    /// are all; see [`Options::count_transactions`](lanetree_simt::emulator::Options::count_transactions).
+    /// Not to be nested. `None` but on the emulator.
+    pub fn count_launches<R>(&self, addresses: Range<usize>, work: impl FnOnce() -> R) -> (R, Option<LaunchReport>) {
+        self.machine.start_counting(addresses);
+        let result = work();
+        (result, self.machine.stop_counting())
     }
 
     /// An error unless `other` is this device.

@@ -4,8 +4,9 @@ use crate::host;
 use crate::machine::{Entry, Machine, RawStream};
 use crate::{DeviceKind, Error, Properties, Result};
 use core::ffi::c_void;
+use core::ops::Range;
 use core::ptr::NonNull;
-use lanetree_simt::emulator::{self, Options, Region};
+use lanetree_simt::emulator::{self, LaunchReport, Options, Region};
 use lanetree_simt::{Access, KernelArgs, LaunchShape};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +16,22 @@ pub(crate) struct Emulated {
     seed: u64,
     /// Bytes of every live allocation, by its address.
     allocations: Mutex<BTreeMap<usize, usize>>,
+    /// While launches are counted: the loads whose transactions are, and what there was so far.
+    counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
 }
 
 impl Emulated {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, allocations: Mutex::default() }
+        Self { seed, allocations: Mutex::default(), counted: Mutex::default() }
     }
 
     fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
         // A panic while the lock is held leaves the map whole: its operations are single calls.
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Option<(Range<usize>, LaunchReport)>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The allocations that the arguments point into, each once. A pointer into none gives no region:
@@ -62,13 +69,17 @@ pub(crate) unsafe fn pointers<A: KernelArgs>(args: *const c_void, visit: &mut dy
 /// # Safety
 /// `args` points to arguments of the entry's kernel, whose own contract holds.
 unsafe fn run(device: &Emulated, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
-    let options = Options { seed: device.seed, ..Options::default() };
+    let count_transactions = device.counted().as_ref().map(|(addresses, _)| addresses.clone());
+    let options = Options { seed: device.seed, count_transactions, ..Options::default() };
     // SAFETY: the arguments are the entry's.
     let regions = device.regions(|visit| unsafe { (entry.pointers)(args, visit) });
     // SAFETY: the regions are live allocations of initialised bytes, and the caller's contract keeps them
     // so, and unused by others, until the launch, which is immediate, has returned.
-    unsafe { emulator::launch_program(&entry.program, &options, shape, args.cast(), &regions) }
+    let report = unsafe { emulator::launch_program(&entry.program, &options, shape, args.cast(), &regions) }
         .map_err(Error::Emulator)?;
+    if let Some((_, sum)) = device.counted().as_mut() {
+        *sum += report;
+    }
     Ok(())
 }
 
@@ -95,6 +106,12 @@ impl Machine for Emulated {
         self.allocations().remove(&at.addr().get());
         // SAFETY: the caller's contract is that of `host::free`.
         unsafe { host::free(at, bytes) }
+    }
+    fn start_counting(&self, addresses: Range<usize>) {
+        *self.counted() = Some((addresses, LaunchReport::default()));
+    }
+    fn stop_counting(&self) -> Option<LaunchReport> {
+        self.counted().take().map(|(_, sum)| sum)
     }
     fn load(&self, _: &Entry) -> Result<()> {
         Ok(())

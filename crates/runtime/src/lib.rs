@@ -46,5 +46,6 @@ pub use buffer::Buffer;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
+pub use lanetree_simt::emulator::LaunchReport;
 pub use pinned::PinnedBuffer;
 pub use stream::Stream;

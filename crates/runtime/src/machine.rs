@@ -7,8 +7,9 @@
 use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
 use crate::{emulated, host};
 use core::ffi::c_void;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
-use lanetree_simt::emulator::Program;
+use lanetree_simt::emulator::{LaunchReport, Program};
 use lanetree_simt::{Access, Instance, LaunchShape};
 
 /// A queue of work: a `CUstream`, or null on machines that do everything at once.
@@ -199,6 +200,13 @@ pub(crate) trait Machine: Send + Sync {
     /// Both are live ones of this machine.
     unsafe fn elapsed_ms(&self, _start: RawEvent, _end: RawEvent) -> Result<Option<f32>> {
         Ok(None)
+    }
+
+    /// Counts what launches do from now on, where that can be counted.
+    fn start_counting(&self, _addresses: Range<usize>) {}
+    /// Ends it; what there was.
+    fn stop_counting(&self) -> Option<LaunchReport> {
+        None
     }
 
     /// Makes the kernel ready to launch.

@@ -108,6 +108,26 @@ fn accesses_outside_the_devices_buffers_are_faults() {
 }
 
 #[test]
+fn what_launches_do_is_counted_while_it_is_asked_for() {
+    let device = Device::emulated();
+    let mut buffer = device.alloc_zeroed::<u32>(100).unwrap();
+    let args = args(&mut buffer);
+    let twice = || (0..2).try_for_each(|_| launch(&device, SHAPE, args));
+    let (result, report) = device.count_launches(0..usize::MAX, twice);
+    result.unwrap();
+    let report = report.unwrap();
+    // 100 elements of 4 bytes, in 4 warps: 3 of a line, and one with 4 lanes.
+    assert_eq!((report.loads, report.warp_loads, report.sectors, report.lines), (200, 8, 2 * 13, 8));
+    let second_line = args.values.as_ptr().addr() + 128..args.values.as_ptr().addr() + 256;
+    let (result, report) = device.count_launches(second_line, twice);
+    result.unwrap();
+    assert_eq!(report.map(|report| (report.warp_loads, report.sectors, report.lines)), Some((2, 8, 2)));
+
+    let host = Device::host();
+    assert_eq!(host.count_launches(0..usize::MAX, || 7), (7, None));
+}
+
+#[test]
 fn impossible_shapes_are_refused() {
     let device = Device::emulated();
     let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();

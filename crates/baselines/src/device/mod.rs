@@ -3,6 +3,9 @@
 //! [`Error::NoKernels`].
 
 pub mod ceiling;
+mod pointer_btree;
+
+pub use pointer_btree::{Fanout, InFlight, PointerBTree};
 
 use lanetree_kernels_baselines::binary_search::{self as kernels, BinarySearchArgs, IN_FLIGHT};
 use lanetree_layout::Word;

@@ -32,6 +32,14 @@ macro_rules! group_widths {
                 _ => &[],
             }
         }
+        /// The queries in flight per group of a fanout's look-ups with groups of so many lanes; 0 where there
+        /// is no such kernel.
+        pub const fn queries_in_flight(fanout: u32, group: u32) -> u32 {
+            match (fanout, group) {
+                $($(($fanout, $g) => $q,)*)*
+                _ => 0,
+            }
+        }
     };
 }
 with_table!(group_widths,);

@@ -26,8 +26,9 @@ pub use update::{Op, UpdatePath, UpdateReport};
 use crate::Result;
 use core::fmt;
 use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_kernels_harmonia::TreeRef;
-use lanetree_layout::harmonia::Shape;
+use lanetree_layout::harmonia::{Shape, inner_slot, leaf_offset};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::Global;
@@ -140,6 +141,20 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stats
     }
 
+    /// The device addresses of the nodes of a level in the key region, the root's being 0 and the leaves' the
+    /// last, for tools that look at memory accesses; none for a level that there is not.
+    pub fn level_addresses(&self, level: u32) -> Range<usize> {
+        let shape = &self.shape;
+        if level < shape.height {
+            let base = self.inner.global().as_ptr().addr();
+            let at = |node| base + inner_slot(shape.fanout, node, 0) as usize * K::Bits::BYTES;
+            return at(shape.level_first(level))..at(shape.level_first(level + 1));
+        }
+        let leaves = if level == shape.height { shape.leaves } else { 0 };
+        let base = self.leaves.global().as_ptr().addr();
+        base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
+    }
+
     /// The tree's queries on a stream of the same device: the device form of every call.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, K, V> {
         OnStream::new(self, stream)
@@ -182,5 +197,20 @@ impl<K: Key, V: Word> fmt::Debug for Harmonia<K, V> {
             self.shape.fanout,
             self.device
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_lie_one_behind_another() {
+        let keys: Vec<u64> = (0..4096).collect();
+        let tree = Harmonia::builder().fanout(8).build_sorted(&Device::host(), &keys, &keys).unwrap();
+        let bytes = [0, 1, 2, 3, 4].map(|level| tree.level_addresses(level).len() as u64);
+        assert_eq!(bytes, [64, 8 * 64, 64 * 64, 512 * 128, 0]);
+        assert_eq!(tree.level_addresses(1).end, tree.level_addresses(2).start);
+        assert_eq!(bytes.iter().sum::<u64>() + tree.stats().child_bytes, tree.stats().bytes());
     }
 }

@@ -5,6 +5,7 @@ use super::lane::Lane;
 use super::random::Random;
 use super::shared::SharedMemory;
 use super::stacks::Stacks;
+use super::transactions::OpenLoads;
 use super::{Body, Launch};
 use crate::WARP;
 use core::cell::Cell;
@@ -43,6 +44,16 @@ pub(super) struct Warp {
     pub(super) exited: Cell<u32>,
     /// Collectives completed in this block.
     pub(super) time: Cell<u32>,
+    /// Loads whose transactions are to be counted.
+    pub(super) open_loads: OpenLoads,
+}
+
+impl Warp {
+    /// The lanes that have not returned.
+    #[inline]
+    pub(super) fn alive(&self) -> u32 {
+        self.runnable.get() | self.spinning.get() | self.waiting.get() | self.at_barrier.get()
+    }
 }
 
 /// What a launch counts. Of each block first, then of all.
@@ -53,6 +64,9 @@ pub(super) struct Counters {
     pub(super) loads: Cell<u64>,
     pub(super) stores: Cell<u64>,
     pub(super) atomics: Cell<u64>,
+    pub(super) warp_loads: Cell<u64>,
+    pub(super) sectors: Cell<u64>,
+    pub(super) lines: Cell<u64>,
 }
 
 /// How a block ended.
@@ -134,6 +148,7 @@ impl<'l> Block<'l> {
             fiber.force_unwind();
             stacks.put(fiber.into_stack());
         }
+        self.close_loads();
         result.unwrap_or_else(|panic| {
             let message = match panic.downcast::<String>() {
                 Ok(message) => *message,

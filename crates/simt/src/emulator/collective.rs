@@ -37,6 +37,7 @@ impl Lane<'_> {
             let time = warp.time.get() + 1;
             warp.time.set(time);
             lanes(mask).for_each(|lane| slots[lane].synced.set(time));
+            self.after_collective(mask);
             self.maybe_pause();
         } else {
             warp.waiting.set(waiting);
@@ -57,6 +58,7 @@ impl Lane<'_> {
             block.arrived.set(0);
             block.shared.next_epoch();
             block.count(|counters| &counters.barriers);
+            block.close_loads();
             for warp in &block.warps {
                 warp.runnable.set(warp.runnable.get() | warp.at_barrier.take());
             }

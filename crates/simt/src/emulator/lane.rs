@@ -112,13 +112,14 @@ impl<'a> Lane<'a> {
     // Neither these nor the collectives are inlined or generic: kernels are many, and each has many
     // accesses, so their compilation would take minutes.
 
-    fn before_load(&self, address: usize, bytes: usize, hint: Hint) {
+    fn before_load(&self, address: usize, bytes: usize, hint: Hint, place: &'static Location<'static>) {
         let intent = match hint {
             Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
             Hint::Default | Hint::Streaming => Intent::Read,
         };
         self.check(address, bytes, intent);
         self.block.count(|counters| &counters.loads);
+        self.count_transactions(address, place);
     }
 
     fn before_store(&self, address: usize, bytes: usize) {
@@ -301,17 +302,19 @@ impl Simt for Emulated<'_> {
     }
 
     #[inline(never)]
+    #[track_caller]
     unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.before_load(address.addr(), T::BYTES, hint);
+        self.0.before_load(address.addr(), T::BYTES, hint, Location::caller());
         // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
         // be undefined on top of it.
         unsafe { address.read_volatile() }
     }
     #[inline(never)]
+    #[track_caller]
     unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
         let address = from.as_ptr().wrapping_add(index as usize);
-        self.0.before_load(address.addr(), 16, hint);
+        self.0.before_load(address.addr(), 16, hint, Location::caller());
         // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
         unsafe { address.cast::<T::Vector>().read_volatile() }
     }

@@ -20,6 +20,7 @@ mod memory;
 mod random;
 mod shared;
 mod stacks;
+mod transactions;
 
 pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
 pub use lane::Emulated;
@@ -27,7 +28,7 @@ pub use memory::Region;
 
 use crate::{Instance, Kernel, LaunchShape};
 use block::{Block, Counters, Outcome};
-use core::ops::AddAssign;
+use core::ops::{AddAssign, Range};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memory::Memory;
 use random::Permutation;
@@ -48,11 +49,23 @@ pub struct Options {
     /// How long a block may do nothing but spin, while no other finishes, before it counts as a
     /// [livelock](FaultKind::Livelock).
     pub patience: Duration,
+    /// Counts the memory transactions of loads from these addresses (`0..usize::MAX`: from all), into
+    /// [`LaunchReport::warp_loads`], [`LaunchReport::sectors`] and [`LaunchReport::lines`]. Off by default,
+    /// since it takes time.
+    ///
+    /// On a GPU the lanes of a warp that stand at a load issue it together. Here they run one after
+    /// another, so: the *k*-th load that a lane executes at a place of the source, since the last
+    /// collective in which the lane took part or the last barrier, is one warp-wide load with the *k*-th
+    /// there of every other lane of the warp whose last collective was the same. That is what a GPU does
+    /// whose lanes come together again after each branch and loop; it does not depend on the seed. Plain
+    /// loads count, and vectors as one; stores and atomics do not. What a place is, is a matter of the
+    /// kernel's source: a function that two branches call is one.
+    pub count_transactions: Option<Range<usize>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, shared_races: true, patience: Duration::from_secs(30) }
+        Self { seed: 0, shared_races: true, patience: Duration::from_secs(30), count_transactions: None }
     }
 }
 
@@ -70,6 +83,13 @@ pub struct LaunchReport {
     pub stores: u64,
     /// Atomic accesses to global memory, by single threads.
     pub atomics: u64,
+    /// Plain loads from global memory, each counted once for all lanes of a warp that execute it together:
+    /// see [`Options::count_transactions`], without which this and the two below are 0.
+    pub warp_loads: u64,
+    /// The sectors of 32 bytes that each of them touches, summed.
+    pub sectors: u64,
+    /// The lines of 128 bytes that each of them touches, summed.
+    pub lines: u64,
 }
 
 impl AddAssign for LaunchReport {
@@ -79,6 +99,9 @@ impl AddAssign for LaunchReport {
         self.loads += other.loads;
         self.stores += other.stores;
         self.atomics += other.atomics;
+        self.warp_loads += other.warp_loads;
+        self.sectors += other.sectors;
+        self.lines += other.lines;
     }
 }
 
@@ -90,6 +113,9 @@ impl From<&Counters> for LaunchReport {
             loads: counters.loads.get(),
             stores: counters.stores.get(),
             atomics: counters.atomics.get(),
+            warp_loads: counters.warp_loads.get(),
+            sectors: counters.sectors.get(),
+            lines: counters.lines.get(),
         }
     }
 }

@@ -1,0 +1,125 @@
+//! Partially-sorted aggregation (the paper's section 4.1): a batch's queries in the order of their top bits,
+//! so that neighbours share their paths.
+
+use super::data::BenchWord;
+use super::error::{Error, Result};
+use super::report::Timing;
+use super::session::Session;
+use lanetree::{Buffer, Word};
+use rayon::prelude::*;
+
+/// Bytes of a line of the caches.
+const LINE: u64 = 128;
+
+/// The paper's equation 2: how many of the most significant bits are to be sorted by, for a tree over `len`
+/// keys of `W`. Keys are taken to be uniform, so that a line of the caches covers `LINE / size` of `len`
+/// equal parts of their space, and queries that share these bits fall in about one line.
+pub(super) fn bits<W: BenchWord>(len: u64) -> u32 {
+    let lines = (len / (LINE / size_of::<W>() as u64)).max(1);
+    lines.ilog2().min(<W as Word>::BITS)
+}
+
+/// A batch that was partially sorted.
+pub(super) struct PartlySorted<W> {
+    pub(super) queries: Buffer<W>,
+    /// Where each of `queries` was before.
+    pub(super) positions: Vec<u32>,
+    /// What the sort took on the device; `None` where it was not done there.
+    pub(super) sort: Option<Timing>,
+}
+
+/// Sorts queries by their most significant `bits` bits, stably, and says where they were.
+///
+/// This is the place of the device's radix sort: it is to fill the same three fields, `sort` among them,
+/// and then rows and tables have the time with it. Until then the host sorts, untimed.
+pub(super) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
+    session.doing(format_args!("sorting {} queries by their top {bits} bits", queries.len()));
+    let before = queries.to_vec()?;
+    let positions = order(&before, bits);
+    let after: Vec<W> = positions.par_iter().map(|&position| before[position as usize]).collect();
+    let sorted = PartlySorted { queries: queries.device().upload(&after)?, positions, sort: None };
+    check(session, &before, &sorted, bits)?;
+    Ok(sorted)
+}
+
+/// For each query in the order of their top bits, where it is.
+pub(super) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
+    let tops = queries.par_iter().enumerate().map(|(position, &query)| (top(query, bits), position as u32));
+    let mut tops: Vec<(u64, u32)> = tops.collect();
+    tops.par_sort_unstable();
+    tops.into_par_iter().map(|(_, position)| position).collect()
+}
+
+fn top<W: BenchWord>(query: W, bits: u32) -> u64 {
+    if bits == 0 { 0 } else { query.widen() >> (<W as Word>::BITS - bits) }
+}
+
+/// Whoever sorts: the same queries, where they are said to have been, in the order of their top bits.
+fn check<W: BenchWord>(session: &Session, before: &[W], sorted: &PartlySorted<W>, bits: u32) -> Result<()> {
+    let wrong = |index: usize, expected: String, found: String| {
+        Err(Error::Wrong { row: "psa_sort".into(), what: "queries", index, expected, found, seed: session.seed })
+    };
+    let (after, positions) = (sorted.queries.to_vec()?, &sorted.positions);
+    let mut seen = vec![false; before.len()];
+    for (i, (&query, &position)) in after.iter().zip(positions).enumerate() {
+        let first = seen.get_mut(position as usize).map(|seen| !core::mem::replace(seen, true));
+        if first != Some(true) {
+            return wrong(i, "a query of its own".into(), format!("that of position {position}, again"));
+        }
+        if before[position as usize] != query {
+            return wrong(i, before[position as usize].to_string(), query.to_string());
+        }
+    }
+    if after.len() != before.len() || positions.len() != before.len() {
+        return wrong(after.len().min(positions.len()), format!("{} queries", before.len()), "none".into());
+    }
+    match after.par_windows(2).position_first(|pair| top(pair[0], bits) > top(pair[1], bits)) {
+        Some(i) => wrong(i + 1, format!("top {bits} bits not below {}", top(after[i], bits)), after[i + 1].to_string()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::tests::session;
+    use super::*;
+    use lanetree::Device;
+
+    #[test]
+    fn the_bits_are_those_of_equation_2() {
+        // 2^64 / 2^26 * 16 keys: 42 bits of 64 are a line's.
+        assert_eq!(bits::<u64>(1 << 26), 22);
+        assert_eq!(bits::<u64>(1 << 23), 19);
+        assert_eq!(bits::<u32>(1 << 26), 21);
+        assert_eq!((bits::<u64>(0), bits::<u64>(15), bits::<u64>(16)), (0, 0, 0));
+    }
+
+    #[test]
+    fn queries_are_sorted_by_their_top_bits_alone() {
+        let session = session(Device::host(), &[]);
+        let queries = [7_u32 << 28 | 9, 1 << 28 | 5, 7 << 28 | 1, 1 << 28 | 8, 0];
+        let sorted = psa_sort(&session, &session.device.upload(&queries).unwrap(), 4).unwrap();
+        assert_eq!(sorted.positions, [4, 1, 3, 0, 2], "stable");
+        assert_eq!(
+            sorted.queries.to_vec().unwrap(),
+            sorted.positions.iter().map(|&i| queries[i as usize]).collect::<Vec<_>>()
+        );
+        let unsorted = psa_sort(&session, &session.device.upload(&queries).unwrap(), 0).unwrap();
+        assert_eq!(unsorted.positions, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_sort_that_is_wrong_is_found() {
+        let session = session(Device::host(), &[]);
+        let before = [3_u32 << 30, 1 << 30, 2 << 30];
+        let check = |after: &[u32], positions: &[u32]| {
+            let queries = session.device.upload(after).unwrap();
+            check(&session, &before, &PartlySorted { queries, positions: positions.into(), sort: None }, 2).is_ok()
+        };
+        assert!(check(&[1 << 30, 2 << 30, 3 << 30], &[1, 2, 0]));
+        assert!(!check(&[1 << 30, 2 << 30, 3 << 30], &[1, 0, 2]), "positions");
+        assert!(!check(&[1 << 30, 1 << 30, 3 << 30], &[1, 1, 0]), "a query twice");
+        assert!(!check(&[2 << 30, 1 << 30, 3 << 30], &[2, 1, 0]), "order");
+        assert!(!check(&[1 << 30, 2 << 30], &[1, 2]), "a query missing");
+    }
+}

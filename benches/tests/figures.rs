@@ -1,0 +1,56 @@
+//! `bench --figure`: figures of the paper, as far as they need no GPU.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-bench"));
+    command.arg("bench").args(arguments).env("NO_COLOR", "1").output().expect("the runner starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What a run that ends well prints, and its JSON.
+fn figure(arguments: &[&str]) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let output = bench(&[arguments, &["--json", json.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    (stdout(&output), serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap())
+}
+
+#[test]
+fn memory_transactions_are_counted_without_a_gpu() {
+    let (text, json) = figure(&["--figure", "harmonia-memory", "--device", "host"]);
+    assert!(text.contains("COUNTED ON THE EMULATOR") && !text.contains("skipped"), "{text}");
+    let counted = json["memory"]["transactions"].as_array().unwrap();
+    let papers = counted.iter().filter_map(|row| row["paper"].as_f64());
+    assert_eq!(papers.collect::<Vec<_>>(), [3.25, 3.16, 1.0]);
+    assert_eq!(json["memory"]["comparisons"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_ladder_is_climbed_on_the_emulator() {
+    let (text, json) =
+        figure(&["--figure", "harmonia-ladder", "--device", "emulated", "--sizes", "7,8", "--queries", "8"]);
+    for part in ["EMULATED", "HB+-style tree", "+ PSA", "+ NTG, by profile", "TITAN V", "3.6 G/s", "3.4 x"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let rows = json["rows"].as_array().unwrap();
+    let firsts: Vec<&Value> = rows.iter().filter(|row| row["rung"] == "baseline").collect();
+    // A first rung for each size and fanout, and every other measured by it.
+    assert_eq!(firsts.len(), 2 * 5);
+    assert!(firsts.iter().all(|row| row["ratio_to_baseline"] == 1.0));
+    assert!(rows.iter().all(|row| row["ratio_to_baseline"].as_f64().is_some()));
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let output = bench(&["--figure", "harmonia-ladder", "--device", "host"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).contains("figure harmonia-ladder: skipped: no GPU"), "{}", stdout(&output));
+    let output = bench(&["--figure", "harmonia-memory", "--sizes", "20"]);
+    assert_eq!(output.status.code(), Some(2));
+}
