@@ -161,6 +161,45 @@ impl Shape {
     }
 }
 
+/// How pairs lie in the leaves of a tree built in bulk: the part of its [`Shape`] that a kernel needs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filling {
+    /// Pairs.
+    pub len: u64,
+    /// `ceil(2^64 / per_leaf)`, by which a multiplication divides by `per_leaf`; 0 for 1 pair a leaf.
+    pub reciprocal: u64,
+    /// Slots of a leaf.
+    pub fanout: u32,
+    /// Pairs of every leaf but the last.
+    pub per_leaf: u32,
+    /// Leaves.
+    pub leaf_count: u32,
+    #[doc(hidden)]
+    pub padding: u32,
+}
+
+impl Filling {
+    /// The leaf and the slot of a rank below `2^56`.
+    #[inline(always)]
+    pub fn place(&self, rank: u64) -> (u32, u32) {
+        // Exact: the reciprocal is too large by less than `per_leaf <= 2^7` in 2^64, which a rank below
+        // 2^56 times that does not carry into the high word.
+        let leaf =
+            if self.reciprocal == 0 { rank } else { ((u128::from(rank) * u128::from(self.reciprocal)) >> 64) as u64 };
+        (leaf as u32, (rank - leaf * u64::from(self.per_leaf)) as u32)
+    }
+}
+
+impl Shape {
+    /// How its pairs lie in its leaves.
+    pub fn filling(&self) -> Filling {
+        let reciprocal = if self.per_leaf == 1 { 0 } else { u64::MAX / u64::from(self.per_leaf) + 1 };
+        let Self { len, fanout, per_leaf, leaves: leaf_count, .. } = *self;
+        Filling { len, reciprocal, fanout, per_leaf, leaf_count, padding: 0 }
+    }
+}
+
 /// `ceil` of a small non-negative number: `f64::ceil` is not in `core`.
 fn libm_ceil(x: f64) -> u32 {
     let floor = x as u32;
@@ -202,6 +241,22 @@ mod tests {
         assert_eq!(shape.leaves, 1 << 30);
         assert_eq!(leaf_offset::<u64, u64>(8, shape.leaves - 1), ((1 << 30) - 1) * 128);
         assert_eq!(Shape::bulk(1 << 40, 8, 1.0), None, "node indexes are 32 bits wide");
+    }
+
+    #[test]
+    fn a_filling_places_ranks_as_division_does() {
+        for (fanout, fill) in [(8, 1.0), (8, 0.8), (8, 0.01), (16, 0.7), (64, 0.6), (128, 1.0), (128, 0.99)] {
+            let filling = Shape::bulk(1 << 30, fanout, fill).unwrap().filling();
+            let per_leaf = u64::from(filling.per_leaf);
+            let near = |x: u64| [x - 1, x, x + 1];
+            for rank in [0, 1, 2]
+                .into_iter()
+                .chain([per_leaf, 1000 * per_leaf, (1 << 29) / per_leaf * per_leaf].into_iter().flat_map(near))
+            {
+                let expected = ((rank / per_leaf) as u32, (rank % per_leaf) as u32);
+                assert_eq!(filling.place(rank), expected, "{rank} of {per_leaf} to a leaf");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The instances that are compiled, one PTX module per key word, value word and fanout, and the choice
 //! among them at run time.
 
+use crate::update::{Apply, ApplyArgs, Locate, LocateArgs};
 use crate::{Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs};
 use lanetree_layout::harmonia::ChildRegion;
 use lanetree_simt::Launcher;
@@ -60,6 +61,8 @@ macro_rules! instances {
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __rank>], [<MODULE_ $fanout>], Rank<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __neighbor>], [<MODULE_ $fanout>], Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __range>], [<MODULE_ $fanout>], Range<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __locate>], [<MODULE_ $fanout>], Locate<$k, $v, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply>], [<MODULE_ $fanout>], Apply<$k, $v, $fanout>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g8>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 8>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 32>);
                 )*
@@ -92,6 +95,20 @@ macro_rules! instances {
                 pub fn neighbor<L: Launcher>(fanout: u32, args: &NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
+                        _ => return None,
+                    })
+                }
+                /// Launches the kernel that locates operations of a batch of updates; `None` where there is none.
+                pub fn locate<L: Launcher>(fanout: u32, args: &LocateArgs<$k>, launcher: L) -> Option<L::Output> {
+                    Some(match fanout {
+                        $($fanout => launcher.launch::<Locate<$k, $v, $fanout, $rank_g, $rank_q>>(args),)*
+                        _ => return None,
+                    })
+                }
+                /// Launches the kernel that applies changes in place; `None` where there is none.
+                pub fn apply<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                    Some(match fanout {
+                        $($fanout => launcher.launch::<Apply<$k, $v, $fanout>>(args),)*
                         _ => return None,
                     })
                 }

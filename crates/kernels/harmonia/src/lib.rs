@@ -12,6 +12,7 @@
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
+pub mod build;
 mod get;
 mod instances;
 mod neighbor;
@@ -19,6 +20,7 @@ mod range;
 mod rank;
 mod sorted;
 mod tree;
+pub mod update;
 
 pub use get::{Get, GetArgs};
 pub use instances::{GATHER_WIDTHS, group_widths, queries_in_flight, u32_u32, u32_u64, u64_u32, u64_u64};

@@ -171,7 +171,7 @@ pub(crate) fn group_bits<const G: u32>(ballot: u32, group: u32) -> u32 {
 /// # Safety
 /// The nodes are inner nodes of the tree.
 #[inline(always)]
-unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
+pub(crate) unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -250,12 +250,29 @@ pub(crate) unsafe fn descend<S: Simt, K: Word, const SLOT: bool, const F: u32, c
     tree: &TreeRef<K>,
     keys: [K; Q],
 ) -> [u32; Q] {
+    // SAFETY: the caller's promise.
+    let nodes = unsafe { descend_levels::<S, K, SLOT, F, G, Q>(simt, tree, keys, tree.height) };
+    nodes.map(|node| node - tree.first_leaf)
+}
+
+/// Warp collective (all lanes). The nodes that `Q` queries per group reach some levels below the root, in
+/// all lanes of the group.
+///
+/// # Safety
+/// The tree is valid and not empty, and has as many inner levels.
+#[inline(always)]
+pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
+    simt: S,
+    tree: &TreeRef<K>,
+    keys: [K; Q],
+    levels: u32,
+) -> [u32; Q] {
     let mut nodes = [0; Q];
-    for _ in 0..tree.height {
+    for _ in 0..levels {
         // SAFETY: the root is node 0, and children of inner nodes above the last level are inner nodes.
         nodes = unsafe { children::<S, K, SLOT, F, G, Q>(simt, tree, keys, nodes) };
     }
-    nodes.map(|node| node - tree.first_leaf)
+    nodes
 }
 
 /// Warp collective (all lanes). How many of each leaf's `F` slots are below the query, in all lanes of

@@ -1,5 +1,7 @@
 //! The way from a choice of kernel to its launch.
 
+pub(super) mod update;
+
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::{self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, THREADS};
 use lanetree_layout::Word;
@@ -19,9 +21,17 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// [`Error::BatchTooLarge`].
     pub(super) fn new(stream: &'a Stream, queries: usize, threads_per_query: u32) -> Result<Self> {
+        Self::of_threads(stream, queries, threads_per_query, THREADS)
+    }
+
+    /// [`Launch::new`] in blocks of a number of threads.
+    ///
+    /// # Errors
+    /// [`Error::BatchTooLarge`].
+    pub(super) fn of_threads(stream: &'a Stream, queries: usize, threads_per_query: u32, block: u32) -> Result<Self> {
         let too_large = || Error::BatchTooLarge { queries };
         let threads = (queries as u64).checked_mul(u64::from(threads_per_query)).ok_or_else(too_large)?;
-        Ok(Self { stream, shape: LaunchShape::covering(threads, THREADS).ok_or_else(too_large)? })
+        Ok(Self { stream, shape: LaunchShape::covering(threads, block).ok_or_else(too_large)? })
     }
 }
 
@@ -96,7 +106,7 @@ macro_rules! by_words {
         $(#[$doc])*
         ///
         /// There is a kernel for every fanout and width that were accepted before.
-        pub(super) fn $function<K: Word, V: Word>($($parameter: $type,)* args: &$args, launch: Launch<'_>) -> Result<()> {
+        pub(in crate::harmonia) fn $function<K: Word, V: Word>($($parameter: $type,)* args: &$args, launch: Launch<'_>) -> Result<()> {
             let launched = match (K::BITS, V::BITS) {
                 (32, 32) => u32_u32::$function($($parameter,)* same_args(args), launch),
                 (32, _) => u32_u64::$function($($parameter,)* same_args(args), launch),
@@ -107,6 +117,8 @@ macro_rules! by_words {
         }
     };
 }
+use by_words;
+
 by_words!(
     /// Launches the look-up of a fanout, a width and a child region.
     get(fanout: u32, group: u32, child: ChildRegion), GetArgs<K, V>

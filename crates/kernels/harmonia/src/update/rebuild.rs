@@ -1,0 +1,150 @@
+//! A tree built again from its pairs and a batch's changes. Where each pair goes is known beforehand: as
+//! many places on as pairs are inserted before it, and as many back as are removed.
+
+use super::apply::lower_bound;
+use super::{Changes, Effect, has_effect, slot_of};
+use crate::build::put_pair;
+use crate::tree::TreeRef;
+use core::marker::PhantomData;
+use lanetree_layout::harmonia::{Filling, leaf_offset, leaf_values_offset};
+use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, WARP, Word};
+
+/// Arguments of [`Place`] and [`Move`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RebuildArgs<K, V> {
+    /// The tree as it is.
+    pub tree: TreeRef<K>,
+    /// What is to change.
+    pub changes: Changes<K, V>,
+    /// How many.
+    pub change_count: u64,
+    /// How many inserts (low half) and removals (high half) are before each change: `[changes + 1]`.
+    pub nets: Global<u64>,
+    /// Out: the new leaf region.
+    pub leaves: GlobalMut<u8>,
+    /// Its shape.
+    pub filling: Filling,
+}
+
+// SAFETY: `repr(C)`; every pointer is visited.
+unsafe impl<K: Word, V: Word> KernelArgs for RebuildArgs<K, V> {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        self.tree.pointers(visit);
+        self.changes.pointers(visit);
+        visit(self.nets.as_ptr().addr(), Access::Read);
+        visit(self.leaves.as_ptr().addr(), Access::ReadWrite);
+    }
+}
+
+/// Per thread. The new rank of what had the rank `old`, with this many inserts and removals before it.
+#[inline(always)]
+fn new_rank(old: u64, net: u64) -> u64 {
+    old + u64::from(net as u32) - (net >> 32)
+}
+
+/// Writes the inserted pairs. A thread per change; any block.
+#[derive(Debug)]
+pub struct Place<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Place<K, V> {
+    type Args = RebuildArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let change = simt.global_index();
+        if change >= args.change_count {
+            return;
+        }
+        let changes = &args.changes;
+        // SAFETY: a change; its leaf is the tree's, if that has any.
+        unsafe {
+            let effect = simt.load(changes.effects, change, Hint::ReadOnly);
+            if !has_effect(effect, Effect::Insert) {
+                return;
+            }
+            let mut rank = 0;
+            if args.tree.leaf_count > 0 {
+                rank = args.tree.rank(simt, simt.load(changes.leaves, change, Hint::ReadOnly), slot_of(effect));
+            }
+            let rank = new_rank(rank, simt.load(args.nets, change, Hint::ReadOnly));
+            let key = simt.load(changes.keys, change, Hint::ReadOnly);
+            let value = simt.load(changes.values, change, Hint::ReadOnly);
+            put_pair(simt, args.leaves, &args.filling, rank, key, value);
+        }
+    }
+}
+
+/// Slots of a warp of [`Move`].
+pub const MOVE_SLOTS: u32 = 512;
+
+/// Slots of a lane that are moved side by side.
+const OWN: usize = 4;
+
+/// Writes the pairs of the tree that stay. One warp per [`MOVE_SLOTS`] slots of the tree's leaves; any
+/// block of whole warps.
+#[derive(Debug)]
+pub struct Move<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Move<K, V> {
+    type Args = RebuildArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (tree, changes) = (&args.tree, &args.changes);
+        let fanout = args.filling.fanout;
+        let shift = fanout.trailing_zeros();
+        let warp = simt.global_index() / u64::from(WARP);
+        let first_leaf = warp * u64::from(MOVE_SLOTS >> shift);
+        if first_leaf >= u64::from(tree.leaf_count) {
+            return;
+        }
+        // The changes of these leaves: their bounds, one lane each.
+        let bound = first_leaf + u64::from(simt.lane() % 2) * u64::from(MOVE_SLOTS >> shift);
+        let found = lower_bound(args.change_count as u32, |i| {
+            // SAFETY: a change.
+            u64::from(unsafe { simt.load(changes.leaves, u64::from(i), Hint::ReadOnly) }) < bound
+        });
+        let from = simt.shuffle(FULL_MASK, found, 0);
+        let run = simt.shuffle(FULL_MASK, found, 1) - from;
+        let mut base = simt.lane();
+        while base < MOVE_SLOTS {
+            let slot_at = |j: usize| first_leaf * u64::from(fanout) + u64::from(base + j as u32 * WARP);
+            let leaf_at = |j: usize| {
+                let leaf = slot_at(j) >> shift;
+                if leaf < u64::from(tree.leaf_count) { leaf as u32 } else { tree.leaf_count - 1 }
+            };
+            // SAFETY: leaves of the tree, and slots of them.
+            let ranks: [(u64, u64); OWN] = core::array::from_fn(|j| unsafe { tree.leaf_ranks(simt, leaf_at(j)) });
+            let pairs: [(K, V); OWN] = core::array::from_fn(|j| {
+                let slot = slot_at(j) & u64::from(fanout - 1);
+                let keys = tree.leaves.byte_add(leaf_offset::<K, V>(fanout, leaf_at(j))).cast::<K>();
+                let values = tree.leaves.byte_add(leaf_values_offset::<K, V>(fanout, leaf_at(j))).cast::<V>();
+                // SAFETY: as above.
+                unsafe { (simt.load(keys, slot, Hint::Streaming), simt.load(values, slot, Hint::Streaming)) }
+            });
+            for j in 0..OWN {
+                let (key, mut value) = pairs[j];
+                let rank = ranks[j].0 + (slot_at(j) & u64::from(fanout - 1));
+                if slot_at(j) >> shift < u64::from(tree.leaf_count) && rank < ranks[j].1 {
+                    // SAFETY: changes, and a new place that is this pair's alone.
+                    unsafe {
+                        let at = |i: u32| u64::from(from) + u64::from(i);
+                        let below = lower_bound(run, |i| simt.load(changes.keys, at(i), Hint::ReadOnly) < key);
+                        let mut stays = true;
+                        if below < run && simt.load(changes.keys, at(below), Hint::ReadOnly) == key {
+                            let effect = simt.load(changes.effects, at(below), Hint::ReadOnly);
+                            stays = !has_effect(effect, Effect::Remove);
+                            value = simt.load(changes.values, at(below), Hint::ReadOnly);
+                        }
+                        if stays {
+                            let net = simt.load(args.nets, at(below), Hint::ReadOnly);
+                            put_pair(simt, args.leaves, &args.filling, new_rank(rank, net), key, value);
+                        }
+                    }
+                }
+            }
+            base += OWN as u32 * WARP;
+        }
+    }
+}
