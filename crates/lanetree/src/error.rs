@@ -128,6 +128,20 @@ pub enum Error {
         queries: usize,
     },
 
+    /// More operations than one batch can have.
+    #[error("a batch of {operations} operations on distinct keys: at most 2^31 - 1 go into one, so split it")]
+    TooManyOperations {
+        /// Distinct keys of the batch.
+        operations: usize,
+    },
+
+    /// Updates of a tree where there are none.
+    #[error("a tree on {device} takes no updates: update a tree on the host, or a `Mirrored` pair of both")]
+    NoUpdates {
+        /// The tree's device.
+        device: String,
+    },
+
     /// The device or its driver.
     #[error(transparent)]
     Runtime(#[from] runtime::Error),

@@ -83,10 +83,11 @@ pub enum ChildRegion {
     NodeSlot,
 }
 
-/// The geometry of a tree built in bulk: how many nodes lie where.
+/// The geometry of a tree: how many nodes lie where.
 ///
-/// Every leaf but the last holds [`Shape::per_leaf`] pairs, and every inner node but the last of its
-/// level has [`Shape::children`] children.
+/// As the tree is built, every leaf but the last holds [`Shape::per_leaf`] pairs, and every inner node
+/// but the last of its level has [`Shape::children`] children. Updates leave both numbers as they are,
+/// and make nodes that differ from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Pairs in the tree.
@@ -113,23 +114,35 @@ impl Shape {
     /// nodes.
     pub fn bulk(len: u64, fanout: u32, fill: f64) -> Option<Self> {
         let filled = libm_ceil(f64::from(fanout) * fill);
-        let per_leaf = filled.clamp(1, fanout);
-        let children = filled.clamp(2, fanout);
-        let leaves = u32::try_from(len.div_ceil(u64::from(per_leaf))).ok()?;
+        let (per_leaf, children) = (filled.clamp(1, fanout), filled.clamp(2, fanout));
+        let level_nodes = [0; MAX_HEIGHT as usize];
+        Self { len: 0, fanout, per_leaf, children, height: 0, inner: 0, leaves: 0, level_nodes }.with_len(len)
+    }
+
+    /// The geometry of another number of pairs, with nodes filled as these. `None` where that is more
+    /// than 2^32 - 1 nodes.
+    pub fn with_len(&self, len: u64) -> Option<Self> {
+        let leaves = u32::try_from(len.div_ceil(u64::from(self.per_leaf))).ok()?;
+        self.with_leaves(len, leaves)
+    }
+
+    /// The geometry of `len` pairs in `leaves` leaves, however full each is, with inner nodes filled as
+    /// these. `None` where that is more than 2^32 - 1 nodes.
+    pub fn with_leaves(&self, len: u64, leaves: u32) -> Option<Self> {
         // Levels from the leaves up, then turned around.
         let mut level_nodes = [0; MAX_HEIGHT as usize];
         let mut height = 0;
         let mut nodes = leaves;
         let mut inner = 0_u32;
         while nodes > 1 {
-            nodes = nodes.div_ceil(children);
+            nodes = nodes.div_ceil(self.children);
             level_nodes[height as usize] = nodes;
             inner = inner.checked_add(nodes)?;
             height += 1;
         }
         inner.checked_add(leaves)?;
         level_nodes[..height as usize].reverse();
-        Some(Self { len, fanout, per_leaf, children, height, inner, leaves, level_nodes })
+        Some(Self { len, height, inner, leaves, level_nodes, ..*self })
     }
 
     /// Index of the first node of an inner level; of the first leaf for `level == height`.

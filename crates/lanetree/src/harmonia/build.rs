@@ -86,7 +86,7 @@ impl<K: Key, V: Word> Builder<K, V> {
             let pairs = keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect();
             return self.build_pairs(device, pairs);
         }
-        self.build_distinct(device, keys.len(), |i| (keys[i].encode(), values[i]))
+        build_distinct(device, self.shape(keys.len())?, |i| (keys[i].encode(), values[i]))
     }
 
     fn build_pairs(&self, device: &Device, mut pairs: Vec<(K::Bits, V)>) -> Result<Harmonia<K, V>> {
@@ -100,7 +100,7 @@ impl<K: Key, V: Word> Builder<K, V> {
                 equal
             });
         }
-        self.build_distinct(device, pairs.len(), |i| pairs[i])
+        build_distinct(device, self.shape(pairs.len())?, |i| pairs[i])
     }
 
     /// # Errors
@@ -117,34 +117,27 @@ impl<K: Key, V: Word> Builder<K, V> {
         }
         Shape::bulk(len as u64, fanout, fill).ok_or(Error::TooManyPairs { pairs: len, fanout, fill })
     }
-
-    /// Builds from strictly ascending pairs, each asked for once or more.
-    fn build_distinct(
-        &self,
-        device: &Device,
-        len: usize,
-        pair: impl Fn(usize) -> (K::Bits, V) + Sync,
-    ) -> Result<Harmonia<K, V>> {
-        let shape = self.shape(len)?;
-        // All of the device's memory first: if it does not suffice, nothing was done in vain.
-        let mut inner = device.alloc::<K::Bits>(shape.inner_slots() as usize)?;
-        let mut prefix_sum = device.alloc::<u32>(shape.inner as usize)?;
-        let mut leaves = device.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;
-        fill_buffer(&mut leaves, |words| fill_leaves::<K::Bits, V>(&shape, words, &pair))?;
-        fill_buffer(&mut inner, |words| fill_inner(&shape, words, &|i| pair(i).0))?;
-        fill_buffer(&mut prefix_sum, |children| {
-            for level in 0..shape.height {
-                let nodes = level_range(&shape, level);
-                children[nodes].par_iter_mut().enumerate().for_each(|(i, child)| {
-                    *child = first_child(&shape, level, i as u32);
-                });
-            }
-        })?;
-        Ok(Harmonia { device: device.clone(), shape, inner, prefix_sum, leaves, ranks: None, words: PhantomData })
-    }
 }
 
-fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
+/// Builds from the `shape.len` strictly ascending pairs, each asked for once or more.
+pub(super) fn build_distinct<K: Key, V: Word>(
+    device: &Device,
+    shape: Shape,
+    pair: impl Fn(usize) -> (K::Bits, V) + Sync,
+) -> Result<Harmonia<K, V>> {
+    // All of the device's memory first: if it does not suffice, nothing was done in vain.
+    let mut inner = device.alloc::<K::Bits>(shape.inner_slots() as usize)?;
+    let mut prefix_sum = device.alloc::<u32>(shape.inner as usize)?;
+    let mut leaves = device.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;
+    // Asked for leaves only that have another one behind them, which are full.
+    let last_key = |leaf: usize| pair((leaf + 1) * shape.per_leaf as usize - 1).0;
+    fill_buffer(&mut leaves, |words| fill_leaves::<K::Bits, V>(&shape, words, &pair))?;
+    fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
+    fill_buffer(&mut prefix_sum, |children| fill_prefix_sum(&shape, children))?;
+    Ok(Harmonia { device: device.clone(), shape, inner, prefix_sum, leaves, ranks: None, words: PhantomData })
+}
+
+pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
     if keys.len() == values.len() {
         return Ok(());
     }
@@ -189,10 +182,23 @@ fn fill_leaves<K: Word, V: Word>(shape: &Shape, words: &mut [u64], pair: &(impl 
     });
 }
 
-fn fill_inner<K: Word>(shape: &Shape, words: &mut [K], key: &(impl Fn(usize) -> K + Sync)) {
+/// Fills the child region of inner nodes that all have [`Shape::children`] children but for the last of
+/// each level.
+pub(super) fn fill_prefix_sum(shape: &Shape, children: &mut [u32]) {
+    for level in 0..shape.height {
+        let nodes = level_range(shape, level);
+        children[nodes].par_iter_mut().enumerate().for_each(|(i, child)| {
+            *child = first_child(shape, level, i as u32);
+        });
+    }
+}
+
+/// Fills the inner nodes above leaves of which `last_key` tells the largest key: as many children to each
+/// node as [`Shape::children`] says, but for the last of each level.
+pub(super) fn fill_inner<K: Word>(shape: &Shape, words: &mut [K], last_key: &(impl Fn(usize) -> K + Sync)) {
     let fanout = shape.fanout as usize;
-    // Pairs under a child of the level's nodes, if it is full.
-    let mut under_child = u64::from(shape.per_leaf);
+    // Leaves under a child of the level's nodes, if it is full.
+    let mut under_child = 1_u64;
     for level in (0..shape.height).rev() {
         let children_in_level = match shape.level_nodes.get(level as usize + 1) {
             Some(&nodes) if level + 1 < shape.height => nodes,
@@ -204,9 +210,9 @@ fn fill_inner<K: Word>(shape: &Shape, words: &mut [K], key: &(impl Fn(usize) -> 
                 let first = i as u64 * u64::from(shape.children);
                 let children = u64::from(shape.children).min(u64::from(children_in_level) - first);
                 for (slot, separator) in node[..fanout - 1].iter_mut().enumerate() {
-                    // All children but the last are full, so each one's largest key has a known place.
+                    // All children but the last are full, so each one's last leaf has a known place.
                     *separator = if slot as u64 + 1 < children {
-                        key(((first + slot as u64 + 1) * under_child - 1) as usize)
+                        last_key(((first + slot as u64 + 1) * under_child - 1) as usize)
                     } else {
                         K::MAX
                     };

@@ -13,6 +13,8 @@ mod profile;
 mod range;
 mod tuning;
 mod update;
+#[cfg(test)]
+mod validate;
 
 pub use build::Builder;
 pub use iter::Iter;

@@ -71,21 +71,54 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         word: impl Fn(usize) -> K::Bits,
         mut each: impl FnMut(usize, Place),
     ) {
+        self.for_each_descent::<F>(count, word, |i, word, node, _| {
+            let leaf = node - self.shape.inner;
+            each(i, Place { leaf, count: below(&self.leaf_keys(leaf)[..F], word) });
+        });
+    }
+
+    /// Calls `each` with the leaf where each of `count` words belongs, and the inner node above it (0 where
+    /// there is none). Reads inner nodes only. The tree must not be empty.
+    pub(super) fn for_each_leaf(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> K::Bits,
+        mut each: impl FnMut(usize, u32, u32),
+    ) {
+        let each = |i, _, node, parent| each(i, node - self.shape.inner, parent);
+        match self.shape.fanout {
+            8 => self.for_each_descent::<8>(count, word, each),
+            16 => self.for_each_descent::<16>(count, word, each),
+            32 => self.for_each_descent::<32>(count, word, each),
+            64 => self.for_each_descent::<64>(count, word, each),
+            _ => self.for_each_descent::<128>(count, word, each),
+        }
+    }
+
+    /// Calls `each` with each word, the node where its descent ends, and the one above.
+    #[inline(always)]
+    fn for_each_descent<const F: usize>(
+        &self,
+        count: usize,
+        word: impl Fn(usize) -> K::Bits,
+        mut each: impl FnMut(usize, K::Bits, u32, u32),
+    ) {
         let mut first = 0;
         while first < count {
             let batch = (count - first).min(IN_FLIGHT);
             let words: [K::Bits; IN_FLIGHT] = core::array::from_fn(|i| word(first + i.min(batch - 1)));
             let mut nodes = [0_u32; IN_FLIGHT];
+            let mut parents = [0_u32; IN_FLIGHT];
             for _ in 0..self.shape.height {
+                parents = nodes;
                 for (node, &word) in nodes.iter_mut().zip(&words) {
                     let start = inner_slot(F as u32, *node, 0) as usize;
                     let slots = &self.inner[start..start + F];
                     *node = slots[F - 1].low() + below(&slots[..F - 1], word);
                 }
             }
-            for (i, (&node, &word)) in nodes.iter().zip(&words).enumerate().take(batch) {
-                let leaf = node - self.shape.inner;
-                each(first + i, Place { leaf, count: below(&self.leaf_keys(leaf)[..F], word) });
+            for i in 0..batch {
+                each(first + i, words[i], nodes[i], parents[i]);
             }
             first += batch;
         }
@@ -188,6 +221,6 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
 }
 
 /// How many of the words are below `word`; without branches, so that the compiler uses SIMD.
-fn below<T: Word>(words: &[T], word: T) -> u32 {
+pub(super) fn below<T: Word>(words: &[T], word: T) -> u32 {
     words.iter().map(|other| u32::from(*other < word)).sum()
 }
