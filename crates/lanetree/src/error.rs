@@ -135,11 +135,19 @@ pub enum Error {
         operations: usize,
     },
 
-    /// Updates of a tree where there are none.
-    #[error("a tree on {device} takes no updates: update a tree on the host, or a `Mirrored` pair of both")]
+    /// A batch of updates in buffers, for a tree on the host.
+    #[error("a tree on {device} takes its updates from slices")]
     NoUpdates {
         /// The tree's device.
         device: String,
+    },
+
+    /// The device failed while a batch of updates was written: what the tree holds is unknown. Every later
+    /// call gives this error too.
+    #[error("the tree is lost, as the device failed while it was updated: {reason}")]
+    Lost {
+        /// What failed.
+        reason: String,
     },
 
     /// The device or its driver.

@@ -105,7 +105,7 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     /// # Errors
     /// For options that no tree can have.
-    fn shape(&self, len: usize) -> Result<Shape> {
+    pub(super) fn shape(&self, len: usize) -> Result<Shape> {
         let fanout = self.fanout.unwrap_or(64 / K::Bits::BYTES as u32);
         let fill = self.fill.unwrap_or(1.0);
         if !FANOUTS.contains(&fanout) {
@@ -134,7 +134,8 @@ pub(super) fn build_distinct<K: Key, V: Word>(
     fill_buffer(&mut leaves, |words| fill_leaves::<K::Bits, V>(&shape, words, &pair))?;
     fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
     fill_buffer(&mut prefix_sum, |children| fill_prefix_sum(&shape, children))?;
-    Ok(Harmonia { device: device.clone(), shape, inner, prefix_sum, leaves, ranks: None, words: PhantomData })
+    let device = device.clone();
+    Ok(Harmonia { device, shape, inner, prefix_sum, leaves, ranks: None, lens: None, lost: false, words: PhantomData })
 }
 
 pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {

@@ -289,6 +289,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         expected: usize,
         buffer: &Buffer<T>,
     ) -> Result<()> {
+        self.tree.check_not_lost()?;
         if buffer.len() < expected {
             return Err(Error::OutputLength { what, expected, found: buffer.len() });
         }

@@ -5,6 +5,7 @@
 //! any number of threads and streams.
 
 mod build;
+mod bulk;
 mod iter;
 mod launch;
 mod lookup;
@@ -17,13 +18,14 @@ mod update;
 mod validate;
 
 pub use build::Builder;
+pub use bulk::BuildScratch;
 pub use iter::Iter;
 pub use lanetree_layout::harmonia::{ChildRegion, FANOUTS};
 pub use lookup::OnStream;
 pub use profile::{GroupProfile, WidthProfile};
 pub use range::{DeviceRanges, RangeScratch};
 pub use tuning::{BatchOrder, GroupWidth};
-pub use update::{Op, UpdatePath, UpdateReport};
+pub use update::{Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use crate::Result;
 use core::fmt;
@@ -39,7 +41,8 @@ use lanetree_simt::Global;
 pub struct Harmonia<K: Key, V: Word> {
     device: Device,
     shape: Shape,
-    /// Inner nodes, `fanout` words each.
+    /// Inner nodes, `fanout` words each. Of this and the other regions, the memory may be larger than the
+    /// shape says.
     inner: Buffer<K::Bits>,
     /// One first child per inner node.
     prefix_sum: Buffer<u32>,
@@ -48,6 +51,11 @@ pub struct Harmonia<K: Key, V: Word> {
     /// How many pairs lie before each leaf, and behind the last, once an update has made them differ
     /// from what the shape says.
     ranks: Option<Buffer<u64>>,
+    /// The pairs of each leaf of a tree that was updated in place on a device: what its ranks are the sums
+    /// of.
+    lens: Option<Buffer<u32>>,
+    /// Whether a batch of updates failed half-way: nothing is known of the tree any more.
+    lost: bool,
     words: PhantomData<V>,
 }
 
@@ -136,7 +144,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             inner_bytes: self.inner.bytes() as u64,
             child_bytes: self.prefix_sum.bytes() as u64,
             leaf_bytes: self.leaves.bytes() as u64,
-            rank_bytes: self.ranks.as_ref().map_or(0, Buffer::bytes) as u64,
+            rank_bytes: (self.ranks.as_ref().map_or(0, Buffer::bytes) + self.lens.as_ref().map_or(0, Buffer::bytes))
+                as u64,
             bytes_per_key: 0.0,
         };
         stats.bytes_per_key = ratio(stats.bytes(), shape.len);

@@ -109,7 +109,11 @@ pub struct Locate<K, V, const F: u32, const G: u32, const Q: usize>(PhantomData<
 impl<K: Word, V: Word, const F: u32, const G: u32, const Q: usize> Kernel for Locate<K, V, F, G, Q> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TALLY.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(F, Q);
+    // One block fewer than for look-ups: with as many, registers would not suffice.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = match launch_bounds::<K>(F, Q) {
+        Some(bounds) => Some(LaunchBounds { blocks: bounds.blocks - 1, ..bounds }),
+        None => None,
+    };
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -110,6 +110,7 @@ impl<K: Word, V: Word> Kernel for Move<K, V> {
         let mut base = simt.lane();
         while base < MOVE_SLOTS {
             let slot_at = |j: usize| first_leaf * u64::from(fanout) + u64::from(base + j as u32 * WARP);
+            let slot = |j: usize| slot_at(j) & u64::from(fanout - 1);
             let leaf_at = |j: usize| {
                 let leaf = slot_at(j) >> shift;
                 if leaf < u64::from(tree.leaf_count) { leaf as u32 } else { tree.leaf_count - 1 }
@@ -117,34 +118,59 @@ impl<K: Word, V: Word> Kernel for Move<K, V> {
             // SAFETY: leaves of the tree, and slots of them.
             let ranks: [(u64, u64); OWN] = core::array::from_fn(|j| unsafe { tree.leaf_ranks(simt, leaf_at(j)) });
             let pairs: [(K, V); OWN] = core::array::from_fn(|j| {
-                let slot = slot_at(j) & u64::from(fanout - 1);
                 let keys = tree.leaves.byte_add(leaf_offset::<K, V>(fanout, leaf_at(j))).cast::<K>();
                 let values = tree.leaves.byte_add(leaf_values_offset::<K, V>(fanout, leaf_at(j))).cast::<V>();
                 // SAFETY: as above.
-                unsafe { (simt.load(keys, slot, Hint::Streaming), simt.load(values, slot, Hint::Streaming)) }
+                unsafe { (simt.load(keys, slot(j), Hint::Streaming), simt.load(values, slot(j), Hint::Streaming)) }
             });
-            for j in 0..OWN {
-                let (key, mut value) = pairs[j];
-                let rank = ranks[j].0 + (slot_at(j) & u64::from(fanout - 1));
-                if slot_at(j) >> shift < u64::from(tree.leaf_count) && rank < ranks[j].1 {
-                    // SAFETY: changes, and a new place that is this pair's alone.
-                    unsafe {
-                        let at = |i: u32| u64::from(from) + u64::from(i);
-                        let below = lower_bound(run, |i| simt.load(changes.keys, at(i), Hint::ReadOnly) < key);
-                        let mut stays = true;
-                        if below < run && simt.load(changes.keys, at(below), Hint::ReadOnly) == key {
-                            let effect = simt.load(changes.effects, at(below), Hint::ReadOnly);
-                            stays = !has_effect(effect, Effect::Remove);
-                            value = simt.load(changes.values, at(below), Hint::ReadOnly);
-                        }
-                        if stays {
-                            let net = simt.load(args.nets, at(below), Hint::ReadOnly);
-                            put_pair(simt, args.leaves, &args.filling, new_rank(rank, net), key, value);
-                        }
-                    }
-                }
+            let is_pair =
+                |j: usize| slot_at(j) >> shift < u64::from(tree.leaf_count) && ranks[j].0 + slot(j) < ranks[j].1;
+            // Written out: a loop would not be unrolled, for the searches in it, and its arrays not be registers.
+            const { assert!(OWN == 4, "each once") };
+            // SAFETY: pairs of the tree where `is_pair` says so, and changes.
+            unsafe {
+                let changes = Changed { args, from, run };
+                changes.move_pair(simt, pairs[0], ranks[0].0 + slot(0), is_pair(0));
+                changes.move_pair(simt, pairs[1], ranks[1].0 + slot(1), is_pair(1));
+                changes.move_pair(simt, pairs[2], ranks[2].0 + slot(2), is_pair(2));
+                changes.move_pair(simt, pairs[3], ranks[3].0 + slot(3), is_pair(3));
             }
             base += OWN as u32 * WARP;
+        }
+    }
+}
+
+/// The changes of some leaves: `run` of them, from the `from`-th on.
+struct Changed<'a, K, V> {
+    args: &'a RebuildArgs<K, V>,
+    from: u32,
+    run: u32,
+}
+
+impl<K: Word, V: Word> Changed<'_, K, V> {
+    /// Per thread. Writes a pair of the leaves, of a rank in the old tree, to its new place, unless it is
+    /// removed.
+    ///
+    /// # Safety
+    /// If `is_pair`, it is one; otherwise nothing is done.
+    #[inline(always)]
+    unsafe fn move_pair<S: Simt>(&self, simt: S, (key, mut value): (K, V), rank: u64, is_pair: bool) {
+        if !is_pair {
+            return;
+        }
+        let changes = &self.args.changes;
+        let at = |i: u32| u64::from(self.from) + u64::from(i);
+        // SAFETY: changes, and a new place that is this pair's alone.
+        unsafe {
+            let below = lower_bound(self.run, |i| simt.load(changes.keys, at(i), Hint::ReadOnly) < key);
+            if below < self.run && simt.load(changes.keys, at(below), Hint::ReadOnly) == key {
+                if has_effect(simt.load(changes.effects, at(below), Hint::ReadOnly), Effect::Remove) {
+                    return;
+                }
+                value = simt.load(changes.values, at(below), Hint::ReadOnly);
+            }
+            let net = simt.load(self.args.nets, at(below), Hint::ReadOnly);
+            put_pair(simt, self.args.leaves, &self.args.filling, new_rank(rank, net), key, value);
         }
     }
 }

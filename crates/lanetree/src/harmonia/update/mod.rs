@@ -1,14 +1,16 @@
 //! Batches of inserts, updates and removals (the paper's section 3.2.2).
 
+mod device;
 mod fold;
 mod host;
 mod ops;
 
+pub use device::UpdateScratch;
 pub use ops::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;
 use super::build::check_lengths;
-use crate::{Error, Result};
+use crate::Result;
 use fold::fold;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
@@ -71,8 +73,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
         match self.device.kind() {
             DeviceKind::Host => Ok(host::apply(self, &fold(count, op))?.report),
-            // Updates on the device come in here.
-            DeviceKind::Cuda | DeviceKind::Emulated => Err(Error::NoUpdates { device: self.device.to_string() }),
+            DeviceKind::Cuda | DeviceKind::Emulated => self.apply_from_host(count, op),
         }
     }
 }

@@ -206,7 +206,8 @@ fn move_regions<K: Key, V: Word>(
         limits,
     };
     let Regions { shape, inner, prefix_sum, leaves, ranks } = settled.moved()?;
-    *tree = Harmonia { device: tree.device.clone(), shape, inner, prefix_sum, leaves, ranks, words: PhantomData };
+    let (device, words) = (tree.device.clone(), PhantomData);
+    *tree = Harmonia { device, shape, inner, prefix_sum, leaves, ranks, lens: None, lost: false, words };
     Ok(())
 }
 
