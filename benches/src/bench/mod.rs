@@ -10,6 +10,7 @@ mod lookups;
 mod machine;
 mod memory;
 mod plan;
+mod primitives;
 mod psa;
 mod ranges;
 mod report;
@@ -18,6 +19,7 @@ mod rungs;
 mod session;
 mod subject;
 mod table;
+mod updates;
 
 use crate::keys::Format;
 use core::time::Duration;

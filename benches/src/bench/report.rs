@@ -19,6 +19,10 @@ pub(super) enum Section {
     Ranges,
     /// Building, from sorted pairs in host memory
     Build,
+    /// Building from pairs on the device, and batches of updates there
+    Updates,
+    /// Sorting, merging and prefix sums, all on the device
+    Primitives,
     /// Look-ups with queries and results in host memory
     EndToEnd,
     /// The CPU: Harmonia on it, the standard library's B-tree, binary search

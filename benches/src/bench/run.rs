@@ -5,24 +5,33 @@ use super::error::{Error, Result};
 use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
-use super::{Args, Figure, KeyWidth, ceilings, cpu, host, ladder, lookups, memory, ranges, rungs};
+use super::{Args, Figure, KeyWidth, ceilings, cpu, host, ladder, lookups, memory, primitives, ranges, rungs, updates};
 use crate::keys::{self, FileKey, Format};
 use std::path::Path;
 
 /// What is measured unless less is asked for.
-pub(super) const PARTS: [Section; 7] = [
+pub(super) const PARTS: [Section; 9] = [
     Section::Ceilings,
     Section::Lookups,
     Section::Neighbors,
     Section::Ranges,
     Section::Build,
+    Section::Updates,
+    Section::Primitives,
     Section::EndToEnd,
     Section::Cpu,
 ];
 
 /// What is measured over a tree on the device.
-const ON_DEVICE: [Section; 6] =
-    [Section::Ceilings, Section::Lookups, Section::Neighbors, Section::Ranges, Section::Build, Section::EndToEnd];
+const ON_DEVICE: [Section; 7] = [
+    Section::Ceilings,
+    Section::Lookups,
+    Section::Neighbors,
+    Section::Ranges,
+    Section::Build,
+    Section::Updates,
+    Section::EndToEnd,
+];
 
 /// How much of a tree is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +69,9 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         over_uniform::<u64>(session, size, extent)?;
     }
     over_uniform::<u32>(session, main, Extent::Lookups)?;
+    if session.wants(Section::Primitives) {
+        primitives::measure(session, &Data::<u64>::uniform(1 << main, seed(session, main)))?;
+    }
     for size in session.plan.cpu.clone() {
         if session.wants(Section::Cpu) && session.has_time(format_args!("CPU, n = 2^{size}")) {
             cpu::measure(session, &Data::<u64>::uniform(1 << size, seed(session, size)))?;
@@ -127,6 +139,7 @@ fn over_data<W: BenchWord>(session: &mut Session, data: Data<W>, extent: Extent)
         lookups::neighbors(session, &subject)?;
         ranges::measure(session, &subject)?;
         host::end_to_end(session, &subject)?;
+        updates::measure(session, &subject.into_data())?;
     }
     Ok(())
 }

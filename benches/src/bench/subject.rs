@@ -97,12 +97,27 @@ impl<W: BenchWord> Subject<W> {
         timing: Timing,
         checksum: Checksum,
     ) -> Row {
-        let mut row = Row::new(section, index, operation, batch, timing, checksum);
+        let mut row = Self::row_without_tree(session, &self.data, section, operation, batch, timing, checksum);
+        row.index = index;
+        row
+    }
+
+    /// A row about some other tree over the same keys.
+    pub(super) fn row_without_tree(
+        session: &Session,
+        data: &Data<W>,
+        section: Section,
+        operation: impl Into<String>,
+        batch: usize,
+        timing: Timing,
+        checksum: Checksum,
+    ) -> Row {
+        let mut row = Row::new(section, "harmonia", operation, batch, timing, checksum);
         row.device = session.device_name().into();
-        row.keys = self.data.source.clone();
+        row.keys = data.source.clone();
         row.key = <W as Key>::NAME;
         row.value = <W as Key>::NAME;
-        row.n = self.data.len() as u64;
+        row.n = data.len() as u64;
         row
     }
 

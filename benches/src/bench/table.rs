@@ -20,7 +20,7 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         }
         writeln!(out, "\n{}", title(section, report.machine.kind))?;
         writeln!(out, "{}", table(columns(section), &rows))?;
-        if section != Section::Cpu && section != Section::EndToEnd && section != Section::Build {
+        if ![Section::Cpu, Section::EndToEnd, Section::Build, Section::Updates].contains(&section) {
             writeln!(out, "  {}", clock(report.machine.kind))?;
         }
         for line in footnotes(section) {
@@ -46,7 +46,7 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 11] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
@@ -54,6 +54,8 @@ const SECTIONS: [Section; 9] = [
     Section::Neighbors,
     Section::Ranges,
     Section::Build,
+    Section::Updates,
+    Section::Primitives,
     Section::EndToEnd,
     Section::Cpu,
 ];
@@ -67,6 +69,8 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
         Section::Build => "Build from sorted pairs in host memory, upload included",
+        Section::Updates => "Builds and batches of updates, pairs on the device",
+        Section::Primitives => "Primitives, input and output on the device",
         Section::EndToEnd => "Look-ups, queries and results in host memory, transfers included",
         Section::Cpu => "CPU look-ups",
     };
@@ -138,6 +142,10 @@ fn columns(section: Section) -> &'static [Column] {
             CEILING,
         ],
         Section::Build => &[INDEX, WORDS, KEYS, N, FANOUT, THREADS, MS, ("M keys/s", mega), SIZE],
+        Section::Updates => {
+            &[("operation", |row| row.operation.clone()), WORDS, KEYS, N, FANOUT, BATCH, MS, RATE, SIZE]
+        }
+        Section::Primitives => &[("operation", |row| row.operation.clone()), WORDS, N, MS, RATE],
         Section::EndToEnd => &[INDEX, WORDS, KEYS, N, FANOUT, ORDER, HITS, BATCH, THREADS, MS, RATE, SIZE],
         Section::Cpu => &[
             INDEX,
@@ -249,6 +257,12 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "and written once. Ceiling: these bytes at copy bandwidth.",
         ],
         Section::Build => &["One run, without warm-up; checked by look-ups."],
+        Section::Updates => &[
+            "By the CPU's clock, from the call to its return: builds with the allocation of the tree, batches with the",
+            "decision where they go. Trees for inserts are filled to 0.7; each batch has new keys, into the same tree.",
+            "G/s: pairs built, or keys inserted. Checked by looking up all of a build's, or the last batch's keys.",
+        ],
+        Section::Primitives => &["Uniform keys. The sorts' n pairs in random order; the merge's n pairs in all."],
         Section::EndToEnd => &["By the CPU's clock."],
         Section::Cpu => &["By the CPU's clock. BTreeMap does not tell its size."],
     }

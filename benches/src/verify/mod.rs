@@ -9,6 +9,7 @@ mod report;
 mod run;
 mod scan;
 mod tally;
+mod updates;
 
 use cases::Mode;
 use clap::ValueEnum;

@@ -6,6 +6,7 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::scan;
 use super::tally::{Ending, Failure, Group, Tally};
+use super::updates;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -65,6 +66,7 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
     let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);
     let progress = progress_bar(small.len() + large.len(), &target.label());
     let mut tally = scans(settings, target);
+    tally.merge(updates(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
         tally.merge(part);
     }
@@ -84,11 +86,11 @@ fn progress_bar(trees: usize, label: &str) -> ProgressBar {
         .with_message(label.to_owned())
 }
 
-/// Runs `work` on each tree, on as many threads as there are cores; the results in the trees' order.
+/// Runs `work` on each tree (or what is done with one), on as many threads as there are cores; the results in the trees' order.
 ///
 /// On threads of its own, not rayon's: a thread of rayon's that waits for a part of one tree may begin
 /// another one meanwhile, and so on, as deep as there are trees.
-fn in_parallel(trees: &[Tree], work: impl Fn(&Tree) -> Tally + Sync, progress: &ProgressBar) -> Vec<Tally> {
+fn in_parallel<T: Sync>(trees: &[T], work: impl Fn(&T) -> Tally + Sync, progress: &ProgressBar) -> Vec<Tally> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(trees.len().max(1));
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(trees.len()));
@@ -168,6 +170,48 @@ fn scans(settings: &Settings, target: &Target) -> Tally {
         let (subject, keys, operation) = ("primitives", "u64", "exclusive_scan");
         Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
     }
+    tally
+}
+
+/// Trees that are built and updated on the device.
+fn updates(settings: &Settings, target: &Target) -> Tally {
+    let kind = target.device.kind();
+    let specs = updates::specs(settings.mode, kind, settings.max_len);
+    let progress = progress_bar(specs.len(), &target.label());
+    let mut tally = Tally::default();
+    for part in in_parallel(&specs, |spec| update(settings, target, spec), &progress) {
+        tally.merge(part);
+    }
+    progress.finish_and_clear();
+    tally
+}
+
+fn update(settings: &Settings, target: &Target, spec: &updates::Spec) -> Tally {
+    let run = match (spec.key, spec.value) {
+        ("u32", "u32") => updates::run::<u32, u32>,
+        ("u32", _) => updates::run::<u32, u64>,
+        ("i32", "u32") => updates::run::<i32, u32>,
+        ("i32", _) => updates::run::<i32, u64>,
+        ("u64", "u32") => updates::run::<u64, u32>,
+        ("u64", _) => updates::run::<u64, u64>,
+        (_, "u32") => updates::run::<i64, u32>,
+        (_, _) => updates::run::<i64, u64>,
+    };
+    let mut tally = Tally::default();
+    let name = format!("{}/harmonia/{}", target.prefix(), spec.name());
+    if !is_wanted(settings, &name) {
+        return tally;
+    }
+    let seed = derived_seed(settings.seed, &spec.name());
+    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage));
+    let ending = ending.map(|outcome| {
+        if target.device.kind() != DeviceKind::Host {
+            tally.kernels.extend(outcome.kernels);
+        }
+        outcome.answer
+    });
+    let (subject, keys, operation) = ("harmonia", spec.key, "build, apply");
+    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
     tally
 }
 

@@ -41,8 +41,8 @@ pub const FANOUTS: [u32; 5] = [8, 16, 32, 64, 128];
 /// Alignment of the regions in bytes: a line of L1 and L2.
 pub const ALIGNMENT: usize = 128;
 
-/// Most inner levels that a tree may have: 2^31 leaves at the smallest number of children per node, 2.
-pub const MAX_HEIGHT: u32 = 32;
+/// Most inner levels that a tree may have: 2^32 leaves at the smallest number of children per node, 8.
+pub const MAX_HEIGHT: u32 = 11;
 
 /// Bytes of an inner node.
 #[inline(always)]
@@ -109,12 +109,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The geometry of `len` pairs in nodes filled to `fill` (0 < fill ≤ 1) of `fanout` slots, at
-    /// least one pair to a leaf and two children to a node. `None` where that is more than 2^32 - 1
-    /// nodes.
+    /// The geometry of `len` pairs in nodes of `fanout` slots, leaves filled to `fill` (0 < fill ≤ 1) with
+    /// at least one pair each, and full inner nodes: no update adds children to one. `None` where that is
+    /// more than 2^32 - 1 nodes.
     pub fn bulk(len: u64, fanout: u32, fill: f64) -> Option<Self> {
         let filled = libm_ceil(f64::from(fanout) * fill);
-        let (per_leaf, children) = (filled.clamp(1, fanout), filled.clamp(2, fanout));
+        let (per_leaf, children) = (filled.clamp(1, fanout), fanout);
         let level_nodes = [0; MAX_HEIGHT as usize];
         Self { len: 0, fanout, per_leaf, children, height: 0, inner: 0, leaves: 0, level_nodes }.with_len(len)
     }
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn any_fill_leaves_a_tree() {
         let thin = Shape::bulk(1000, 16, 1e-9).unwrap();
-        assert_eq!((thin.per_leaf, thin.children, thin.leaves), (1, 2, 1000));
-        assert_eq!(thin.height, 10);
+        assert_eq!((thin.per_leaf, thin.children, thin.leaves), (1, 16, 1000));
+        assert_eq!(thin.height, 3);
         let half = Shape::bulk(1000, 16, 0.5).unwrap();
-        assert_eq!((half.per_leaf, half.children), (8, 8));
+        assert_eq!((half.per_leaf, half.children), (8, 16));
     }
 
     #[test]

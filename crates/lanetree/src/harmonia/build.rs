@@ -43,8 +43,9 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { fanout: Some(fanout), ..self }
     }
 
-    /// The part of each node's slots that the build fills, in (0, 1]; 1 by default. A leaf gets at
-    /// least one pair, an inner node at least two children.
+    /// The part of each leaf's slots that the build fills, in (0, 1]; 1 by default. A leaf gets at least
+    /// one pair. What is left open is for inserts, which then go where they belong without moving others.
+    /// Inner nodes are always full: no update adds children to one.
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self { fill: Some(fill), ..self }

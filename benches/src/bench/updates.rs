@@ -1,0 +1,169 @@
+//! Bulk builds from pairs on the device, and batches of updates there.
+
+use super::data::{BenchWord, Data, miss, mix, value_of};
+use super::error::Result;
+use super::report::Section;
+use super::session::Session;
+use super::subject::{Subject, power};
+use core::cell::RefCell;
+use lanetree::harmonia::{BuildScratch, Builder, UpdatePath, UpdateScratch};
+use lanetree::{Buffer, Harmonia};
+use lanetree_baselines::Checksum;
+use rayon::prelude::*;
+
+/// The part of each leaf that is filled in trees that are updated.
+const FILL: f64 = 0.7;
+
+/// Operations of the batches, as powers of two.
+const BATCHES: [u32; 7] = [10, 12, 14, 16, 18, 20, 22];
+
+/// Trees over the same pairs as `data`, built on the device, and batches of inserts into one of them.
+pub(super) fn measure<W: BenchWord>(session: &mut Session, data: &Data<W>) -> Result<()> {
+    if !session.wants(Section::Updates) {
+        return Ok(());
+    }
+    if !session.runs_kernels() {
+        session.skip("builds and updates on the device: no GPU");
+        return Ok(());
+    }
+    let sorted = (session.device.upload(&data.keys)?, session.device.upload(&data.values)?);
+    build(session, data, &sorted, true)?;
+    {
+        let mut keys = data.keys.clone();
+        keys.par_sort_unstable_by_key(|key| mix(key.widen()));
+        let values: Vec<W> = keys.par_iter().map(|&key| value_of(key)).collect();
+        let shuffled = (session.device.upload(&keys)?, session.device.upload(&values)?);
+        build(session, data, &shuffled, false)?;
+    }
+    for size in BATCHES {
+        if 1_usize << size <= data.len() / 4 {
+            inserts(session, data, &sorted, size)?;
+        }
+    }
+    Ok(())
+}
+
+/// One build of all pairs, sorted or not; scratch memory apart, its allocations are part of it.
+fn build<W: BenchWord>(
+    session: &mut Session,
+    data: &Data<W>,
+    pairs: &(Buffer<W>, Buffer<W>),
+    is_sorted: bool,
+) -> Result<()> {
+    let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
+    let what = format!("{operation}, n = {}", power(data.len() as u64));
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    let mut scratch = match is_sorted {
+        true => BuildScratch::for_sorted(&session.device)?,
+        false => BuildScratch::for_unsorted(&session.device, data.len())?,
+    };
+    let mut tree = None;
+    let builder = Builder::<W, W>::default();
+    let timing = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            let pairs = (&pairs.0, &pairs.1);
+            *tree = Some(match is_sorted {
+                true => builder.build_sorted_on(&session.stream, pairs, data.len(), &mut scratch)?,
+                false => builder.build_on(&session.stream, pairs, data.len(), &mut scratch)?,
+            });
+            Ok(())
+        },
+    )?;
+    let tree = tree.expect("built at least once");
+    drop(scratch);
+    let checksum = all_are_there(session, &what, &tree, &data.keys)?;
+    let mut row = Subject::row_without_tree(session, data, Section::Updates, operation, data.len(), timing, checksum);
+    (row.fanout, row.bytes_per_key) = (Some(tree.fanout()), Some(tree.stats().bytes_per_key));
+    row.footprint_bytes = tree.stats().bytes();
+    session.push(row);
+    Ok(())
+}
+
+/// Batches of 2^size new keys, one after another into the same tree.
+fn inserts<W: BenchWord>(
+    session: &mut Session,
+    data: &Data<W>,
+    pairs: &(Buffer<W>, Buffer<W>),
+    size: u32,
+) -> Result<()> {
+    let what = format!("batches of 2^{size} inserts, n = {}", power(data.len() as u64));
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    let count = 1 << size;
+    let mut scratch = UpdateScratch::<W, W>::new(&session.device, count)?;
+    let mut build_scratch = BuildScratch::for_sorted(&session.device)?;
+    let builder = Builder::<W, W>::default().fill(FILL);
+    let tree = builder.build_sorted_on(&session.stream, (&pairs.0, &pairs.1), data.len(), &mut build_scratch)?;
+    let batches = RefCell::new(Batches::new(session, count)?);
+    let mut state = (tree, Vec::new());
+    let timing = session.time_on_cpu(
+        &mut state,
+        |_| batches.borrow_mut().next(),
+        |(tree, paths)| {
+            let batch = batches.borrow();
+            let report = tree.apply_on(&session.stream, &batch.keys, &batch.values, None, &mut scratch)?;
+            paths.push(report.path);
+            Ok(())
+        },
+    )?;
+    let (tree, paths) = state;
+    let batch = batches.into_inner();
+    batch.failed?;
+    let checksum = all_are_there(session, &what, &tree, &batch.host)?;
+    // The first batch is the warm-up.
+    let rebuilt = paths.iter().skip(1).filter(|&&path| path == UpdatePath::Rebuilt).count();
+    let in_place = paths.len() - 1 - rebuilt;
+    let operation = format!("insert, {in_place} of {} in place", paths.len() - 1);
+    let mut row = Subject::row_without_tree(session, data, Section::Updates, operation, count, timing, checksum);
+    (row.fanout, row.bytes_per_key) = (Some(tree.fanout()), Some(tree.stats().bytes_per_key));
+    row.footprint_bytes = tree.stats().bytes() + scratch.bytes() as u64;
+    session.push(row);
+    Ok(())
+}
+
+/// New keys for each batch.
+struct Batches<W> {
+    seed: u64,
+    host: Vec<W>,
+    keys: Buffer<W>,
+    values: Buffer<W>,
+    /// What kept a batch from reaching the device.
+    failed: Result<()>,
+}
+
+impl<W: BenchWord> Batches<W> {
+    fn new(session: &Session, count: usize) -> Result<Self> {
+        let (keys, values) = (session.device.alloc(count)?, session.device.alloc(count)?);
+        Ok(Self { seed: session.seed ^ 0xba7c, host: vec![W::default(); count], keys, values, failed: Ok(()) })
+    }
+
+    fn next(&mut self) {
+        self.seed = mix(self.seed);
+        let seed = self.seed;
+        self.host.par_iter_mut().enumerate().for_each(|(i, key)| *key = W::truncate(mix(seed.wrapping_add(i as u64))));
+        let values: Vec<W> = self.host.par_iter().map(|&key| value_of(key)).collect();
+        let uploaded = self.keys.copy_from(&self.host).and_then(|()| self.values.copy_from(&values));
+        if let Err(error) = uploaded {
+            self.failed = Err(error.into());
+        }
+    }
+}
+
+/// Looks up keys, each of which must have its value.
+fn all_are_there<W: BenchWord>(
+    session: &Session,
+    what: &String,
+    tree: &Harmonia<W, W>,
+    keys: &[W],
+) -> Result<Checksum> {
+    let queries = session.device.upload(keys)?;
+    let mut values = session.device.alloc::<W>(keys.len())?;
+    tree.on(&session.stream).get(&queries, &mut values, None, miss())?;
+    session.stream.synchronize()?;
+    session.check(what, "values", &values, keys.len(), miss(), |i| value_of(keys[i]))
+}

@@ -1,0 +1,281 @@
+//! Bulk builds and batches of updates, on the device, against a sorted map.
+
+use super::cases::Mode;
+use super::compare::{Difference, Sabotage, items_differ};
+use super::data::{self, Distribution};
+use super::harmonia::Answer;
+use lanetree::harmonia::{BuildScratch, FANOUTS, Op, UpdatePath, UpdateReport, UpdateScratch};
+use lanetree::{Device, DeviceKind, Harmonia, Key, Result, Word};
+use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
+use rand::{Rng, RngExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// One tree, and the batches that it goes through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spec {
+    pub(super) key: &'static str,
+    word: &'static str,
+    pub(super) value: &'static str,
+    fanout: u32,
+    fill: f64,
+    distribution: Distribution,
+    pub(super) len: usize,
+    sorted: bool,
+}
+
+impl Spec {
+    pub(super) fn name(&self) -> String {
+        let Self { key, value, fanout, fill, distribution, len, sorted, .. } = self;
+        let order = if *sorted { "sorted" } else { "unsorted" };
+        format!("updates/{key}-{value}/f{fanout}/fill{fill}/{}/{order}/n{len}", distribution.name())
+    }
+
+    fn kernel(&self, name: &str) -> String {
+        format!("harmonia_{}_{}_f{}__{name}", self.word, self.value, self.fanout)
+    }
+
+    fn update_kernel(&self, name: &str) -> String {
+        format!("harmonia_update_{}_{}__{name}", self.word, self.value)
+    }
+}
+
+/// The trees of a run.
+pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+    let mut specs = Vec::new();
+    let mut turn = 0;
+    let lens: &[usize] = match (mode, kind) {
+        (_, DeviceKind::Emulated) | (Mode::Quick, _) => &[1500, 0],
+        (Mode::Full, _) => &[1500, 0, 100_000, 1 << 20],
+    };
+    for &len in lens {
+        for (key, word) in [("u32", "u32"), ("u64", "u64"), ("i32", "u32"), ("i64", "u64")] {
+            for value in ["u32", "u64"] {
+                for fanout in FANOUTS {
+                    // A tree without pairs is the same at every fanout, until it has some.
+                    if len == 0 && fanout != FANOUTS[turn % FANOUTS.len()] {
+                        continue;
+                    }
+                    let distribution = Distribution::ALL[turn % Distribution::ALL.len()];
+                    let fill = [0.7, 1.0, 0.4][turn % 3];
+                    let sorted = turn.is_multiple_of(2);
+                    specs.push(Spec { key, word, value, fanout, fill, distribution, len, sorted });
+                    turn += 1;
+                }
+            }
+        }
+    }
+    specs.retain(|spec| spec.len <= max_len);
+    specs
+}
+
+/// What a case came to, and the kernels that it is sure to have run.
+pub(super) struct Outcome {
+    pub(super) answer: Answer,
+    pub(super) kernels: Vec<String>,
+}
+
+/// Builds the tree and takes it through batches: small ones, which mostly fit where they are, large ones,
+/// one that empties it and one that fills it again.
+pub(super) fn run<K: Key, V: Word>(
+    spec: &Spec,
+    device: &Device,
+    seed: u64,
+    sabotage: Option<Sabotage>,
+) -> Result<Outcome> {
+    let mut rng = data::rng(seed, &spec.name());
+    let mut keys: Vec<K> = spec.distribution.keys(spec.len, &mut rng);
+    if spec.sorted {
+        keys.sort_unstable();
+    }
+    let values: Vec<V> = data::values(spec.len, &mut rng);
+    let mut model: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
+    let stream = device.stream()?;
+    let (key_buffer, value_buffer) = (device.upload(&keys)?, device.upload(&values)?);
+    let builder = Harmonia::builder().fanout(spec.fanout).fill(spec.fill);
+    let start = Instant::now();
+    let buffers = (&key_buffer, &value_buffer);
+    let mut tree = if spec.sorted {
+        builder.build_sorted_on(&stream, buffers, spec.len, &mut BuildScratch::for_sorted(device)?)?
+    } else {
+        builder.build_on(&stream, buffers, spec.len, &mut BuildScratch::for_unsorted(device, spec.len)?)?
+    };
+    let mut time = start.elapsed();
+    let mut kernels = BTreeSet::new();
+    if model.len() > spec.fanout as usize {
+        let check_order = format!("harmonia_update__check_order_{}", spec.word);
+        kernels.extend([spec.update_kernel("fill_leaves"), spec.update_kernel("fill_inner"), check_order]);
+    }
+    let mut difference = compare(&tree, &model, sabotage, "the build")?;
+    let (small, large) = (64, (spec.len / 2).max(500));
+    let mut scratch = UpdateScratch::new(device, large.max(model.len()))?;
+    let mut queries = spec.len;
+    for batch in 0..7 {
+        if difference.is_some() {
+            break;
+        }
+        let ops: Vec<Op<K, V>> = match batch {
+            5 => model.keys().map(|&key| Op::Remove(key)).collect(),
+            _ => operations(&model, spec, if batch < 3 { small } else { large }, batch == 2, &mut rng),
+        };
+        queries += ops.len();
+        let mut expected = apply_to_model(&mut model, &ops);
+        let start = Instant::now();
+        let report = if device.kind() == DeviceKind::Host || batch == 6 {
+            tree.apply(&ops)?
+        } else {
+            let batch = Batch::new(&ops);
+            let (keys, values) = (device.upload(&batch.keys)?, device.upload(&batch.values)?);
+            let kinds = batch.kinds.map(|kinds| device.upload(&kinds)).transpose()?;
+            tree.apply_on(&stream, &keys, &values, kinds.as_ref(), &mut scratch)?
+        };
+        time += start.elapsed();
+        let what = format!("batch {batch}");
+        let path = report.path;
+        expected.path = path;
+        if report != expected {
+            let (expected, actual) = (format!("{expected:?}"), format!("{report:?}"));
+            difference = Some(Difference { what: "the report", index: batch, query: what, expected, actual });
+            break;
+        }
+        if !ops.is_empty() {
+            kernels.extend([spec.kernel("locate"), spec.update_kernel("compact")]);
+        }
+        if !ops.is_empty() && tree.stats().levels > 0 {
+            kernels.insert(spec.update_kernel("plan"));
+        }
+        match path {
+            UpdatePath::InPlace => kernels.insert(spec.kernel("apply")),
+            UpdatePath::Rebuilt => {
+                kernels.insert(spec.update_kernel("place")) | kernels.insert(spec.update_kernel("move"))
+            }
+            _ => false,
+        };
+        if path == UpdatePath::InPlace && expected.inserted + expected.removed > 0 {
+            kernels.insert(format!("harmonia_update__fill_lens_{}", spec.word));
+        }
+        if !ops.iter().all(|op| matches!(op, Op::Insert(..))) {
+            kernels.insert("harmonia_update__mark_bases".into());
+        }
+        difference = compare(&tree, &model, sabotage, &what)?;
+    }
+    let answer = Answer { queries, time, difference };
+    Ok(Outcome { answer, kernels: kernels.into_iter().collect() })
+}
+
+/// A batch as the device takes it.
+struct Batch<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+    /// `None` where all are inserts.
+    kinds: Option<Vec<u32>>,
+}
+
+impl<K: Key, V: Word> Batch<K, V> {
+    fn new(ops: &[Op<K, V>]) -> Self {
+        let keys = ops.iter().map(Op::key).collect();
+        let value = |op: &Op<K, V>| match *op {
+            Op::Insert(_, value) | Op::Update(_, value) => value,
+            Op::Remove(_) => V::MAX,
+        };
+        let kind = |op: &Op<K, V>| match op {
+            Op::Insert(..) => 0,
+            Op::Update(..) => 1,
+            Op::Remove(_) => 2,
+        };
+        let kinds: Vec<u32> = ops.iter().map(kind).collect();
+        let kinds = if kinds.iter().all(|&kind| kind == 0) { None } else { Some(kinds) };
+        Self { keys, values: ops.iter().map(value).collect(), kinds }
+    }
+}
+
+/// Operations on keys that are there, keys beside them, and keys of the distribution, some more than once.
+fn operations<K: Key, V: Word>(
+    model: &BTreeMap<K, V>,
+    spec: &Spec,
+    count: usize,
+    inserts_only: bool,
+    rng: &mut StdRng,
+) -> Vec<Op<K, V>> {
+    let mut keys: Vec<K> = model.keys().copied().sample(rng, count / 2);
+    let beside = keys.iter().map(|key| K::decode(key.encode().wrapping_add(K::Bits::truncate(1))));
+    keys = beside.take(count / 4).chain(keys.iter().copied()).collect();
+    keys.extend(spec.distribution.keys::<K>(count - keys.len(), rng));
+    (0..count)
+        .map(|_| {
+            let (key, value) = (keys[rng.random_range(0..keys.len())], V::truncate(rng.next_u64()));
+            match rng.random_range(0..5) {
+                _ if inserts_only => Op::Insert(key, value),
+                0 | 1 => Op::Insert(key, value),
+                2 => Op::Update(key, value),
+                _ => Op::Remove(key),
+            }
+        })
+        .collect()
+}
+
+/// Applies a batch to the model, and tells what the tree should report.
+fn apply_to_model<K: Key, V: Word>(model: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
+    let before: BTreeMap<K, bool> = ops.iter().map(|op| (op.key(), model.contains_key(&op.key()))).collect();
+    for &op in ops {
+        match op {
+            Op::Insert(key, value) => _ = model.insert(key, value),
+            Op::Update(key, value) => _ = model.get_mut(&key).map(|old| *old = value),
+            Op::Remove(key) => _ = model.remove(&key),
+        }
+    }
+    let mut report = UpdateReport::default();
+    for (key, was_there) in before {
+        match (was_there, model.contains_key(&key)) {
+            (false, true) => report.inserted += 1,
+            (true, true) => report.replaced += 1,
+            (true, false) => report.removed += 1,
+            (false, false) => report.unmatched += 1,
+        }
+    }
+    report
+}
+
+/// All pairs; and look-ups and ranks of some of the keys, and of keys beside them.
+fn compare<K: Key, V: Word>(
+    tree: &Harmonia<K, V>,
+    model: &BTreeMap<K, V>,
+    sabotage: Option<Sabotage>,
+    when: &str,
+) -> Result<Option<Difference>> {
+    let expected: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
+    let mut pairs = tree.iter().collect::<Result<Vec<_>>>()?;
+    if sabotage.is_some() && !pairs.is_empty() {
+        pairs.remove(0);
+    }
+    let query = |i: usize| format!("pair {i} after {when}");
+    if pairs.len() != expected.len() {
+        let (expected, actual) = (format!("{} pairs", expected.len()), format!("{} pairs", pairs.len()));
+        return Ok(Some(Difference { what: "pairs", index: 0, query: format!("all after {when}"), expected, actual }));
+    }
+    let difference = items_differ("pairs", &pairs, expected.len(), &|i| expected[i], &query);
+    if difference.is_some() {
+        return Ok(difference);
+    }
+    let step = (expected.len() / 200).max(1);
+    let mut queries = vec![K::MIN, K::MAX];
+    for &(key, _) in expected.iter().step_by(step) {
+        queries.extend([key, K::decode(key.encode().wrapping_add(K::Bits::truncate(1)))]);
+    }
+    let query = |i: usize| format!("{} after {when}", queries[i]);
+    let values = tree.get_many(&queries)?;
+    let difference = items_differ("values", &values, queries.len(), &|i| model.get(&queries[i]).copied(), &query);
+    if difference.is_some() {
+        return Ok(difference);
+    }
+    let rank = |key: K| expected.partition_point(|pair| pair.0 < key) as u64;
+    let ranks = tree.lower_bound_many(&queries)?;
+    let difference = items_differ("ranks", &ranks, queries.len(), &|i| rank(queries[i]), &query);
+    if difference.is_some() {
+        return Ok(difference);
+    }
+    let counts = tree.count_many(queries.iter().map(|&key| key..=K::MAX))?;
+    let count = |i: usize| expected.len() as u64 - rank(queries[i]);
+    Ok(items_differ("counts", &counts, queries.len(), &count, &query))
+}
