@@ -2,8 +2,10 @@
 
 mod fold;
 mod host;
+mod mirrored;
 mod ops;
 
+pub use mirrored::{MirrorReport, Mirrored};
 pub use ops::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;
