@@ -1,6 +1,6 @@
 //! What a CPU programmer would use: the standard library's B-tree, and binary search over a sorted
-//! vector. Both look up batches with the threads of the current rayon pool; in a pool of one thread
-//! (`ThreadPool::install`) they are single-threaded.
+//! vector; and where threads update it, a concurrent B+tree. All of them work off batches with the threads
+//! of the current rayon pool; in a pool of one thread (`ThreadPool::install`) they are single-threaded.
 
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -69,6 +69,40 @@ impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> BTree<K, V> {
     }
 }
 
+/// [`scc::TreeIndex`], a B+tree that any number of threads read and update at the same time, without
+/// locks for readers.
+#[derive(Default)]
+pub struct ConcurrentTree<K: 'static, V: 'static> {
+    tree: scc::TreeIndex<K, V>,
+}
+
+impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> ConcurrentTree<K, V> {
+    /// Inserts pairs; how many of their keys were not there. The values of those that were stay.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn insert_many(&self, keys: &[K], values: &[V]) -> usize {
+        assert_eq!(keys.len(), values.len(), "each key needs one value");
+        let insert = |(&key, &value): (&K, &V)| usize::from(self.tree.insert_sync(key, value).is_ok());
+        let tasks = keys.par_chunks(TASK).zip(values.par_chunks(TASK));
+        tasks.map(|(keys, values)| keys.iter().zip(values).map(insert).sum::<usize>()).sum()
+    }
+
+    /// Removes keys; how many of them were there.
+    pub fn remove_many(&self, keys: &[K]) -> usize {
+        let remove = |key| usize::from(self.tree.remove_sync(key));
+        keys.par_chunks(TASK).map(|keys| keys.iter().map(remove).sum::<usize>()).sum()
+    }
+
+    /// As [`SortedVec::get_into`].
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn get_into(&self, queries: &[K], out: &mut [Option<V>]) {
+        in_tasks(queries, out, |key| self.tree.peek_with(&key, |_, &value| value));
+    }
+}
+
 fn in_tasks<K: Copy + Sync, V: Send>(queries: &[K], out: &mut [V], get: impl Fn(K) -> V + Sync) {
     assert_eq!(queries.len(), out.len(), "each query needs a place for its result");
     queries.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(queries, out)| {
@@ -95,5 +129,19 @@ mod tests {
         sorted.get_into(&queries, &mut by_search);
         assert_eq!(by_btree, expected);
         assert_eq!(by_search, expected);
+    }
+
+    #[test]
+    fn threads_may_update_the_concurrent_tree() {
+        let keys: Vec<u64> = (0..30_000).map(|i| i * 7919 % 30_011).collect();
+        let tree = ConcurrentTree::default();
+        assert_eq!(tree.insert_many(&keys[..20_000], &keys[..20_000]), 20_000);
+        assert_eq!(tree.insert_many(&keys, &vec![0; keys.len()]), 10_000);
+        assert_eq!(tree.remove_many(&keys[..5000]), 5000);
+        let mut out = vec![None; keys.len()];
+        tree.get_into(&keys, &mut out);
+        assert!(out[..5000].iter().all(Option::is_none));
+        assert!(out[5000..20_000].iter().zip(&keys[5000..]).all(|(value, key)| *value == Some(*key)));
+        assert!(out[20_000..].iter().all(|value| *value == Some(0)));
     }
 }

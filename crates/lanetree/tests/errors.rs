@@ -258,3 +258,13 @@ fn a_stored_value_that_equals_the_miss_is_found_all_the_same() {
         assert_eq!(tree.get_many(&[0, 1]).unwrap(), [Some(0), None], "0 is what the host form uses for a miss");
     }
 }
+
+#[test]
+fn updates_of_a_tree_without_them_are_refused_by_name() {
+    let (mut tree, _) = tree(&Device::emulated());
+    let error = message(tree.insert_many(&[1], &[1]));
+    assert!(error.starts_with("a tree on emulated") && error.ends_with("a `Mirrored` pair of both"), "{error}");
+    let (mut tree, _) = self::tree(&Device::host());
+    assert_eq!(message(tree.update_many(&[1, 2], &[1])), "2 keys and 1 values: each key needs one value");
+    assert_eq!(tree.len(), 1000);
+}

@@ -2,7 +2,8 @@
 //!
 //! The layout is drawn in [`lanetree_layout::harmonia`], the kernels are those of
 //! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read, in batches, from
-//! any number of threads and streams.
+//! any number of threads and streams. Updates come in batches too ([`Harmonia::apply`]); [`Mirrored`] is a
+//! tree that the CPU updates while its copy on a device answers queries.
 
 mod build;
 mod bulk;
@@ -25,7 +26,7 @@ pub use lookup::OnStream;
 pub use profile::{GroupProfile, WidthProfile};
 pub use range::{DeviceRanges, RangeScratch};
 pub use tuning::{BatchOrder, GroupWidth};
-pub use update::{Op, UpdatePath, UpdateReport, UpdateScratch};
+pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use crate::Result;
 use core::fmt;

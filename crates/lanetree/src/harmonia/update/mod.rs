@@ -3,9 +3,11 @@
 mod device;
 mod fold;
 mod host;
+mod mirrored;
 mod ops;
 
 pub use device::UpdateScratch;
+pub use mirrored::{MirrorReport, Mirrored};
 pub use ops::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;

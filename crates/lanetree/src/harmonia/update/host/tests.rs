@@ -260,7 +260,10 @@ fn many_threads_meet_at_the_same_leaves() {
                 let limits = Limits { changes: 8, leaves: 64, nodes: u32::MAX };
                 let way = Way { limits, pool: which, shuffle: (round % 2 == 0).then_some(round) };
                 let mix = MIXES[round as usize % 4];
-                let mut op = |_| operation(mix[rng.random_range(0..10)], rng.random_range(0..1 << 18), rng.random());
+                let mut op = |i| {
+                    let word = rng.random_range(0..if i % 2 == 0 { 1 << 18 } else { 1 << 13 });
+                    operation(mix[rng.random_range(0..10)], word, rng.random())
+                };
                 let ops: Vec<Op<u64, u32>> = (0..30_000).map(&mut op).collect();
                 apply_to_model(&mut model, &ops);
                 run(&mut tree, &ops, way).unwrap();
