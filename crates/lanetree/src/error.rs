@@ -142,6 +142,13 @@ pub enum Error {
         device: String,
     },
 
+    /// A mirrored pair without a tree on the host.
+    #[error("a tree on {device}: a mirrored pair begins with one on the host")]
+    NotOnHost {
+        /// The tree's device.
+        device: String,
+    },
+
     /// The device failed while a batch of updates was written: what the tree holds is unknown. Every later
     /// call gives this error too.
     #[error("the tree is lost, as the device failed while it was updated: {reason}")]

@@ -59,11 +59,11 @@ impl<K: Key, V: Word> Mirrored<K, V> {
     /// Copies a tree of the host's to a device.
     ///
     /// # Errors
-    /// [`Error::NoUpdates`] for a tree that is not on the host; [`Error::Runtime`] where the device has no
+    /// [`Error::NotOnHost`] for a tree that is not on the host; [`Error::Runtime`] where the device has no
     /// room.
     pub fn new(host: Harmonia<K, V>, device: &Device) -> Result<Self> {
         if host.device.kind() != DeviceKind::Host {
-            return Err(Error::NoUpdates { device: host.device.to_string() });
+            return Err(Error::NotOnHost { device: host.device.to_string() });
         }
         let (copy, _) = upload(&host, device)?;
         Ok(Self { host, copy: Arc::new(copy), stream: device.stream()?, in_step: true })
@@ -212,6 +212,8 @@ fn upload<K: Key, V: Word>(host: &Harmonia<K, V>, device: &Device) -> Result<(Ha
         None => None,
     };
     let copy = Harmonia {
+        lens: None,
+        lost: false,
         device: device.clone(),
         shape: host.shape,
         inner: device.upload(in_memory(&host.inner))?,
@@ -236,6 +238,8 @@ fn duplicate<K: Key, V: Word>(tree: &Harmonia<K, V>, stream: &Stream) -> Result<
         None => None,
     };
     let copy = Harmonia {
+        lens: None,
+        lost: false,
         device: tree.device.clone(),
         shape: tree.shape,
         inner: buffer(&tree.inner, stream)?,
