@@ -112,6 +112,14 @@ pub trait Simt: Copy {
     /// Warp collective. Each lane gets the mask of those lanes of `mask` whose `value` equals its own.
     fn match_any<T: Word>(self, mask: u32, value: T) -> u32;
 
+    /// Warp collective. Each lane gets the mask of those lanes of `mask` whose `value` equals its own in
+    /// the `bits` low bits, 1 to 32. On hardware that takes a vote for each bit: of few bits, less than
+    /// [`Simt::match_any`], which takes a step for each value that there is.
+    #[inline(always)]
+    fn match_low_bits(self, mask: u32, value: u32, bits: u32) -> u32 {
+        self.match_any(mask, value & u32::MAX >> (32 - bits))
+    }
+
     /// Warp collective. The sum of the `value`s of all lanes of `mask`, wrapping; in all of them.
     fn reduce_add(self, mask: u32, value: u32) -> u32;
     /// Warp collective. The largest `value` of the lanes of `mask`; in all of them.

@@ -128,6 +128,23 @@ pub(super) fn prefetch(address: *const u8) {
     unsafe { asm!("prefetch.global.L2 [{0}];", in(reg64) address, options(nostack)) };
 }
 
+/// 0 for 0, all ones for anything else.
+///
+/// What Rust says of a single bit LLVM turns into shifts and a negation, where ptxas finds one selection by
+/// a predicate that it has anyway.
+#[inline(always)]
+pub(super) fn ones_unless_zero(value: u32) -> u32 {
+    let ones: u32;
+    // SAFETY: arithmetic.
+    unsafe {
+        asm!(
+            "{{ .reg .pred zero; setp.eq.u32 zero, {1}, 0; selp.b32 {0}, 0, -1, zero; }}",
+            out(reg32) ones, in(reg32) value, options(pure, nomem, nostack)
+        );
+    }
+    ones
+}
+
 #[inline(always)]
 pub(super) fn nanosleep() {
     // SAFETY: touches no memory.

@@ -135,6 +135,16 @@ impl Simt for Nvptx {
         }
     }
     #[inline(always)]
+    fn match_low_bits(self, mask: u32, value: u32, bits: u32) -> u32 {
+        let mut equal = mask;
+        for bit in 0..bits {
+            let own = value & 1 << bit;
+            // Asked this way round LLVM leaves the condition as it is, and one predicate serves both.
+            equal &= self.ballot(mask, own == 0) ^ memory::ones_unless_zero(own);
+        }
+        equal
+    }
+    #[inline(always)]
     fn reduce_add(self, mask: u32, value: u32) -> u32 {
         reduce(self, mask, value, u32::wrapping_add)
     }

@@ -14,9 +14,6 @@ const OWN: u32 = 1 << 30;
 /// How many of the tile and of all before it have the digit.
 const SUM: u32 = 2 << 30;
 
-/// Tiles whose states a thread asks for at a time: the way back is a chain of loads otherwise.
-const WINDOW: usize = 4;
-
 /// The states of a pass: `[tiles][RADIX]`, one word each for tile and digit, flag and value in one, so
 /// that nothing needs ordering but the word itself.
 ///
@@ -63,31 +60,23 @@ impl States {
     /// As [`States::publish_own`]; the tiles before belong to blocks that have started.
     #[inline(always)]
     pub(super) unsafe fn look_back<S: Simt>(self, simt: S, tile: u32, first_tile: u32, digit: u32, count: u32) -> u32 {
+        // One state at a time: to ask for several at once, on the way back, was measured to be slower, since
+        // most tiles find the sum in the first.
         let mut before = 0;
         // The tiles from here on, up to the caller's, are in the sum.
         let mut reached = tile;
         let mut done = tile == first_tile;
         while !done {
-            let mut words = [0; WINDOW];
-            for (k, word) in words.iter_mut().enumerate() {
-                // Beyond the first tile there is nothing, and nothing is wanted: its state is a sum.
-                let asked = reached.saturating_sub(1 + k as u32).max(first_tile);
-                let index = Self::index(asked, digit);
-                // SAFETY: the caller's promise.
-                *word = unsafe { simt.atomic_load(self.words, index, Order::Relaxed, Scope::Device) };
-            }
-            let mut ready = true;
-            for word in words {
-                let state = word ^ self.parity << 31;
-                ready &= state >> 30 != 0;
-                if ready && !done {
-                    before += state & VALUE;
-                    reached -= 1;
-                    done = state & SUM != 0;
-                }
-            }
-            if !ready && !done {
+            let index = Self::index(reached - 1, digit);
+            // SAFETY: the caller's promise.
+            let word = unsafe { simt.atomic_load(self.words, index, Order::Relaxed, Scope::Device) };
+            let state = word ^ self.parity << 31;
+            if state >> 30 == 0 {
                 simt.spin_hint();
+            } else {
+                before += state & VALUE;
+                reached -= 1;
+                done = state & SUM != 0;
             }
         }
         if tile != first_tile {

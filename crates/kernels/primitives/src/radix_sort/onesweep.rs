@@ -8,6 +8,9 @@ use lanetree_simt::{
     Word,
 };
 
+/// Elements that a thread writes at a time: their loads from shared memory overlap.
+const ROWS: usize = 4;
+
 /// Arguments of [`Onesweep`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +88,12 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
     const TILE_NUMBER: Shared<u32> = Shared::at(Self::WARP_SUMS.end(), 1);
     const SHIFT: Shared<u32> = Shared::at(Self::TILE_NUMBER.end(), 1);
 
-    /// Block collective. Zeroes the counters; the tile of the block.
+    /// Block collective. Takes a tile for the block, and zeroes the counters.
     ///
     /// # Safety
     /// The ticket is the launch's; shared memory is not yet used.
     #[inline(always)]
-    unsafe fn begin<S: Simt>(simt: S, ticket: GlobalMut<u32>, shift: u32) -> u32 {
+    unsafe fn begin<S: Simt>(simt: S, ticket: GlobalMut<u32>, shift: u32) {
         if simt.thread_index() == 0 {
             // SAFETY: the caller's promise; the word is this thread's until the barrier.
             unsafe {
@@ -104,32 +107,124 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
             unsafe { simt.shared_store(Self::COUNTERS, simt.warp() * RADIX + i * WARP + simt.lane(), 0) };
         }
         simt.barrier();
-        // SAFETY: written before the barrier.
-        unsafe { simt.shared_load(Self::TILE_NUMBER, 0) }
+    }
+
+    /// Per thread. The block's tile. Read from shared memory: to the compiler each call's is another one,
+    /// and so none of what depends on it stays in registers from one call to the next.
+    ///
+    /// # Safety
+    /// After [`Self::begin`].
+    #[inline(always)]
+    unsafe fn tile<S: Simt>(simt: S, len: u64) -> Tile {
+        // SAFETY: written before a barrier.
+        let number = unsafe { simt.shared_load(Self::TILE_NUMBER, 0) };
+        let first = u64::from(number) * u64::from(Self::TILE);
+        let is_whole = len - first >= u64::from(Self::TILE);
+        Tile { number, first, is_whole, valid: if is_whole { Self::TILE } else { (len - first) as u32 } }
+    }
+
+    /// Per thread. The thread's elements of a tile, `fill` for those that are not there.
+    ///
+    /// # Safety
+    /// The tile's elements lie in `from`.
+    #[inline(always)]
+    unsafe fn load<S: Simt, T: Word>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
+        // All that depends on the thread goes into the pointer: what is left is a constant offset for each
+        // element, and no register.
+        let own = Self::own(simt);
+        let from = from.byte_add((tile.first + u64::from(own)) * T::BYTES as u64);
+        let mut elements = [fill; ITEMS];
+        // Through L1, though read once: as `NoAllocate` or `Streaming` the pass takes 6 % longer.
+        if tile.is_whole {
+            unroll!(ITEMS, i => {
+                // SAFETY: the tile is full.
+                elements[i] = unsafe { simt.load(from, (i as u32 * WARP).into(), Hint::Default) };
+            });
+        } else {
+            let left = tile.valid.saturating_sub(own);
+            unroll!(ITEMS, i => {
+                if i as u32 * WARP < left {
+                    // SAFETY: the element is there.
+                    elements[i] = unsafe { simt.load(from, (i as u32 * WARP).into(), Hint::Default) };
+                }
+            });
+        }
+        elements
+    }
+
+    /// The thread's first element in a tile; the others follow at a warp's distance.
+    #[inline(always)]
+    fn own<S: Simt>(simt: S) -> u32 {
+        simt.warp() * WARP * ITEMS as u32 + simt.lane()
+    }
+
+    /// Per thread. Moves every `THREADS`th element of the tile, from the thread's own on, to its place in the
+    /// output; `left` says how many elements there are from there on, `digit` gives an element's digit.
+    ///
+    /// # Safety
+    /// The tile's elements and bases are in shared memory since a barrier, and the output has room.
+    #[inline(always)]
+    unsafe fn write<S: Simt, T: Word>(
+        simt: S,
+        tile: Shared<T>,
+        out: GlobalMut<T>,
+        left: u32,
+        mut digit: impl FnMut(usize, T) -> u32,
+    ) {
+        let thread = simt.thread_index();
+        unroll!(ITEMS.div_ceil(ROWS), group => {
+            let rows = group * ROWS..ITEMS.min((group + 1) * ROWS);
+            let (mut elements, mut to) = ([T::MIN; ROWS], [0; ROWS]);
+            for i in rows.clone() {
+                // SAFETY: the caller's promise.
+                elements[i % ROWS] = unsafe { simt.shared_load(tile, thread + i as u32 * Self::THREADS) };
+            }
+            for i in rows.clone() {
+                // SAFETY: the caller's promise; a digit is below `RADIX`.
+                to[i % ROWS] = unsafe { simt.shared_load(Self::BASES, digit(i, elements[i % ROWS])) };
+            }
+            for i in rows {
+                let row = i as u32 * Self::THREADS;
+                if row < left {
+                    let to = to[i % ROWS].wrapping_add(thread.into()).wrapping_add(row.into());
+                    // SAFETY: the places of a digit's elements are its run in the output.
+                    unsafe { simt.store(out, to, elements[i % ROWS], Hint::Default) };
+                }
+            }
+        });
     }
 
     /// Warp collective (all lanes). The place of an element in its tile: the next one of the warp for the
     /// digit.
     ///
     /// # Safety
-    /// The counters hold the warp's next places.
+    /// The warp's counters hold its next places.
     #[inline(always)]
-    unsafe fn rank<S: Simt>(simt: S, digit: u32) -> u32 {
-        let mut peers = FULL_MASK;
-        for bit in 0..DIGIT_BITS {
-            let is_set = digit >> bit & 1 != 0;
-            let votes = simt.ballot(FULL_MASK, is_set);
-            peers &= if is_set { votes } else { !votes };
-        }
+    unsafe fn rank<S: Simt>(simt: S, counters: Shared<u32>, digit: u32) -> u32 {
+        let peers = simt.match_low_bits(FULL_MASK, digit, DIGIT_BITS);
         let below = (peers & simt.lanes_below()).count_ones();
-        let leader = WARP - 1 - peers.leading_zeros();
-        let mut place = 0;
-        if simt.lane() == leader {
-            // SAFETY: a counter of the warp. The shuffle keeps this before the next element's.
-            place = unsafe { simt.shared_atomic_add(Self::COUNTERS, simt.warp() * RADIX + digit, below + 1) };
+        // SAFETY: a counter of the warp, which the collectives keep from changing while it is read.
+        unsafe {
+            let next = simt.shared_load(counters, digit);
+            simt.sync_warp(FULL_MASK);
+            if below == 0 {
+                simt.shared_store(counters, digit, next + peers.count_ones());
+            }
+            simt.sync_warp(FULL_MASK);
+            next + below
         }
-        simt.shuffle(FULL_MASK, place, leader) + below
     }
+}
+
+/// A block's part of the input.
+struct Tile {
+    number: u32,
+    /// Its first element.
+    first: u64,
+    /// Its elements.
+    valid: u32,
+    /// Whether there are as many as there can be.
+    is_whole: bool,
 }
 
 const fn max(a: u32, b: u32) -> u32 {
@@ -149,36 +244,20 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
         let digit = Extract::new(args.digit, args.flip);
         let (thread, warp) = (simt.thread_index(), simt.warp());
         // SAFETY: the first thing that the block does.
-        let tile = unsafe { Self::begin(simt, args.ticket, digit.shift) };
-        let first = u64::from(tile) * u64::from(Self::TILE);
-        let valid = if args.len - first < u64::from(Self::TILE) { (args.len - first) as u32 } else { Self::TILE };
-        let is_whole = valid == Self::TILE;
-        // The thread's first element in the tile; the others follow at a warp's distance.
-        let own = warp * WARP * ITEMS as u32 + simt.lane();
-
+        let tile = unsafe {
+            Self::begin(simt, args.ticket, digit.shift);
+            Self::tile(simt, args.len)
+        };
         // An element that is not there has the highest digit, and comes behind all that are.
-        let mut keys = [K::MAX.xor(args.flip); ITEMS];
-        let keys_in = args.keys.byte_add(first * K::BYTES as u64);
-        if is_whole {
-            unroll!(ITEMS, i => {
-                // SAFETY: the tile is full.
-                keys[i] = unsafe { simt.load(keys_in, u64::from(own + i as u32 * WARP), Hint::NoAllocate) };
-            });
-        } else {
-            unroll!(ITEMS, i => {
-                let index = own + i as u32 * WARP;
-                if index < valid {
-                    // SAFETY: the element is there.
-                    keys[i] = unsafe { simt.load(keys_in, u64::from(index), Hint::NoAllocate) };
-                }
-            });
-        }
+        // SAFETY: the tile is one of the keys'.
+        let keys = unsafe { Self::load(simt, args.keys, &tile, K::MAX.xor(args.flip)) };
 
+        let counters = Shared::<u32>::at(Self::COUNTERS.byte_offset(warp * RADIX), RADIX);
         // The counts come before the ranks, though those would give them: so the tiles behind learn them
         // sooner.
         unroll!(ITEMS, i => {
             // SAFETY: zeroed before the barrier.
-            unsafe { simt.shared_atomic_add(Self::COUNTERS, warp * RADIX + digit.of(keys[i]), 1) };
+            unsafe { simt.shared_atomic_add(counters, digit.of(keys[i]), 1) };
         });
         simt.barrier();
 
@@ -195,7 +274,7 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
             });
             // SAFETY: the states are the pass's. The sums are not used before.
             unsafe {
-                states.publish_own(simt, tile, args.first_tile, thread, count);
+                states.publish_own(simt, tile.number, args.first_tile, thread, count);
                 start = digit_scan(simt, Self::WARP_SUMS, count) - count;
             }
         }
@@ -218,7 +297,7 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
         let mut places = [0; ITEMS];
         unroll!(ITEMS, i => {
             // SAFETY: the counters hold places since the barrier.
-            places[i] = unsafe { Self::rank(simt, digit.of(keys[i])) };
+            places[i] = unsafe { Self::rank(simt, counters, digit.of(keys[i])) };
         });
         simt.barrier();
         unroll!(ITEMS, i => {
@@ -226,75 +305,53 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
             unsafe { simt.shared_store(Self::KEYS, places[i], keys[i]) };
         });
 
+        // SAFETY: after the beginning.
+        let tile = unsafe { Self::tile(simt, args.len) };
         // On their way while the block looks back.
         let mut values = [V::MIN; ITEMS];
-        if PAIRS {
-            let values_in = args.values.byte_add(first * V::BYTES as u64);
-            if args.values.is_null() {
-                unroll!(ITEMS, i => {
-                    values[i] = V::truncate(first + u64::from(own + i as u32 * WARP));
-                });
-            } else if is_whole {
-                unroll!(ITEMS, i => {
-                    // SAFETY: the tile is full.
-                    values[i] = unsafe { simt.load(values_in, u64::from(own + i as u32 * WARP), Hint::NoAllocate) };
-                });
-            } else {
-                unroll!(ITEMS, i => {
-                    let index = own + i as u32 * WARP;
-                    if index < valid {
-                        // SAFETY: the element is there.
-                        values[i] = unsafe { simt.load(values_in, u64::from(index), Hint::NoAllocate) };
-                    }
-                });
-            }
+        if PAIRS && args.values.is_null() {
+            unroll!(ITEMS, i => {
+                values[i] = V::truncate(tile.first + u64::from(Self::own(simt)) + i as u64 * u64::from(WARP));
+            });
+        } else if PAIRS {
+            // SAFETY: the tile is one of the values'.
+            values = unsafe { Self::load(simt, args.values, &tile, V::MIN) };
         }
 
         if has_digit {
             // SAFETY: the states are the pass's, and lower tickets were taken before this block's; each
             // thread has its own base.
             unsafe {
-                let before = states.look_back(simt, tile, args.first_tile, thread, count);
+                let before = states.look_back(simt, tile.number, args.first_tile, thread, count);
                 let offset = simt.load(args.offsets, u64::from(thread), Hint::ReadOnly) + u64::from(before);
                 simt.shared_store(Self::BASES, thread, offset.wrapping_sub(u64::from(start)));
-                if !args.next_offsets.is_null() && tile - args.first_tile == simt.grid_dim() - 1 {
+                if !args.next_offsets.is_null() && tile.number - args.first_tile == simt.grid_dim() - 1 {
                     simt.store(args.next_offsets, u64::from(thread), offset + u64::from(count), Hint::Default);
                 }
             }
         }
         simt.barrier();
 
+        let left = tile.valid.saturating_sub(thread);
         let mut digits = [0; ITEMS];
-        unroll!(ITEMS, i => {
-            let place = thread + i as u32 * Self::THREADS;
-            if is_whole || place < valid {
-                // SAFETY: stored before the barrier; the places of a digit's elements are its run in the output.
-                unsafe {
-                    let key = simt.shared_load(Self::KEYS, place);
-                    digits[i] = digit.of(key);
-                    let to = simt.shared_load(Self::BASES, digits[i]).wrapping_add(u64::from(place));
-                    simt.store(args.keys_out, to, key, Hint::Default);
-                }
-            }
-        });
+        // SAFETY: places cover the tile, and a barrier came after the stores.
+        unsafe {
+            Self::write(simt, Self::KEYS, args.keys_out, left, |i, key| {
+                digits[i] = digit.of(key);
+                digits[i]
+            });
+        }
         if PAIRS {
             simt.barrier();
             unroll!(ITEMS, i => {
-                // SAFETY: places differ, and the keys are written since the barrier.
+                // SAFETY: places differ, and the keys are read since the barrier.
                 unsafe { simt.shared_store(Self::VALUES, places[i], values[i]) };
             });
             simt.barrier();
-            unroll!(ITEMS, i => {
-                let place = thread + i as u32 * Self::THREADS;
-                if is_whole || place < valid {
-                    // SAFETY: as for the keys.
-                    unsafe {
-                        let value = simt.shared_load(Self::VALUES, place);
-                        let to = simt.shared_load(Self::BASES, digits[i]).wrapping_add(u64::from(place));
-                        simt.store(args.values_out, to, value, Hint::Default);
-                    }
-                }
-            });
+            // SAFETY: as for the keys.
+            // The same, but LLVM does not see it: it would keep all comparisons from the keys to the values.
+            let left = if tile.is_whole { Self::TILE } else { left };
+            unsafe { Self::write(simt, Self::VALUES, args.values_out, left, |i, _| digits[i]) };
         }
     }
 }
