@@ -1,12 +1,21 @@
 //! Look-ups that begin and end in host memory.
 
-use super::data::{BenchWord, Order, miss};
+use super::data::{Batch, BenchWord, Order, miss};
 use super::error::Result;
-use super::report::Section;
+use super::report::{Row, Section, Timing};
 use super::session::Session;
-use super::subject::Subject;
+use super::subject::{Subject, power};
+use lanetree::DeviceKind;
+use lanetree_baselines::Checksum;
+use std::time::Instant;
 
-/// `get_many_into` of random hits, transfers and all.
+/// Queries of the batches whose latency counts.
+const SMALL: [usize; 3] = [1, 1 << 10, 1 << 14];
+
+/// Calls by which a latency is judged.
+const CALLS: usize = 1000;
+
+/// Random hits, transfers and all: large batches from ordinary and from page-locked memory, and small ones.
 pub(super) fn end_to_end<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
     let what = format!("host end-to-end, {}", subject.describe());
     if !session.wants(Section::EndToEnd) || !session.has_time(&what) {
@@ -15,18 +24,116 @@ pub(super) fn end_to_end<W: BenchWord>(session: &mut Session, subject: &Subject<
     let count = 1 << session.plan.host_queries;
     let sorted = subject.data.sorted_batch(count, false, session.seed ^ 0xe2e).expect("hits are always to be had");
     let batch = sorted.ordered(Order::Random, session.seed);
+    let bus = bus::<W>(session, count)?;
+
     let mut out = vec![None; count];
     let timing = session.time_on_cpu(
         &mut out,
         |out| out.fill(None),
         |out| Ok(subject.tree.get_many_into(&batch.queries, out)?),
     )?;
-    let out: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &out, 0, miss(), |i| batch.value(i))?;
-    let mut row = subject.row(session, Section::EndToEnd, "get_many_into", count, timing, checksum);
+    let found: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
+    push(session, subject, "get_many_into", &batch, &found, timing, bus)?;
+
+    let mut out = vec![W::default(); count];
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(W::default()),
+        |out| Ok(subject.tree.get_many_or(&batch.queries, miss(), out)?),
+    )?;
+    push(session, subject, "get_many_or", &batch, &out, timing, bus)?;
+
+    let mut queries = session.device.pinned::<W>(count)?;
+    queries.copy_from_slice(&batch.queries);
+    let mut out = session.device.pinned::<W>(count)?;
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(W::default()),
+        |out| Ok(subject.tree.get_many_pinned(&queries, out, None, miss())?),
+    )?;
+    push(session, subject, "get_many_pinned", &batch, &out, timing, bus)?;
+    SMALL.into_iter().filter(|&count| count <= batch.queries.len()).try_for_each(|n| small(session, subject, &batch, n))
+}
+
+/// A row, once its output was compared with what is right.
+fn push<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<W>,
+    operation: &str,
+    batch: &Batch<W>,
+    out: &[W],
+    timing: Timing,
+    bus: Option<f64>,
+) -> Result<()> {
+    let what = format!("{operation}, {} queries, {}", power(out.len() as u64), subject.describe());
+    let checksum = session.check_slice(&what, "values", out, 0, miss(), |i| batch.value(i))?;
+    let mut row = row(session, subject, operation, out.len(), timing, checksum);
+    row.ceiling_giga_per_second = bus.map(|ms| out.len() as f64 / ms / 1e6);
+    session.push(row);
+    Ok(())
+}
+
+fn row<W: BenchWord>(
+    session: &Session,
+    subject: &Subject<W>,
+    operation: &str,
+    count: usize,
+    timing: Timing,
+    checksum: Checksum,
+) -> Row {
+    let mut row = subject.row(session, Section::EndToEnd, operation, count, timing, checksum);
     row.order = Some(Order::Random.name());
     row.hit_rate = Some(1.0);
     row.threads = Some(rayon::current_num_threads());
+    row
+}
+
+/// The latency of one small batch after another.
+fn small<W: BenchWord>(session: &mut Session, subject: &Subject<W>, batch: &Batch<W>, count: usize) -> Result<()> {
+    let calls = if session.device.kind() == DeviceKind::Emulated { 3 } else { CALLS };
+    let mut out = vec![W::default(); count];
+    let mut runs = Vec::with_capacity(calls);
+    // The batches follow one another through the queries.
+    let start_of = |call: usize| (call * count) % (batch.queries.len() - count + 1);
+    for call in 0..calls {
+        let queries = &batch.queries[start_of(call)..][..count];
+        let start = Instant::now();
+        subject.tree.get_many_or(queries, miss(), &mut out)?;
+        runs.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let first = start_of(calls - 1);
+    let what = format!("get_many_or, {count} queries, {}", subject.describe());
+    let checksum = session.check_slice(&what, "values", &out, 0, miss(), |i| batch.value(first + i))?;
+    let mut sorted = runs.clone();
+    sorted.sort_by(f64::total_cmp);
+    let mut row = row(session, subject, "get_many_or", count, Timing::of(runs), checksum);
+    row.p99_ms = Some(sorted[(sorted.len() * 99).div_ceil(100) - 1]);
     session.push(row);
     Ok(())
+}
+
+/// Milliseconds that the bus takes for as many keys to the device and values back, both at once, from
+/// page-locked memory: the fastest of a few. `None` without a bus.
+fn bus<W: BenchWord>(session: &Session, count: usize) -> Result<Option<f64>> {
+    if session.device.kind() != DeviceKind::Cuda {
+        return Ok(None);
+    }
+    let device = &session.device;
+    let (there, back) = (device.pinned::<W>(count)?, device.pinned::<W>(count)?);
+    let buffers = (device.alloc::<W>(count)?, device.alloc_zeroed::<W>(count)?);
+    let mut state = (buffers, back, device.stream()?);
+    let timing = session.time_on_cpu(
+        &mut state,
+        |_| (),
+        |((to, from), back, second)| {
+            // SAFETY: all of it lives, and nobody else touches it, until both streams are done.
+            unsafe {
+                to.upload_async(&session.stream, 0, &there, 0..count)?;
+                from.download_async(second, 0..count, back, 0)?;
+            }
+            session.stream.synchronize()?;
+            Ok(second.synchronize()?)
+        },
+    )?;
+    Ok(Some(timing.min_ms))
 }

@@ -5,6 +5,7 @@ use super::data::BenchWord;
 use super::error::{Error, Result};
 use super::report::Timing;
 use super::session::Session;
+use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, Word};
 use rayon::prelude::*;
 
@@ -28,16 +29,24 @@ pub(super) struct PartlySorted<W> {
     pub(super) sort: Option<Timing>,
 }
 
-/// Sorts queries by their most significant `bits` bits, stably, and says where they were.
-///
-/// This is the place of the device's radix sort: it is to fill the same three fields, `sort` among them,
-/// and then rows and tables have the time with it. Until then the host sorts, untimed.
+/// Sorts queries by their most significant `bits` bits, stably, and says where they were: on the device,
+/// timed; the host, which has none, sorts as well, untimed.
 pub(super) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
     session.doing(format_args!("sorting {} queries by their top {bits} bits", queries.len()));
-    let before = queries.to_vec()?;
-    let positions = order(&before, bits);
-    let after: Vec<W> = positions.par_iter().map(|&position| before[position as usize]).collect();
-    let sorted = PartlySorted { queries: queries.device().upload(&after)?, positions, sort: None };
+    let (before, count) = (queries.to_vec()?, queries.len());
+    let (device, width) = (queries.device(), <W as Word>::BITS);
+    let mut out = (device.alloc::<W>(count)?, device.alloc::<u32>(count)?);
+    let mut scratch = RadixSortScratch::<W, u32>::for_pairs(device, count)?;
+    let timing = session.time_on_stream(
+        &mut out,
+        |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
+        |(keys, positions)| {
+            let sorted = (keys, positions);
+            Ok(radix_argsort(&session.stream, queries, count, width - bits..width, sorted, &mut scratch)?)
+        },
+    )?;
+    let sort = session.runs_kernels().then_some(timing);
+    let sorted = PartlySorted { positions: out.1.to_vec()?, queries: out.0, sort };
     check(session, &before, &sorted, bits)?;
     Ok(sorted)
 }

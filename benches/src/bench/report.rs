@@ -139,6 +139,8 @@ pub(super) struct Row {
     /// the row's own times are without; absent where the sort was not timed.
     pub(super) sorted_bits: Option<u32>,
     pub(super) sort_ms: Option<f64>,
+    /// What 99 of 100 runs take at most, where latency is the point.
+    pub(super) p99_ms: Option<f64>,
 }
 
 impl Row {
@@ -181,6 +183,7 @@ impl Row {
             in_flight: None,
             sorted_bits: None,
             sort_ms: None,
+            p99_ms: None,
         }
     }
 

@@ -146,7 +146,21 @@ fn columns(section: Section) -> &'static [Column] {
             &[("operation", |row| row.operation.clone()), WORDS, KEYS, N, FANOUT, BATCH, MS, RATE, SIZE]
         }
         Section::Primitives => &[("operation", |row| row.operation.clone()), WORDS, N, MS, RATE],
-        Section::EndToEnd => &[INDEX, WORDS, KEYS, N, FANOUT, ORDER, HITS, BATCH, THREADS, MS, RATE, SIZE],
+        Section::EndToEnd => &[
+            ("operation", |row| row.operation.clone()),
+            WORDS,
+            KEYS,
+            N,
+            FANOUT,
+            ORDER,
+            HITS,
+            BATCH,
+            THREADS,
+            MS,
+            ("p99 ms", |row| optional(row.p99_ms, |ms| format!("{ms:.3}"))),
+            RATE,
+            ("of the bus", CEILING.1),
+        ],
         Section::Cpu => &[
             INDEX,
             WORDS,
@@ -263,7 +277,11 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "G/s: pairs built, or keys inserted. Checked by looking up all of a build's, or the last batch's keys.",
         ],
         Section::Primitives => &["Uniform keys. The sorts' n pairs in random order; the merge's n pairs in all."],
-        Section::EndToEnd => &["By the CPU's clock."],
+        Section::EndToEnd => &[
+            "By the CPU's clock; ms: the median. Bus: as many keys to the device and values back, both at once, from and",
+            "to page-locked memory, and nothing else. get_many_into writes Options, twice the bytes of get_many_or;",
+            "get_many_pinned is given page-locked memory, and copies nothing on the CPU.",
+        ],
         Section::Cpu => &["By the CPU's clock. BTreeMap does not tell its size."],
     }
 }

@@ -1,6 +1,7 @@
 //! Bulk build on the CPU, in parallel.
 
 use super::Harmonia;
+use crate::harmonia::staging::Staging;
 use crate::{Error, Result};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{FANOUTS, Shape, leaf_bytes};
@@ -136,7 +137,18 @@ pub(super) fn build_distinct<K: Key, V: Word>(
     fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
     fill_buffer(&mut prefix_sum, |children| fill_prefix_sum(&shape, children))?;
     let device = device.clone();
-    Ok(Harmonia { device, shape, inner, prefix_sum, leaves, ranks: None, lens: None, lost: false, words: PhantomData })
+    Ok(Harmonia {
+        device,
+        shape,
+        inner,
+        prefix_sum,
+        leaves,
+        ranks: None,
+        lens: None,
+        staging: Staging::default(),
+        lost: false,
+        words: PhantomData,
+    })
 }
 
 pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::launch::{self, Launch};
 use super::{Builder, Harmonia};
 use crate::error::same_device;
+use crate::harmonia::staging::Staging;
 use crate::primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
 use crate::{Error, Result};
 use core::marker::PhantomData;
@@ -180,6 +181,7 @@ impl<K: Key, V: Word> Builder<K, V> {
             leaves,
             ranks: None,
             lens: None,
+            staging: Staging::default(),
             lost: false,
             words: PhantomData,
         })

@@ -1,4 +1,4 @@
-//! Point look-ups, ranks and neighbours, in host and device form.
+//! Point look-ups, ranks and neighbours, in device form.
 
 use super::launch::{self, Launch};
 use super::native::TASK;
@@ -7,12 +7,9 @@ use crate::error::same_device;
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::{GetArgs, NeighborArgs, RankArgs, SORTED_TILE, Side};
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use rayon::prelude::*;
-
-/// Queries of one piece of a host batch on a device that runs kernels: bounds its memory there.
-pub(super) const PIECE: usize = 1 << 24;
 
 /// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
 /// call allocates nothing, synchronises nothing, and may return before its work is done; on the host
@@ -92,7 +89,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         if let Some(found) = &found {
             self.check("the found bits' buffer", count.div_ceil(32), found)?;
         }
-        let group = self.group_width()?;
+        self.group_width()?;
         if count == 0 {
             return Ok(());
         }
@@ -119,14 +116,21 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             }
             return Ok(());
         }
-        let args = GetArgs {
-            tree: self.tree.tree_ref(),
-            queries: bits::<K>(queries),
-            count: count as u64,
-            values: values.global_mut(),
-            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
-            miss,
-        };
+        let found = found.map_or(GlobalMut::null(), Buffer::global_mut);
+        self.launch_get(bits::<K>(queries), count, values.global_mut(), found, miss)
+    }
+
+    /// Launches the look-up of `count` queries, at least one, in memory that the device reaches.
+    pub(super) fn launch_get(
+        &self,
+        queries: Global<K::Bits>,
+        count: usize,
+        values: GlobalMut<V>,
+        found: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let group = self.group_width()?;
+        let args = GetArgs { tree: self.tree.tree_ref(), queries, count: count as u64, values, found, miss };
         if self.is_dense(count) {
             let launch = Launch::new(self.stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
             return launch::get_sorted::<K::Bits, V>(self.tree.fanout(), &args, launch);
@@ -171,14 +175,19 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             });
             return Ok(());
         }
-        let args = RankArgs {
-            tree: self.tree.tree_ref(),
-            queries: bits::<K>(queries),
-            count: count as u64,
-            ranks: ranks.global_mut(),
-            side: side as u32,
-            padding: 0,
-        };
+        self.launch_rank(bits::<K>(queries), count, ranks.global_mut(), side)
+    }
+
+    /// Launches the ranking of `count` queries, at least one, in memory that the device reaches.
+    pub(super) fn launch_rank(
+        &self,
+        queries: Global<K::Bits>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        side: Side,
+    ) -> Result<()> {
+        let (tree, side) = (self.tree.tree_ref(), side as u32);
+        let args = RankArgs { tree, queries, count: count as u64, ranks, side, padding: 0 };
         launch::rank::<K::Bits, V>(self.tree.fanout(), &args, Launch::new(self.stream, count, 1)?)
     }
 
@@ -267,17 +276,26 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
                 });
             return Ok(());
         }
-        let args = NeighborArgs {
-            tree: self.tree.tree_ref(),
-            queries: bits::<K>(queries),
-            count: count as u64,
+        let outputs = NeighborOutputs {
             keys: keys.global_mut().cast(),
             values: values.global_mut(),
             found: found.map_or(GlobalMut::null(), Buffer::global_mut),
-            side: side as u32,
-            padding: 0,
-            miss,
         };
+        self.launch_neighbor(bits::<K>(queries), count, outputs, miss, side)
+    }
+
+    /// Launches the search for `count` queries' neighbours, at least one, in memory that the device reaches.
+    pub(super) fn launch_neighbor(
+        &self,
+        queries: Global<K::Bits>,
+        count: usize,
+        outputs: NeighborOutputs<K::Bits, V>,
+        miss: V,
+        side: Side,
+    ) -> Result<()> {
+        let NeighborOutputs { keys, values, found } = outputs;
+        let (tree, side) = (self.tree.tree_ref(), side as u32);
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, found, side, padding: 0, miss };
         let launch = Launch::new(self.stream, count, 1)?;
         launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args, launch)
     }
@@ -310,163 +328,14 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     }
 }
 
+/// Where neighbours go.
+pub(super) struct NeighborOutputs<K, V> {
+    pub(super) keys: GlobalMut<K>,
+    pub(super) values: GlobalMut<V>,
+    pub(super) found: GlobalMut<u32>,
+}
+
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
 pub(super) fn bits<K: Key>(keys: &Buffer<K>) -> Global<K::Bits> {
     keys.global().cast()
-}
-
-impl<K: Key, V: Word> Harmonia<K, V> {
-    /// The value of each key, `None` for a key that is not there. Returns when the results are there.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver.
-    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let mut out = vec![None; keys.len()];
-        self.get_many_into(keys, &mut out)?;
-        Ok(out)
-    }
-
-    /// [`Harmonia::get_many`] into a slice of as many elements as there are keys.
-    ///
-    /// # Errors
-    /// As [`Harmonia::get_many`], and [`Error::OutputLength`].
-    pub fn get_many_into(&self, keys: &[K], out: &mut [Option<V>]) -> Result<()> {
-        if out.len() != keys.len() {
-            return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
-        }
-        if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.get(keys, |i, value| out[i] = value);
-            });
-            return Ok(());
-        }
-        let mut pieces = Pieces::new(self.device(), keys)?;
-        let mut values = self.device().alloc(pieces.len)?;
-        let mut found = self.device().alloc(pieces.len.div_ceil(32))?;
-        let (mut host_values, mut host_found) = (vec![V::MIN; pieces.len], vec![0; pieces.len.div_ceil(32)]);
-        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
-            pieces.upload(keys)?;
-            let on = self.on(&pieces.stream);
-            on.get_first(keys.len(), &pieces.queries, &mut values, Some(&mut found), V::MIN)?;
-            pieces.stream.synchronize()?;
-            values.copy_range_to(0, &mut host_values[..keys.len()])?;
-            found.copy_range_to(0, &mut host_found[..keys.len().div_ceil(32)])?;
-            out.par_iter_mut().enumerate().for_each(|(i, out)| {
-                *out = is_found(&host_found, i).then_some(host_values[i]);
-            });
-        }
-        Ok(())
-    }
-
-    /// The number of keys below each of `keys`: the rank at which it is, or would be inserted.
-    ///
-    /// # Errors
-    /// As [`Harmonia::get_many`].
-    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank_many(keys, Side::Lower)
-    }
-
-    /// The number of keys not above each of `keys`.
-    ///
-    /// # Errors
-    /// As [`Harmonia::get_many`].
-    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank_many(keys, Side::Upper)
-    }
-
-    fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
-        let mut out = vec![0; keys.len()];
-        if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
-            });
-            return Ok(out);
-        }
-        let mut pieces = Pieces::new(self.device(), keys)?;
-        let mut ranks = self.device().alloc(pieces.len)?;
-        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
-            pieces.upload(keys)?;
-            let on = self.on(&pieces.stream);
-            on.rank_first(keys.len(), &pieces.queries, &mut ranks, side)?;
-            pieces.stream.synchronize()?;
-            ranks.copy_range_to(0, out)?;
-        }
-        Ok(out)
-    }
-
-    /// The last pair whose key is not above each of `keys`: the key itself, if it is there.
-    ///
-    /// # Errors
-    /// As [`Harmonia::get_many`].
-    pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.neighbor_many(keys, Side::Upper)
-    }
-
-    /// The first pair whose key is not below each of `keys`: the key itself, if it is there.
-    ///
-    /// # Errors
-    /// As [`Harmonia::get_many`].
-    pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.neighbor_many(keys, Side::Lower)
-    }
-
-    fn neighbor_many(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
-        let mut out = vec![None; keys.len()];
-        if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair);
-            });
-            return Ok(out);
-        }
-        let mut pieces = Pieces::new(self.device(), keys)?;
-        let len = pieces.len;
-        // Zeroed, since keys without a neighbour are not written, and all are copied back.
-        let (mut found_keys, mut values) = (self.device().alloc_zeroed(len)?, self.device().alloc(len)?);
-        let mut found = self.device().alloc(len.div_ceil(32))?;
-        let (mut host_keys, mut host_values) = (vec![K::MIN; len], vec![V::MIN; len]);
-        let mut host_found = vec![0; len.div_ceil(32)];
-        for (keys, out) in keys.chunks(PIECE).zip(out.chunks_mut(PIECE)) {
-            pieces.upload(keys)?;
-            let on = self.on(&pieces.stream);
-            let count = keys.len();
-            on.neighbor_first(count, &pieces.queries, &mut found_keys, &mut values, Some(&mut found), V::MIN, side)?;
-            pieces.stream.synchronize()?;
-            found_keys.copy_range_to(0, &mut host_keys[..count])?;
-            values.copy_range_to(0, &mut host_values[..count])?;
-            found.copy_range_to(0, &mut host_found[..count.div_ceil(32)])?;
-            out.par_iter_mut().enumerate().for_each(|(i, out)| {
-                *out = is_found(&host_found, i).then_some((host_keys[i], host_values[i]));
-            });
-        }
-        Ok(out)
-    }
-
-    /// The tree for the CPU, if it is the CPU that searches it.
-    pub(super) fn native(&self) -> Option<super::native::View<'_, K, V>> {
-        if self.device().kind() == DeviceKind::Host { self.view() } else { None }
-    }
-}
-
-fn is_found(found: &[u32], i: usize) -> bool {
-    found[i / 32] >> (i % 32) & 1 == 1
-}
-
-/// A host batch on its way through a device, piece by piece.
-struct Pieces<K> {
-    stream: Stream,
-    queries: Buffer<K>,
-    /// Queries of a piece, but for the last.
-    len: usize,
-}
-
-impl<K: Key> Pieces<K> {
-    fn new(device: &Device, keys: &[K]) -> Result<Self> {
-        let len = keys.len().min(PIECE);
-        Ok(Self { stream: device.stream()?, queries: device.alloc(len)?, len })
-    }
-
-    /// Brings a piece to the device. The piece before it must be done.
-    fn upload(&mut self, keys: &[K]) -> Result<()> {
-        Ok(self.queries.copy_range_from(0, keys)?)
-    }
 }

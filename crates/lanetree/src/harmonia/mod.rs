@@ -7,12 +7,14 @@
 
 mod build;
 mod bulk;
+mod host_batch;
 mod iter;
 mod launch;
 mod lookup;
 mod native;
 mod profile;
 mod range;
+mod staging;
 mod tuning;
 mod update;
 #[cfg(test)]
@@ -55,6 +57,8 @@ pub struct Harmonia<K: Key, V: Word> {
     /// The pairs of each leaf of a tree that was updated in place on a device: what its ranks are the sums
     /// of.
     lens: Option<Buffer<u32>>,
+    /// The memory of host batches.
+    staging: staging::Staging,
     /// Whether a batch of updates failed half-way: nothing is known of the tree any more.
     lost: bool,
     words: PhantomData<V>,
@@ -165,6 +169,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let leaves = if level == shape.height { shape.leaves } else { 0 };
         let base = self.leaves.global().as_ptr().addr();
         base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
+    }
+
+    /// Bytes that host batches on a device have taken, page-locked ones included, and that are kept for the
+    /// next ones: at most those of four pieces of 2^20 queries for each thread that has been in such a call
+    /// at the same time.
+    pub fn staging_bytes(&self) -> usize {
+        self.staging.bytes()
     }
 
     /// The tree's queries on a stream of the same device: the device form of every call.

@@ -4,6 +4,7 @@ use super::fold::fold;
 use super::{Op, UpdatePath, UpdateReport, host};
 use crate::harmonia::Harmonia;
 use crate::harmonia::build::check_lengths;
+use crate::harmonia::staging::Staging;
 use crate::{Error, Result};
 use core::fmt;
 use core::ops::Range;
@@ -213,6 +214,7 @@ fn upload<K: Key, V: Word>(host: &Harmonia<K, V>, device: &Device) -> Result<(Ha
     };
     let copy = Harmonia {
         lens: None,
+        staging: Staging::default(),
         lost: false,
         device: device.clone(),
         shape: host.shape,
@@ -239,6 +241,7 @@ fn duplicate<K: Key, V: Word>(tree: &Harmonia<K, V>, stream: &Stream) -> Result<
     };
     let copy = Harmonia {
         lens: None,
+        staging: Staging::default(),
         lost: false,
         device: tree.device.clone(),
         shape: tree.shape,

@@ -25,6 +25,7 @@ use super::{UpdatePath, UpdateReport};
 use crate::harmonia::Harmonia;
 use crate::harmonia::build::build_distinct;
 use crate::harmonia::native::View;
+use crate::harmonia::staging::Staging;
 use crate::{Error, Result};
 use auxiliary::{Auxiliary, LeafState, LeafTable};
 use batch::{Batch, Done, Undo};
@@ -207,7 +208,18 @@ fn move_regions<K: Key, V: Word>(
     };
     let Regions { shape, inner, prefix_sum, leaves, ranks } = settled.moved()?;
     let (device, words) = (tree.device.clone(), PhantomData);
-    *tree = Harmonia { device, shape, inner, prefix_sum, leaves, ranks, lens: None, lost: false, words };
+    *tree = Harmonia {
+        device,
+        shape,
+        inner,
+        prefix_sum,
+        leaves,
+        ranks,
+        lens: None,
+        staging: Staging::default(),
+        lost: false,
+        words,
+    };
     Ok(())
 }
 

@@ -1,0 +1,385 @@
+//! Host batches on their way through a device.
+//!
+//! A batch goes in pieces, each through a lane of its own: page-locked memory, a stream, device memory.
+//! While the bus carries one piece to the device it carries another one back, and the CPU copies a third
+//! into page-locked memory or out of it. A small batch is one piece, and so small a one that its transfer
+//! is mostly latency is read and written by the kernel across the bus.
+
+use super::Harmonia;
+use crate::{Error, Result};
+use core::fmt;
+use core::ops::Range;
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, DeviceKind, PinnedBuffer, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+/// Queries of a piece, a multiple of 32. Large enough for the bus to be busy, small enough for several to be
+/// on their way.
+const PIECE: usize = 1 << 20;
+
+/// Pieces on their way at a time.
+const LANES: usize = 4;
+
+/// Most queries that a kernel reads across the bus itself.
+const ACROSS_THE_BUS: usize = 1 << 14;
+
+/// Bytes that a thread copies at a time, where several copy.
+const COPY: usize = 1 << 18;
+
+/// Of a query's results, the bytes in each of their arrays; found bits come behind those.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Results {
+    pub(super) arrays: [usize; 2],
+    pub(super) found: bool,
+}
+
+impl Results {
+    /// Where each array begins, in bytes, for `count` queries; the last element is the end. Whole lines.
+    fn offsets(&self, count: usize) -> [usize; 4] {
+        let line = |bytes: usize| bytes.next_multiple_of(128);
+        let first = line(count * self.arrays[0]);
+        let second = first + line(count * self.arrays[1]);
+        [0, first, second, second + if self.found { line(count.div_ceil(32) * 4) } else { 0 }]
+    }
+}
+
+/// Addresses of the arrays of a piece's results.
+#[derive(Clone, Copy)]
+pub(super) struct Addresses {
+    pub(super) arrays: [GlobalMut<u8>; 2],
+    pub(super) found: GlobalMut<u32>,
+}
+
+/// A piece's results, in main memory.
+pub(super) struct Piece<'a> {
+    bytes: &'a [u8],
+    offsets: [usize; 4],
+    count: usize,
+}
+
+impl Piece<'_> {
+    /// The elements of an array.
+    pub(super) fn array<T: Word>(&self, array: usize) -> &[T] {
+        let start = self.offsets[array];
+        bytemuck::cast_slice(&self.bytes[start..start + self.count * T::BYTES])
+    }
+
+    /// Whether a query was found.
+    pub(super) fn is_found(&self, i: usize) -> bool {
+        let words: &[u32] = bytemuck::cast_slice(&self.bytes[self.offsets[2]..self.offsets[3]]);
+        words[i / 32] >> (i % 32) & 1 == 1
+    }
+}
+
+/// The way of one piece.
+struct Lane {
+    stream: Stream,
+    /// In words of 8 bytes, as the others.
+    input: Buffer<u64>,
+    output: Buffer<u64>,
+    staged_input: PinnedBuffer<u64>,
+    staged_output: PinnedBuffer<u64>,
+    /// The queries that are on their way.
+    busy: Option<Range<usize>>,
+}
+
+impl Lane {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            input: device.alloc(0)?,
+            output: device.alloc(0)?,
+            staged_input: device.pinned(0)?,
+            staged_output: device.pinned(0)?,
+            busy: None,
+        })
+    }
+
+    /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
+    fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
+        let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
+        if self.input.bytes() < input_bytes {
+            self.input = device.alloc(words(input_bytes))?;
+            self.staged_input = device.pinned(words(input_bytes))?;
+        }
+        if self.output.bytes() < output_bytes {
+            self.output = device.alloc(words(output_bytes))?;
+            self.staged_output = device.pinned(words(output_bytes))?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        2 * (self.input.bytes() + self.output.bytes())
+    }
+}
+
+/// The lanes of batches, kept for the next ones.
+pub(super) struct Staging {
+    idle: Mutex<Vec<Vec<Lane>>>,
+    /// Queries of a piece: [`PIECE`], but in tests.
+    piece: usize,
+}
+
+impl Default for Staging {
+    fn default() -> Self {
+        Self { idle: Mutex::default(), piece: PIECE }
+    }
+}
+
+impl Staging {
+    /// Bytes of device and of page-locked memory, of batches that are through.
+    pub(super) fn bytes(&self) -> usize {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.iter().flatten().map(Lane::bytes).sum()
+    }
+
+    fn take(&self) -> Vec<Lane> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn put_back(&self, lanes: Vec<Lane>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+    }
+}
+
+impl fmt::Debug for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Staging[{} bytes]", self.bytes())
+    }
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// Sends keys through the device: `launch` is called for each piece, with its stream, the address and
+    /// number of its queries and the addresses for their results, and `collect` when these are there.
+    pub(super) fn stage(
+        &self,
+        keys: &[K],
+        results: Results,
+        launch: impl Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()>,
+        mut collect: impl FnMut(Range<usize>, &Piece<'_>),
+    ) -> Result<()> {
+        self.check_not_lost()?;
+        let mut lanes = self.staging.take();
+        let outcome = self.stage_through(&mut lanes, keys, results, &launch, &mut collect);
+        // After an error there may be work in flight, over memory that the next batch uses.
+        for lane in &mut lanes {
+            if lane.busy.take().is_some() {
+                let _ = lane.stream.synchronize();
+            }
+        }
+        self.staging.put_back(lanes);
+        outcome
+    }
+
+    fn stage_through(
+        &self,
+        lanes: &mut Vec<Lane>,
+        keys: &[K],
+        results: Results,
+        launch: &dyn Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()>,
+        collect: &mut dyn FnMut(Range<usize>, &Piece<'_>),
+    ) -> Result<()> {
+        let mut next = 0;
+        let piece = self.staging.piece;
+        for start in (0..keys.len()).step_by(piece) {
+            let range = start..keys.len().min(start + piece);
+            if next == lanes.len() {
+                lanes.push(Lane::new(&self.device)?);
+            }
+            let lane = &mut lanes[next];
+            finish(lane, results, collect)?;
+            self.begin(lane, &keys[range.clone()], results, launch)?;
+            lane.busy = Some(range);
+            next = (next + 1) % LANES;
+        }
+        // In the order of the pieces: the next lane's is the oldest.
+        let oldest = next.min(lanes.len());
+        let (newer, older) = lanes.split_at_mut(oldest);
+        older.iter_mut().chain(newer).try_for_each(|lane| finish(lane, results, collect))
+    }
+
+    /// Puts a piece on its way.
+    fn begin(
+        &self,
+        lane: &mut Lane,
+        keys: &[K],
+        results: Results,
+        launch: &dyn Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()>,
+    ) -> Result<()> {
+        let (bytes, offsets) = (bytemuck::cast_slice::<K, u8>(keys), results.offsets(keys.len()));
+        lane.reserve(&self.device, bytes.len(), offsets[3])?;
+        copy(bytes, &mut bytemuck::cast_slice_mut(&mut lane.staged_input)[..bytes.len()]);
+        let direct = self.device.kind() == DeviceKind::Cuda && keys.len() <= ACROSS_THE_BUS;
+        // Page-locked memory has the same address on a GPU.
+        let (input, output) = match direct {
+            true => (Global::new(lane.staged_input.as_ptr()), GlobalMut::new(lane.staged_output.as_mut_ptr())),
+            false => (lane.input.global(), lane.output.global_mut()),
+        };
+        let output = output.cast::<u8>();
+        let addresses = Addresses {
+            arrays: [output, output.byte_add(offsets[1] as u64)],
+            found: if results.found { output.byte_add(offsets[2] as u64).cast() } else { GlobalMut::null() },
+        };
+        if direct {
+            return launch(&lane.stream, input.cast(), keys.len(), addresses);
+        }
+        let words = |bytes: usize| 0..bytes.div_ceil(8);
+        // SAFETY: the lane's memory lives until the piece is through, and belongs to it until then.
+        unsafe { lane.input.upload_async(&lane.stream, 0, &lane.staged_input, words(bytes.len()))? };
+        launch(&lane.stream, input.cast(), keys.len(), addresses)?;
+        // SAFETY: as above.
+        Ok(unsafe { lane.output.download_async(&lane.stream, words(offsets[3]), &mut lane.staged_output, 0)? })
+    }
+}
+
+/// Waits for a lane's piece, if it has one, and hands over its results.
+fn finish(lane: &mut Lane, results: Results, collect: &mut dyn FnMut(Range<usize>, &Piece<'_>)) -> Result<()> {
+    let Some(range) = lane.busy.clone() else { return Ok(()) };
+    lane.stream.synchronize()?;
+    lane.busy = None;
+    let (offsets, count) = (results.offsets(range.len()), range.len());
+    collect(range, &Piece { bytes: bytemuck::cast_slice(&lane.staged_output), offsets, count });
+    Ok(())
+}
+
+/// Copies bytes, with several threads where there are many.
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
+    if from.len() <= COPY {
+        to.copy_from_slice(from);
+        return;
+    }
+    to.par_chunks_mut(COPY).zip(from.par_chunks(COPY)).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the
+    /// keys and the values, both ways at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]`
+    /// tells whether key `i` is there. Returns when the results are there.
+    ///
+    /// # Errors
+    /// As [`Harmonia::get_many_into`].
+    pub fn get_many_pinned(
+        &self,
+        keys: &PinnedBuffer<K>,
+        values: &mut PinnedBuffer<V>,
+        mut found: Option<&mut PinnedBuffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        let count = keys.len();
+        let found_words = found.as_ref().map_or(count.div_ceil(32), |found| found.len());
+        for (what, expected, len) in
+            [("the values", count, values.len()), ("the found bits", count.div_ceil(32), found_words)]
+        {
+            if len < expected {
+                return Err(Error::OutputLength { what, expected, found: len });
+            }
+        }
+        let device = &self.device;
+        if device.kind() == DeviceKind::Host {
+            let mut bits = found.map(|found| &mut found[..count.div_ceil(32)]);
+            let mut out = vec![None; count];
+            self.get_many_into(keys, &mut out)?;
+            for (i, value) in out.into_iter().enumerate() {
+                values[i] = value.unwrap_or(miss);
+                if let Some(bits) = &mut bits {
+                    let word = &mut bits[i / 32];
+                    *word = (*word & !(1 << (i % 32))) | u32::from(value.is_some()) << (i % 32);
+                }
+            }
+            return Ok(());
+        }
+        self.check_not_lost()?;
+        let piece = count.min(self.staging.piece);
+        let mut ways = Vec::new();
+        for _ in 0..LANES.min(count.div_ceil(self.staging.piece)) {
+            ways.push((
+                device.stream()?,
+                device.alloc::<K>(piece)?,
+                device.alloc::<V>(piece)?,
+                device.alloc::<u32>(piece.div_ceil(32))?,
+            ));
+        }
+        let mut send = || -> Result<()> {
+            for (i, start) in (0..count).step_by(self.staging.piece).enumerate() {
+                let range = start..count.min(start + piece);
+                let way = i % ways.len();
+                let (stream, queries, answers, bits) = &mut ways[way];
+                let words = 0..range.len().div_ceil(32);
+                // SAFETY: all of it lives, and is left alone, until the streams are done, below: the caller's
+                // buffers are borrowed, and a way's are used in its stream's order.
+                unsafe { queries.upload_async(stream, 0, keys, range.clone())? };
+                let wanted = if found.is_some() { bits.global_mut() } else { GlobalMut::null() };
+                let on = self.on(stream);
+                on.launch_get(queries.global().cast(), range.len(), answers.global_mut(), wanted, miss)?;
+                // SAFETY: as above.
+                unsafe {
+                    answers.download_async(stream, 0..range.len(), values, start)?;
+                    if let Some(found) = &mut found {
+                        bits.download_async(stream, words, found, start / 32)?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let sent = send();
+        let done = ways.iter().map(|way| way.0.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
+        sent.and(done.map_err(Error::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, Harmonia};
+
+    #[test]
+    fn batches_of_many_pieces_answer_as_the_host_does() {
+        let keys: Vec<i64> = (-300..300).map(|i| i * 5).collect();
+        let values: Vec<u32> = (0..600).collect();
+        let host = Harmonia::build(&Device::host(), &keys, &values).unwrap();
+        let device = Device::emulated();
+        let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
+        tree.staging.piece = 64;
+        let mut most = 0;
+        for round in 0..60_i64 {
+            let count = [0, 1, 63, 64, 65, 500, 257][round as usize % 7];
+            let queries: Vec<i64> = (0..count).map(|i| (i * 37 + round) % 1600 - 800).collect();
+            assert_eq!(tree.get_many(&queries).unwrap(), host.get_many(&queries).unwrap());
+            let (mut found, mut expected) = (vec![7; queries.len()], vec![9; queries.len()]);
+            tree.get_many_or(&queries, 77, &mut found).unwrap();
+            host.get_many_or(&queries, 77, &mut expected).unwrap();
+            assert_eq!(found, expected);
+            assert_eq!(tree.upper_bound_many(&queries).unwrap(), host.upper_bound_many(&queries).unwrap());
+            assert_eq!(tree.predecessor_many(&queries).unwrap(), host.predecessor_many(&queries).unwrap());
+            for tree in [&tree, &host] {
+                let mut pinned = tree.device().pinned(queries.len()).unwrap();
+                pinned.copy_from_slice(&queries);
+                let mut values = tree.device().pinned(queries.len()).unwrap();
+                let mut bits = tree.device().pinned(queries.len().div_ceil(32)).unwrap();
+                tree.get_many_pinned(&pinned, &mut values, Some(&mut bits), 77).unwrap();
+                assert_eq!(values[..], expected);
+                let hits = host.get_many(&queries).unwrap();
+                assert!(hits.iter().enumerate().all(|(i, hit)| hit.is_some() == (bits[i / 32] >> (i % 32) & 1 == 1)));
+            }
+            if round == 10 {
+                most = tree.staging_bytes();
+            }
+            assert!(round <= 10 || tree.staging_bytes() == most, "memory grows from batch to batch");
+        }
+        assert!(most > 0);
+    }
+
+    #[test]
+    fn outputs_of_another_length_are_refused() {
+        for device in [Device::host(), Device::emulated()] {
+            let tree = Harmonia::build(&device, &[1_u32], &[1_u32]).unwrap();
+            let error = tree.get_many_or(&[1, 2], 0, &mut [0]).unwrap_err();
+            assert_eq!(error.to_string(), "the output has room for 1 elements, and 2 are needed");
+            let (keys, mut values) = (device.pinned(3).unwrap(), device.pinned(2).unwrap());
+            let error = tree.get_many_pinned(&keys, &mut values, None, 0).unwrap_err();
+            assert_eq!(error.to_string(), "the values has room for 2 elements, and 3 are needed");
+        }
+    }
+}
