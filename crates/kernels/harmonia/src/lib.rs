@@ -18,6 +18,7 @@ mod instances;
 mod neighbor;
 mod range;
 mod rank;
+mod scatter;
 mod sorted;
 mod tree;
 pub mod update;
@@ -27,5 +28,6 @@ pub use instances::{GATHER_WIDTHS, group_widths, queries_in_flight, u32_u32, u32
 pub use neighbor::{Neighbor, NeighborArgs};
 pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};
+pub use scatter::{SCATTERED, Scatter, ScatterArgs};
 pub use sorted::{GetSorted, SORTED_TILE};
 pub use tree::{Side, THREADS, TreeRef};

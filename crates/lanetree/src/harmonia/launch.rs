@@ -3,7 +3,9 @@
 pub(super) mod update;
 
 use crate::{Error, Result};
-use lanetree_kernels_harmonia::{self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, THREADS};
+use lanetree_kernels_harmonia::{
+    self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, Scatter, ScatterArgs, THREADS,
+};
 use lanetree_layout::Word;
 use lanetree_layout::harmonia::ChildRegion;
 use lanetree_runtime::Stream;
@@ -143,3 +145,16 @@ by_words!(
     /// Launches the kernel that copies ranges, of a width.
     gather(fanout: u32, group: u32), GatherArgs<K, V>
 );
+
+/// Launches the kernel that puts results into the order of the queries.
+pub(super) fn scatter<V: Word>(args: &ScatterArgs<V>, launch: Launch<'_>) -> Result<()> {
+    #[inline(never)]
+    fn of_u32(args: &ScatterArgs<u32>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+        launch.launch::<Scatter<u32>>(args)
+    }
+    #[inline(never)]
+    fn of_u64(args: &ScatterArgs<u64>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+        launch.launch::<Scatter<u64>>(args)
+    }
+    Ok(if V::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }?)
+}
