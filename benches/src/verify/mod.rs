@@ -4,6 +4,7 @@ mod cases;
 mod compare;
 mod data;
 mod harmonia;
+mod radix_sort;
 mod ranges;
 mod report;
 mod run;

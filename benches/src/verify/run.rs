@@ -4,9 +4,9 @@ use super::cases::{self, Check, LARGE, Mode, Tree};
 use super::compare::Sabotage;
 use super::data::derived_seed;
 use super::harmonia::Subject;
-use super::scan;
 use super::tally::{Ending, Failure, Group, Tally};
 use super::updates;
+use super::{radix_sort, scan};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -67,6 +67,7 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
     let progress = progress_bar(small.len() + large.len(), &target.label());
     let mut tally = scans(settings, target);
     tally.merge(updates(settings, target));
+    tally.merge(radix_sorts(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
         tally.merge(part);
     }
@@ -212,6 +213,25 @@ fn update(settings: &Settings, target: &Target, spec: &updates::Spec) -> Tally {
     });
     let (subject, keys, operation) = ("harmonia", spec.key, "build, apply");
     Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    tally
+}
+
+fn radix_sorts(settings: &Settings, target: &Target) -> Tally {
+    let mut tally = Tally::default();
+    let kind = target.device.kind();
+    for sort in radix_sort::cases(settings.mode, kind, settings.max_len) {
+        let name = format!("{}/primitives/{}", target.prefix(), sort.name());
+        if !is_wanted(settings, &name) {
+            continue;
+        }
+        let seed = derived_seed(settings.seed, &name);
+        let ending = guarded(|| sort.run(&target.for_case(seed), seed, settings.sabotage));
+        if kind != DeviceKind::Host {
+            tally.kernels.extend(sort.kernels());
+        }
+        let (subject, keys, operation) = ("primitives", sort.keys, sort.operation());
+        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    }
     tally
 }
 

@@ -44,7 +44,7 @@ unsafe impl<T: Word> KernelArgs for Collectives<T> {
     }
 }
 
-const RESULTS: usize = 11;
+const RESULTS: usize = 12;
 
 struct EveryCollective<T>(T);
 impl<T: Word> Kernel for EveryCollective<T> {
@@ -73,6 +73,7 @@ impl<T: Word> Kernel for EveryCollective<T> {
                 simt.shuffle_up(mask, value, if up { args.delta } else { 0 }).widen(),
                 simt.shuffle_down(mask, value, if down { args.delta } else { 0 }).widen(),
                 u64::from(simt.match_any(mask, value)),
+                u64::from(simt.match_low_bits(mask, low, 3)),
                 u64::from(simt.reduce_add(mask, low)),
                 u64::from(simt.reduce_max(mask, low)),
                 u64::from(simt.reduce_min(mask, low)),
@@ -107,6 +108,7 @@ fn expected<T: Word>(lane: usize, mask: u32, values: &[T], source: u32, xor: u32
         from(lane.checked_sub(delta as usize)),
         from(Some(lane + delta as usize)),
         set(&|other| values[other] == values[lane]),
+        set(&|other| values[other].low() % 8 == values[lane].low() % 8),
         u64::from(lows().fold(0, u32::wrapping_add)),
         u64::from(lows().max().unwrap()),
         u64::from(lows().min().unwrap()),

@@ -348,9 +348,9 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
                 unsafe { simt.shared_store(Self::VALUES, places[i], values[i]) };
             });
             simt.barrier();
-            // SAFETY: as for the keys.
             // The same, but LLVM does not see it: it would keep all comparisons from the keys to the values.
             let left = if tile.is_whole { Self::TILE } else { left };
+            // SAFETY: as for the keys.
             unsafe { Self::write(simt, Self::VALUES, args.values_out, left, |i, _| digits[i]) };
         }
     }

@@ -1,0 +1,176 @@
+//! The radix sorts.
+
+use super::cases::Mode;
+use super::compare::{Output, Sabotage};
+use super::data::{self, Distribution};
+use super::harmonia::Answer;
+use core::ops::Range;
+use lanetree::primitives::{
+    RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
+    radix_sort_pairs_in_place,
+};
+use lanetree::{Device, DeviceKind, Key, Result, Word};
+use rand::Rng;
+use rayon::prelude::*;
+use std::time::Instant;
+
+/// Lengths at the borders of warps, around a few tiles of some kernels, and of many tiles.
+const LENGTHS: [usize; 9] = [0, 1, 31, 33, 3000, 6144, 20_011, 100_003, (1 << 22) + 1];
+
+/// What is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Keys,
+    KeysInPlace,
+    Pairs,
+    PairsInPlace,
+    Positions,
+}
+
+impl What {
+    const ALL: [Self; 5] = [Self::Keys, Self::KeysInPlace, Self::Pairs, Self::PairsInPlace, Self::Positions];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "radix_sort_keys",
+            Self::KeysInPlace => "radix_sort_keys_in_place",
+            Self::Pairs => "radix_sort_pairs",
+            Self::PairsInPlace => "radix_sort_pairs_in_place",
+            Self::Positions => "radix_argsort",
+        }
+    }
+
+    fn has_values(self) -> bool {
+        !matches!(self, Self::Keys | Self::KeysInPlace)
+    }
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub(super) struct Sort {
+    pub(super) keys: &'static str,
+    values: &'static str,
+    what: What,
+    len: usize,
+    bits: Range<u32>,
+}
+
+/// The cases for a device.
+pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
+    let mut cases = Vec::new();
+    for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64)] {
+        for what in What::ALL {
+            let values: &[_] = if what.has_values() { &["u32", "u64"] } else { &["none"] };
+            for &values in values {
+                for len in LENGTHS.into_iter().filter(|len| *len <= max_len) {
+                    // All, an odd number of passes over the top ones, and one in the middle.
+                    for bits in [0..width, width - 9..width, width - 20..width - 2, 5..6] {
+                        let is_short = bits.len() < 10;
+                        let too_much = match kind {
+                            DeviceKind::Emulated => {
+                                len > 20_011 || len > 100 && !is_short || len > 6144 && bits != (5..6)
+                            }
+                            DeviceKind::Cuda | DeviceKind::Host => len > 200_000 && (mode == Mode::Quick || is_short),
+                        };
+                        if !too_much {
+                            cases.push(Sort { keys, values, what, len, bits });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+impl Sort {
+    pub(super) fn name(&self) -> String {
+        let Self { keys, values, what, len, bits: Range { start, end } } = self;
+        let values = if what.has_values() { format!("_{values}") } else { String::new() };
+        format!("{}/{keys}{values}/bits{start}-{end}/n{len}", what.name())
+    }
+
+    pub(super) fn operation(&self) -> &'static str {
+        self.what.name()
+    }
+
+    /// The kernels that the sort runs.
+    pub(super) fn kernels(&self) -> Vec<String> {
+        if self.len == 0 {
+            return Vec::new();
+        }
+        let key = if self.keys.ends_with("32") { "u32" } else { "u64" };
+        let values = if self.what.has_values() { format!("_{}", self.values) } else { String::new() };
+        vec![
+            "primitives__radix_sort_offsets".into(),
+            format!("primitives_sort_{key}__histogram"),
+            format!("primitives_sort_{key}{values}__onesweep"),
+        ]
+    }
+
+    pub(super) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+        match (self.keys, self.values) {
+            ("u32", "u64") => self.run_of::<u32, u64>(device, seed, sabotage),
+            ("u32", _) => self.run_of::<u32, u32>(device, seed, sabotage),
+            ("i32", "u64") => self.run_of::<i32, u64>(device, seed, sabotage),
+            ("i32", _) => self.run_of::<i32, u32>(device, seed, sabotage),
+            ("u64", "u64") => self.run_of::<u64, u64>(device, seed, sabotage),
+            ("u64", _) => self.run_of::<u64, u32>(device, seed, sabotage),
+            (_, "u64") => self.run_of::<i64, u64>(device, seed, sabotage),
+            (_, _) => self.run_of::<i64, u32>(device, seed, sabotage),
+        }
+    }
+
+    fn run_of<K: Key, V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+        let (len, bits) = (self.len, self.bits.clone());
+        let mut rng = data::rng(seed, &self.name());
+        let distribution = match bits.len() {
+            1 => Distribution::Extremes,
+            9 => Distribution::Duplicates,
+            _ => Distribution::Uniform,
+        };
+        let keys: Vec<K> = distribution.keys(len, &mut rng);
+        let values: Vec<V> = match self.what {
+            What::Positions => (0..len as u64).map(V::truncate).collect(),
+            _ => (0..len).map(|_| V::truncate(rng.next_u64())).collect(),
+        };
+        let mut order: Vec<u32> = (0..len as u32).collect();
+        let field = |key: K| (key.encode().widen() >> bits.start) << (64 - bits.len() as u32);
+        order.par_sort_by_key(|&i| field(keys[i as usize]));
+
+        let stream = device.stream()?;
+        let mut scratch = RadixSortScratch::<K, V>::for_pairs(device, len)?;
+        let mut keys_out = Output::<K>::new(device, "keys", len)?;
+        let mut values_out = Output::<V>::new(device, "values", len)?;
+        if matches!(self.what, What::KeysInPlace | What::PairsInPlace) {
+            keys_out.buffer.copy_range_from(0, &keys)?;
+            values_out.buffer.copy_range_from(0, &values)?;
+        }
+        // More elements than are asked for: what lies beyond them must not matter.
+        let keys_in = device.upload(&[&keys[..], &[K::MIN; 3]].concat())?;
+        let values_in = device.upload(&[&values[..], &[V::MIN; 3]].concat())?;
+        let output = (&mut keys_out.buffer, &mut values_out.buffer);
+        let start = Instant::now();
+        match self.what {
+            What::Keys => radix_sort_keys(&stream, &keys_in, len, self.bits.clone(), output.0, &mut scratch),
+            What::KeysInPlace => radix_sort_keys_in_place(&stream, output.0, len, self.bits.clone(), &mut scratch),
+            What::Pairs => {
+                let input = (&keys_in, &values_in);
+                radix_sort_pairs(&stream, input, len, self.bits.clone(), output, &mut scratch)
+            }
+            What::PairsInPlace => radix_sort_pairs_in_place(&stream, output, len, self.bits.clone(), &mut scratch),
+            What::Positions => radix_argsort(&stream, &keys_in, len, self.bits.clone(), output, &mut scratch),
+        }?;
+        stream.synchronize()?;
+        let time = start.elapsed();
+
+        let query = |i: usize| format!("element {}", order[i]);
+        let expected = |i: usize| Some(keys[order[i] as usize]);
+        let mut difference = keys_out.read(sabotage)?.differs(&expected, &query);
+        if difference.is_none() && self.what.has_values() {
+            let expected = |i: usize| Some(values[order[i] as usize]);
+            difference = values_out.read(sabotage)?.differs(&expected, &query);
+        }
+        Ok(Answer { queries: len, time, difference })
+    }
+}
