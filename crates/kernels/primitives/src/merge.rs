@@ -170,6 +170,12 @@ impl Part {
 impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>
     Merge<K, V, VALUES, REPLACE, ITEMS>
 {
+    /// The carry of a tile.
+    #[inline(always)]
+    fn carry(kept: u32) -> Compacted<0> {
+        Compacted { kept: u64::from(kept), open: 0 }
+    }
+
     /// Per thread, after the keys are in shared memory. Merges the thread's outputs: their sources, and a bit
     /// for each that is not replaced.
     ///
@@ -215,8 +221,8 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
 {
     type Args = MergeArgs<K, V>;
     const STATIC_SHARED: u32 = Self::SOURCES.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if REPLACE { 3 } else { 4 } });
+    // More is a little slower, fewer too.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: 4 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -253,7 +259,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             let local = (item as u32 * THREADS + thread).min(len - 1);
             let (array, index) = part.locate(local, args.first_keys, args.second_keys);
             // SAFETY: an element of the sequence.
-            keys[item] = unsafe { simt.load(array, index, Hint::NoAllocate) };
+            keys[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
         });
         if VALUES {
             // Values are read once the order is known; that they are on their way is worth their latency.
@@ -273,7 +279,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             let mut next = K::MIN;
             if has_next {
                 // SAFETY: an element of the second sequence.
-                next = unsafe { simt.load(args.second_keys, behind, Hint::NoAllocate) }.xor(args.flip);
+                next = unsafe { simt.load(args.second_keys, behind, Hint::ReadOnly) }.xor(args.flip);
             }
             // SAFETY: as above.
             unsafe { simt.shared_store(Self::KEYS, Self::TILE, next) };
@@ -293,10 +299,9 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             // SAFETY: stored by every warp before the barrier.
             let (warps_before, kept_in_tile) = unsafe { tile::sums_before(simt, KEPT) };
             count = kept_in_tile;
-            let carry = Compacted::<0> { kept: u64::from(count), open: 0 };
             if thread == 0 {
                 // SAFETY: the state is zeroed, the tile the block's.
-                unsafe { lookback::publish(simt, args.state, tile, carry) };
+                unsafe { lookback::publish(simt, args.state, tile, Self::carry(count)) };
             }
             let mut to = warps_before + lanes_before as u32;
             unroll::<ITEMS>(|item| {
@@ -306,14 +311,6 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
                     to += 1;
                 }
             });
-            if simt.warp() == 0 {
-                // SAFETY: as above, and it is published.
-                let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, carry) };
-                if simt.lane() == 0 {
-                    // SAFETY: read behind the barrier only.
-                    unsafe { simt.shared_store(BEFORE, 0, tiles_before.kept) };
-                }
-            }
         } else {
             unroll::<ITEMS>(|item| {
                 // SAFETY: each output once; the barrier below separates the stores from the loads.
@@ -321,22 +318,14 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             });
         }
         simt.barrier();
-        if REPLACE {
-            // SAFETY: stored before the barrier.
-            before = unsafe { simt.shared_load(BEFORE, 0) };
-        }
-        if thread == 0 && tile + 1 == tiles {
-            // SAFETY: one element, the last tile's to write.
-            unsafe { simt.store(args.out_count, 0, before + u64::from(count), Hint::Default) };
-        }
-        if count == 0 {
-            return;
-        }
         let (mut sources, mut values) = ([0; ITEMS], [V::MIN; ITEMS]);
         unroll::<ITEMS>(|item| {
-            let output = (item as u32 * THREADS + thread).min(count - 1);
-            // SAFETY: the first `count` are stored.
-            sources[item] = unsafe { simt.shared_load(Self::SOURCES, output) };
+            // Where nothing is kept nothing is stored: the first of the tile will do for all.
+            if !REPLACE || count > 0 {
+                let output = (item as u32 * THREADS + thread).min(count - 1);
+                // SAFETY: the first `count` are stored.
+                sources[item] = unsafe { simt.shared_load(Self::SOURCES, output) };
+            }
         });
         if VALUES {
             unroll::<ITEMS>(|item| {
@@ -344,6 +333,24 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
                 // SAFETY: an element of the sequence.
                 values[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
             });
+        }
+        if REPLACE {
+            // Behind the loads of the values, which are under way meanwhile.
+            if simt.warp() == 0 {
+                // SAFETY: the state is zeroed, the tile the block's, and it is published.
+                let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, Self::carry(count)) };
+                if simt.lane() == 0 {
+                    // SAFETY: read behind the barrier only.
+                    unsafe { simt.shared_store(BEFORE, 0, tiles_before.kept) };
+                }
+            }
+            simt.barrier();
+            // SAFETY: stored before the barrier.
+            before = unsafe { simt.shared_load(BEFORE, 0) };
+        }
+        if thread == 0 && tile + 1 == tiles {
+            // SAFETY: one element, the last tile's to write.
+            unsafe { simt.store(args.out_count, 0, before + u64::from(count), Hint::Default) };
         }
         unroll::<ITEMS>(|item| {
             let local = item as u32 * THREADS + thread;

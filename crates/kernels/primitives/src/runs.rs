@@ -136,8 +136,10 @@ reduction!(
 const TICKET: Shared<u32> = Shared::at(0, 1);
 /// Runs that end in each warp's segment.
 const SEGMENTS: Shared<u32> = Shared::at(8, WARPS);
+/// The sum behind the last run that ends in each warp's segment.
+const OPEN: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
 /// The sum of each warp's segment.
-const SUMS: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
+const SUMS: Shared<u64> = Shared::at(OPEN.end(), WARPS);
 /// Runs that end before the tile, and the sum behind the last of them.
 const BEFORE: Shared<u64> = Shared::at(SUMS.end(), 2);
 const STAGE: u32 = BEFORE.end();
@@ -192,11 +194,50 @@ unsafe fn ends_of_runs<S: Simt, K: Word>(
     ends
 }
 
+/// Warp collective, by all lanes. The sum of the segment's first `end` values, 0 to all of them; `before` are
+/// the sums before each lane's first of every step.
+#[inline(always)]
+fn sum_up_to<S: Simt, I: Word>(simt: S, values: &Pairs<I, STEPS>, before: &[u64; STEPS], end: u32) -> u64 {
+    let mut sum = 0;
+    unroll::<STEPS>(|step| {
+        // The last element that counts, if it is in this step.
+        let last = end.wrapping_sub(1 + STEP as u32 * step as u32);
+        if last < STEP as u32 {
+            let [even, odd] = values[step].map(I::widen);
+            let both = before[step].wrapping_add(even);
+            sum = if last.is_multiple_of(2) { both } else { both.wrapping_add(odd) };
+        }
+    });
+    let sum = simt.shuffle(FULL_MASK, sum, end.wrapping_sub(1) % STEP as u32 / 2);
+    if end == 0 { 0 } else { sum }
+}
+
+/// Per thread, after a barrier. What the warps' segments come to together.
+///
+/// # Safety
+/// Every warp has stored its runs and what is open behind them.
+#[inline(always)]
+unsafe fn join_segments<S: Simt, C: Carry + OpenRun>(simt: S) -> C {
+    let mut all = C::NONE;
+    for warp in 0..WARPS {
+        // SAFETY: the caller's.
+        let (kept, open) = unsafe { (simt.shared_load(SEGMENTS, warp), simt.shared_load(OPEN, warp)) };
+        all = all.then(C::new(u64::from(kept), open));
+    }
+    all
+}
+
 impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
     type Args = RunArgs<K, R::In, R::Out>;
     const STATIC_SHARED: u32 = Self::STAGED.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if matches!(R::KIND, Kind::Sum) { 3 } else { 4 } });
+    // The most blocks without spills.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: match (R::KIND, K::BYTES + R::In::BYTES) {
+            (Kind::Key | Kind::Length, _) | (Kind::Last, 8) => 5,
+            (_, _) => 4,
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -224,10 +265,19 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         if R::KIND == Kind::Sum {
             sums = segment_scan::<S, ExclusiveSum<R::In>, STEPS>(simt, &values);
         }
+        let in_segment = count.saturating_sub(first).min(SEGMENT);
+        let open = match R::KIND {
+            Kind::Length => in_segment - u64::from(kept.end),
+            Kind::Sum => sums.1.wrapping_sub(sum_up_to(simt, &values, &sums.0, kept.end)),
+            Kind::Key | Kind::Last => 0,
+        };
         if lane == 0 {
             // SAFETY: one element per warp; the barrier separates it from the loads.
             unsafe {
                 simt.shared_store(SEGMENTS, simt.warp(), kept.count);
+                if Self::IS_DIFFERENCE {
+                    simt.shared_store(OPEN, simt.warp(), open);
+                }
                 if R::KIND == Kind::Sum {
                     simt.shared_store(SUMS, simt.warp(), sums.1);
                 }
@@ -236,10 +286,21 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         simt.barrier();
         // SAFETY: stored by every warp before the barrier.
         let (warps_before, runs) = unsafe { tile::sums_before(simt, SEGMENTS) };
-        let (mut sum_before, mut total) = (0, (count - tile * TILE).min(TILE));
+        let mut own = R::Carry::new(u64::from(runs), 0);
+        if simt.warp() == 0 {
+            if Self::IS_DIFFERENCE {
+                // SAFETY: as above.
+                own = unsafe { join_segments(simt) };
+            }
+            if lane == 0 {
+                // SAFETY: the state is zeroed, the tile the block's.
+                unsafe { lookback::publish(simt, args.state, tile, own) };
+            }
+        }
+        let mut sum_before = 0;
         if R::KIND == Kind::Sum {
             // SAFETY: as above.
-            (sum_before, total) = unsafe { tile::sums_before(simt, SUMS) };
+            sum_before = unsafe { tile::sums_before(simt, SUMS) }.0;
         }
         unroll::<STEPS>(|step| {
             let mut sum = sum_before.wrapping_add(sums.0[step]);
@@ -264,18 +325,7 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
                 }
             });
         });
-        simt.barrier();
         if simt.warp() == 0 {
-            let mut open = total;
-            if Self::IS_DIFFERENCE && runs > 0 {
-                // SAFETY: staged before the barrier.
-                open = total.wrapping_sub(unsafe { simt.shared_load(Self::STAGED, runs - 1) }.widen());
-            }
-            let own = R::Carry::new(u64::from(runs), open);
-            if lane == 0 {
-                // SAFETY: the state is zeroed, the tile the block's.
-                unsafe { lookback::publish(simt, args.state, tile, own) };
-            }
             // SAFETY: as above, and it is published.
             let (kept, open) = unsafe { lookback::look_back(simt, args.state, tile, own) }.parts();
             if lane == 0 {

@@ -77,7 +77,15 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Select<K, V, V
 impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Select<K, V, VALUES, PARTITION> {
     type Args = SelectArgs<K, V>;
     const STATIC_SHARED: u32 = Self::VALUES_.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: if PARTITION { 3 } else { 4 } });
+    // The most blocks without spills.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: match (K::BYTES + if VALUES { V::BYTES } else { 0 }, PARTITION) {
+            (..=8, false) => 5,
+            (16, true) => 3,
+            (_, _) => 4,
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

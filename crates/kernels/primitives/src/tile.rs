@@ -105,6 +105,8 @@ pub(crate) struct Kept<const N: usize> {
     before: [u32; N],
     /// Kept elements of the segment.
     pub(crate) count: u32,
+    /// One more than the place of the last of them in the segment; 0 where there is none.
+    pub(crate) end: u32,
 }
 
 impl<const N: usize> Kept<N> {
@@ -112,14 +114,18 @@ impl<const N: usize> Kept<N> {
     /// all lanes.
     #[inline(always)]
     pub(crate) fn new<S: Simt>(simt: S, flags: Pairs<bool, N>) -> Self {
-        let (mut before, mut count) = ([0; N], 0);
+        let (mut before, mut count, mut end) = ([0; N], 0, 0);
         let below = simt.lanes_below();
         unroll::<N>(|step| {
             let [even, odd] = flags[step].map(|flag| simt.ballot(FULL_MASK, flag));
             before[step] = count + (even & below).count_ones() + (odd & below).count_ones();
             count += even.count_ones() + odd.count_ones();
+            if even | odd != 0 {
+                let lane = WARP - 1 - (even | odd).leading_zeros();
+                end = STEP as u32 * step as u32 + 2 * lane + (odd >> lane & 1) + 1;
+            }
         });
-        Self { flags, before, count }
+        Self { flags, before, count, end }
     }
 
     /// Kept elements of the segment before this one of the lane's.
