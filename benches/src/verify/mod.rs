@@ -4,10 +4,10 @@ mod cases;
 mod compare;
 mod data;
 mod harmonia;
+mod primitives;
 mod ranges;
 mod report;
 mod run;
-mod scan;
 mod tally;
 
 use cases::Mode;

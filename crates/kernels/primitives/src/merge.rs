@@ -13,16 +13,12 @@ use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Shared, Simt, Word};
 
-/// Outputs of a thread for keys of so many bits. Odd, so that the threads of a warp, each with its own
-/// outputs one after another, meet different banks.
-pub const fn items(key_bits: u32) -> usize {
-    if key_bits == 64 { 11 } else { 15 }
-}
+/// Outputs of a thread. Odd, so that the threads of a warp, each with its own outputs one after another, meet
+/// different banks; 7 to 15 are about as fast, with as many blocks as registers allow.
+const ITEMS: usize = 11;
 
-/// Outputs of a tile for keys of so many bits: one block of [`THREADS`].
-pub const fn tile_len(key_bits: u32) -> u64 {
-    items(key_bits) as u64 * THREADS as u64
-}
+/// Outputs of a tile: one block of [`THREADS`].
+pub const TILE: u64 = ITEMS as u64 * THREADS as u64;
 
 /// Words of a tile's carry.
 pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
@@ -78,22 +74,21 @@ unsafe impl<K: Word, V: Word> KernelArgs for MergeArgs<K, V> {
 /// Where the tiles begin in both sequences: a thread for each tile, and one for the end. Module and tile are
 /// those of the [`Merge`] with the same parameters.
 #[derive(Debug)]
-pub struct Splits<K, V, const VALUES: bool, const ITEMS: usize>(PhantomData<(K, V)>);
+pub struct Splits<K, V, const VALUES: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const ITEMS: usize> Kernel for Splits<K, V, VALUES, ITEMS> {
+impl<K: Word, V: Word, const VALUES: bool> Kernel for Splits<K, V, VALUES> {
     type Args = MergeArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the counts are inputs.
         let (first, second) = unsafe { (args.first_count.get(simt), args.second_count.get(simt)) };
-        let tile_len = ITEMS as u64 * u64::from(THREADS);
         let total = first + second;
         let tile = simt.global_index();
-        if tile > total.div_ceil(tile_len) {
+        if tile > total.div_ceil(TILE) {
             return;
         }
-        let diagonal = (tile * tile_len).min(total);
+        let diagonal = (tile * TILE).min(total);
         let (mut low, mut high) = (diagonal.saturating_sub(second), diagonal.min(first));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -128,17 +123,14 @@ const STAGE: u32 = BEFORE.end();
 ///
 /// Of sequences that are not sorted the result is unspecified, but within the same bounds.
 #[derive(Debug)]
-pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>(PhantomData<(K, V)>);
+pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>
-    Merge<K, V, VALUES, REPLACE, ITEMS>
-{
-    const TILE: u32 = ITEMS as u32 * THREADS;
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
     /// The tile's elements of the first sequence, then those of the second, as order-preserving words; and
     /// behind a whole tile the next of the second, which may replace the tile's last.
-    const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE + 1);
+    const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
     /// For each output, its place in `KEYS`.
-    const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), Self::TILE);
+    const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), TILE as u32);
 }
 
 /// A tile's part of both sequences.
@@ -167,9 +159,7 @@ impl Part {
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>
-    Merge<K, V, VALUES, REPLACE, ITEMS>
-{
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
     /// The carry of a tile.
     #[inline(always)]
     fn carry(kept: u32) -> Compacted<0> {
@@ -216,13 +206,20 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize> Kernel
-    for Merge<K, V, VALUES, REPLACE, ITEMS>
-{
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge<K, V, VALUES, REPLACE> {
     type Args = MergeArgs<K, V>;
     const STATIC_SHARED: u32 = Self::SOURCES.end();
-    // More is a little slower, fewer too.
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: 4 });
+    // The most blocks for which ptxas spills no register on any architecture.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: if !VALUES {
+            4
+        } else if REPLACE {
+            3
+        } else {
+            2
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -234,7 +231,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
         // SAFETY: the counts are inputs.
         let (first, second) = unsafe { (args.first_count.get(simt), args.second_count.get(simt)) };
         let total = first + second;
-        let tiles = total.div_ceil(u64::from(Self::TILE));
+        let tiles = total.div_ceil(TILE);
         let thread = simt.thread_index();
         if tile >= tiles {
             if total == 0 && tile == 0 && thread == 0 {
@@ -243,8 +240,8 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             }
             return;
         }
-        let start = tile * u64::from(Self::TILE);
-        let len = (total - start).min(u64::from(Self::TILE)) as u32;
+        let start = tile * TILE;
+        let len = (total - start).min(TILE) as u32;
         let splits = args.splits.as_const();
         // SAFETY: one for each tile, and one more.
         let (split, next_split) =
@@ -252,7 +249,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
         let from_first = next_split.saturating_sub(split).min(u64::from(len)) as u32;
         let part = Part { first: split, from_first, second: start - split, last: second.saturating_sub(1) };
         let behind = part.second + u64::from(len - from_first);
-        let has_next = REPLACE && len == Self::TILE && behind < second;
+        let has_next = REPLACE && len == TILE as u32 && behind < second;
 
         let mut keys = [K::MIN; ITEMS];
         unroll::<ITEMS>(|item| {
@@ -282,7 +279,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
                 next = unsafe { simt.load(args.second_keys, behind, Hint::ReadOnly) }.xor(args.flip);
             }
             // SAFETY: as above.
-            unsafe { simt.shared_store(Self::KEYS, Self::TILE, next) };
+            unsafe { simt.shared_store(Self::KEYS, TILE as u32, next) };
         }
         simt.barrier();
         // SAFETY: all of `KEYS` is stored.

@@ -13,12 +13,16 @@ use lanetree_simt::{
     Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Shared, Simt, WARP, Word,
 };
 
-/// Steps of a warp: 8 elements per thread.
-const STEPS: usize = 4;
-const SEGMENT: u64 = STEP * STEPS as u64;
+/// Steps of a warp, by whether there are values. How many elements a multiprocessor has under way decides how
+/// fast it is; registers bound that.
+pub const fn steps(has_values: bool) -> usize {
+    if has_values { 4 } else { 6 }
+}
 
-/// Elements of a tile: one block of [`THREADS`].
-pub const TILE: u64 = SEGMENT * WARPS as u64;
+/// Elements of a tile, by whether there are values: one block of [`THREADS`].
+pub const fn tile_len(has_values: bool) -> u64 {
+    tile::len(steps(has_values))
+}
 
 /// Words of a tile's carry, the most of all reductions.
 pub const CARRY_WORDS: usize = Compacted::<2>::WORDS;
@@ -81,6 +85,8 @@ pub trait Reduction: 'static {
     type Carry: Carry + OpenRun;
     /// What a run comes to.
     const KIND: Kind;
+    /// Whether values are read.
+    const HAS_VALUES: bool = matches!(Self::KIND, Kind::Last | Kind::Sum);
 }
 
 /// A carry with an open sum.
@@ -146,16 +152,18 @@ const STAGE: u32 = BEFORE.end();
 
 /// The reduction of runs. One block of [`THREADS`] per tile, and one for no elements.
 #[derive(Debug)]
-pub struct Runs<K, R>(PhantomData<(K, R)>);
+pub struct Runs<K, R, const STEPS: usize>(PhantomData<(K, R)>);
 
-impl<K: Word, R: Reduction> Runs<K, R> {
-    const HAS_INPUT: bool = matches!(R::KIND, Kind::Last | Kind::Sum);
+impl<K: Word, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
+    const SEGMENT: u64 = STEP * STEPS as u64;
+    const TILE: u64 = tile::len(STEPS);
     const HAS_OUTPUT: bool = !matches!(R::KIND, Kind::Key);
     const IS_DIFFERENCE: bool = matches!(R::KIND, Kind::Length | Kind::Sum);
 
     /// Of each run that ends in the tile.
-    const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32);
-    const STAGED: Shared<R::Staged> = Shared::at(Self::KEYS.end(), if Self::HAS_OUTPUT { TILE as u32 } else { 0 });
+    const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE as u32);
+    const STAGED: Shared<R::Staged> =
+        Shared::at(Self::KEYS.end(), if Self::HAS_OUTPUT { Self::TILE as u32 } else { 0 });
 }
 
 /// Warp collective, by all lanes. Which of the lane's elements end a run.
@@ -163,7 +171,7 @@ impl<K: Word, R: Reduction> Runs<K, R> {
 /// # Safety
 /// `keys` are those of the segment at `first` of the `count` in `from`, as [`tile::load`] gives them.
 #[inline(always)]
-unsafe fn ends_of_runs<S: Simt, K: Word>(
+unsafe fn ends_of_runs<S: Simt, K: Word, const STEPS: usize>(
     simt: S,
     keys: &Pairs<K, STEPS>,
     from: Global<K>,
@@ -172,9 +180,10 @@ unsafe fn ends_of_runs<S: Simt, K: Word>(
 ) -> Pairs<bool, STEPS> {
     let lane = simt.lane();
     let mut beyond = K::MIN;
-    if first + SEGMENT < count {
+    let behind = first + STEP * STEPS as u64;
+    if behind < count {
         // SAFETY: in front of `count`.
-        beyond = unsafe { simt.load(from, first + SEGMENT, Hint::ReadOnly) };
+        beyond = unsafe { simt.load(from, behind, Hint::ReadOnly) };
     }
     let mut ends = [[false; 2]; STEPS];
     unroll::<STEPS>(|step| {
@@ -197,7 +206,12 @@ unsafe fn ends_of_runs<S: Simt, K: Word>(
 /// Warp collective, by all lanes. The sum of the segment's first `end` values, 0 to all of them; `before` are
 /// the sums before each lane's first of every step.
 #[inline(always)]
-fn sum_up_to<S: Simt, I: Word>(simt: S, values: &Pairs<I, STEPS>, before: &[u64; STEPS], end: u32) -> u64 {
+fn sum_up_to<S: Simt, I: Word, const STEPS: usize>(
+    simt: S,
+    values: &Pairs<I, STEPS>,
+    before: &[u64; STEPS],
+    end: u32,
+) -> u64 {
     let mut sum = 0;
     unroll::<STEPS>(|step| {
         // The last element that counts, if it is in this step.
@@ -227,15 +241,17 @@ unsafe fn join_segments<S: Simt, C: Carry + OpenRun>(simt: S) -> C {
     all
 }
 
-impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
+impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
     type Args = RunArgs<K, R::In, R::Out>;
     const STATIC_SHARED: u32 = Self::STAGED.end();
-    // The most blocks without spills.
+    // The most blocks for which ptxas spills no register on any architecture.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
         threads: THREADS,
-        blocks: match (R::KIND, K::BYTES + R::In::BYTES) {
-            (Kind::Key | Kind::Length, _) | (Kind::Last, 8) => 5,
-            (_, _) => 4,
+        blocks: match (R::KIND, K::BYTES + R::Out::BYTES) {
+            (Kind::Key, 8) => 5,
+            (Kind::Key, _) | (Kind::Last, 8 | 12) => 4,
+            (Kind::Length | Kind::Last, _) => 3,
+            (Kind::Sum, _) => 2,
         },
     });
 
@@ -245,17 +261,17 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         let tile = unsafe { lookback::next_tile(simt, args.state, TICKET) };
         // SAFETY: the count is an input.
         let count = unsafe { args.count.get(simt) };
-        let tiles = count.div_ceil(TILE).max(1);
+        let tiles = count.div_ceil(Self::TILE).max(1);
         if tile >= tiles {
             return;
         }
         let lane = simt.lane();
-        let in_tile = simt.warp() * SEGMENT as u32;
-        let first = tile * TILE + u64::from(in_tile);
+        let in_tile = simt.warp() * Self::SEGMENT as u32;
+        let first = tile * Self::TILE + u64::from(in_tile);
         // SAFETY: `count` elements, aligned.
         let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
         let mut values = [[R::In::MIN; 2]; STEPS];
-        if Self::HAS_INPUT {
+        if R::HAS_VALUES {
             // SAFETY: as the keys.
             values = unsafe { tile::load(simt, args.values, first, count) };
         }
@@ -265,7 +281,7 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         if R::KIND == Kind::Sum {
             sums = segment_scan::<S, ExclusiveSum<R::In>, STEPS>(simt, &values);
         }
-        let in_segment = count.saturating_sub(first).min(SEGMENT);
+        let in_segment = count.saturating_sub(first).min(Self::SEGMENT);
         let open = match R::KIND {
             Kind::Length => in_segment - u64::from(kept.end),
             Kind::Sum => sums.1.wrapping_sub(sum_up_to(simt, &values, &sums.0, kept.end)),
@@ -342,7 +358,7 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         simt.barrier();
         // SAFETY: stored before the barrier.
         let (before, open) = unsafe { (simt.shared_load(BEFORE, 0), simt.shared_load(BEFORE, 1)) };
-        unroll::<{ 2 * STEPS }>(|round| {
+        tile::each_twice::<STEPS>(|round| {
             let from = round as u32 * THREADS + simt.thread_index();
             if from < runs {
                 let to = before + u64::from(from);

@@ -179,13 +179,13 @@ impl<O: Operator> Scan<O> {
 impl<O: Operator> Kernel for Scan<O> {
     type Args = ScanArgs<O::In, O::Out>;
     const STATIC_SHARED: u32 = 16 + 8 * WARPS;
-    // The most blocks without spills.
+    // The most blocks for which ptxas spills no register on any architecture.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
         threads: THREADS,
         blocks: match (O::In::BITS, O::INCLUSIVE) {
-            (32, _) => 4,
-            (_, false) => 3,
-            (_, true) => 2,
+            (32, true) => 4,
+            (64, false) => 3,
+            (_, _) => 2,
         },
     });
 
@@ -232,7 +232,14 @@ impl<O: Operator> Kernel for Scan<O> {
             // SAFETY: the state is zeroed, the tile the block's.
             unsafe { lookback::publish(simt, args.state, tile, own) };
         }
+        // Outputs but for what is before the segment: they need no more registers than the inputs.
         let before = segment_scan::<S, O, STEPS>(simt, &values).0;
+        let mut outputs = [[O::Out::MIN; 2]; STEPS];
+        unroll::<STEPS>(|step| {
+            let [even, odd] = values[step].map(O::lift);
+            let even = O::combine(before[step], even);
+            outputs[step] = if O::INCLUSIVE { [even, O::combine(even, odd)] } else { [before[step], even] };
+        });
         if simt.warp() == 0 {
             // SAFETY: as above, and it is published.
             let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, own) };
@@ -251,10 +258,7 @@ impl<O: Operator> Kernel for Scan<O> {
         carry = O::combine(unsafe { simt.shared_load(Self::BEFORE, 0) }, carry);
         let whole = first + SEGMENT <= count;
         unroll::<STEPS>(|step| {
-            let before = O::combine(carry, before[step]);
-            let even = O::combine(before, O::lift(values[step][0]));
-            let pair =
-                if O::INCLUSIVE { [even, O::combine(even, O::lift(values[step][1]))] } else { [before, even] };
+            let pair = outputs[step].map(|output| O::combine(carry, output));
             let index = first + STEP * step as u64 + 2 * u64::from(simt.lane());
             if whole {
                 // SAFETY: the whole segment has outputs, aligned.

@@ -26,6 +26,20 @@ pub(crate) fn unroll<const N: usize>(mut body: impl FnMut(usize)) {
     calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 }
 
+/// The same with 0 to `2 * N - 1`.
+#[inline(always)]
+pub(crate) fn each_twice<const N: usize>(mut body: impl FnMut(usize)) {
+    unroll::<N>(|index| {
+        body(2 * index);
+        body(2 * index + 1);
+    });
+}
+
+/// Elements of a tile whose warps have so many steps.
+pub(crate) const fn len(steps: usize) -> u64 {
+    STEP * steps as u64 * WARPS as u64
+}
+
 /// A warp's elements: `[step][0 or 1]` is element `64 * step + 2 * lane + (0 or 1)` of its segment.
 pub(crate) type Pairs<T, const N: usize> = [[T; 2]; N];
 

@@ -220,7 +220,8 @@ mod tests {
             let stream = stream(&device);
             for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 4000) {
                 let mut rng = rng(count);
-                let mark = |i: usize| if rng.next_u32().is_multiple_of(1000) { T::truncate(i as u64 + 1) } else { T::MIN };
+                let mark =
+                    |i: usize| if rng.next_u32().is_multiple_of(1000) { T::truncate(i as u64 + 1) } else { T::MIN };
                 let mut words: Vec<T> = (0..count).map(mark).collect();
                 if let Some(word) = words.get_mut(count / 2) {
                     *word = T::truncate(T::MAX.widen() - 7);

@@ -8,7 +8,7 @@ use super::native::{self, Writer};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
-use lanetree_kernels_primitives::select::{CARRY_WORDS, CountFlags, FLAG_WORDS, SelectArgs, TILE};
+use lanetree_kernels_primitives::select::{CARRY_WORDS, CountFlags, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
 use lanetree_layout::{Key, Word};
 use lanetree_simt::{Global, GlobalMut, Launcher};
 
@@ -33,7 +33,7 @@ impl SelectScratch {
     }
 
     fn len(count: usize) -> usize {
-        state_len((count as u64).div_ceil(TILE).max(1), CARRY_WORDS)
+        state_len((count as u64).div_ceil(SMALLEST_TILE).max(1), CARRY_WORDS)
     }
 }
 
@@ -118,7 +118,8 @@ fn run<K: Key, V: Word>(
         return Ok(());
     }
     check::buffer(stream, "the scratch memory", SelectScratch::len(at_most), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, TILE)?;
+    let bytes = K::Bits::BYTES + input.values.map_or(0, |_| V::BYTES);
+    let launch = Launch::tiles(stream, at_most, tile_len(bytes, partition))?;
     launch.reset(&mut scratch.state, CARRY_WORDS)?;
     let args = SelectArgs::<K::Bits, V> {
         keys: input.keys.global().cast(),
@@ -177,12 +178,12 @@ fn on_host<K: Key, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Outpu
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_data::{devices, is_thorough, message, poisoned, rng, stream, words, written};
     use super::super::Count;
+    use super::super::test_data::{devices, is_thorough, message, poisoned, rng, stream, words, written};
     use super::*;
     use rand::RngExt;
 
-    const COUNTS: [usize; 10] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 5000, 70_001];
+    const COUNTS: [usize; 11] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 3072, 3073, 70_001];
 
     fn selections<K: Key, V: Word>() {
         for device in devices() {
@@ -190,13 +191,15 @@ mod tests {
             let mut scratch = SelectScratch::new(&device, 70_001).unwrap();
             for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 2000) {
                 let mut rng = rng(count);
-                let keys: Vec<K> = words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
+                let keys: Vec<K> =
+                    words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
                 let values: Vec<V> = (0..count as u64).map(|i| V::truncate(i << 32 | i)).collect();
                 for share in [0.0, 0.01, 0.5, 0.99, 1.0] {
                     // Bits behind the last element are set: they must not matter.
                     let bits: Vec<bool> = (0..count).map(|_| rng.random_bool(share)).collect();
                     let bit = |i: usize| u32::from(bits.get(i).is_none_or(|&bit| bit)) << (i % 32);
-                    let flags: Vec<u32> = (0..count.div_ceil(32)).map(|w| (0..32).fold(0, |word, i| word | bit(32 * w + i))).collect();
+                    let flags: Vec<u32> =
+                        (0..count.div_ceil(32)).map(|w| (0..32).fold(0, |word, i| word | bit(32 * w + i))).collect();
                     let order = |wanted: bool| (0..count).filter(|&i| bits[i] == wanted).collect::<Vec<usize>>();
                     let (selected, others) = (order(true), order(false));
                     let flags = device.upload(&flags).unwrap();
@@ -208,14 +211,18 @@ mod tests {
                         }
                         let what = format!("{share} of {count} on {device}, partition {partition}");
                         let (mut found, count) = (poisoned(&device, 2), Count::Host(count));
-                        let (mut out_keys, mut out_values) = (poisoned(&device, keys.len()), poisoned(&device, keys.len()));
+                        let (mut out_keys, mut out_values) =
+                            (poisoned(&device, keys.len()), poisoned(&device, keys.len()));
                         let input = Pairs { keys: &keys_in, values: &values_in, count };
                         let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut found };
                         let function = if partition { partition_pairs } else { select_pairs };
                         function(&stream, input, &flags, output, &mut scratch).unwrap();
                         assert_eq!(written(&found, 1), [selected.len() as u64], "{what}");
                         assert!(written(&out_keys, order.len()).iter().eq(order.iter().map(|&i| &keys[i])), "{what}");
-                        assert!(written(&out_values, order.len()).iter().eq(order.iter().map(|&i| &values[i])), "{what}");
+                        assert!(
+                            written(&out_values, order.len()).iter().eq(order.iter().map(|&i| &values[i])),
+                            "{what}"
+                        );
 
                         let mut out_keys = poisoned(&device, keys.len());
                         let input = Keys { keys: &keys_in, count };
