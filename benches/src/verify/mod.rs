@@ -4,11 +4,11 @@ mod cases;
 mod compare;
 mod data;
 mod harmonia;
+mod primitives;
 mod radix_sort;
 mod ranges;
 mod report;
 mod run;
-mod scan;
 mod tally;
 mod updates;
 

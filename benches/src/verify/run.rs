@@ -4,9 +4,9 @@ use super::cases::{self, Check, LARGE, Mode, Tree};
 use super::compare::Sabotage;
 use super::data::derived_seed;
 use super::harmonia::Subject;
+use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::updates;
-use super::{radix_sort, scan};
+use super::{radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -64,8 +64,13 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
     let kind = target.device.kind();
     let trees = cases::trees(settings.mode, kind, settings.max_len);
     let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);
-    let progress = progress_bar(small.len() + large.len(), &target.label());
-    let mut tally = scans(settings, target);
+    let progress = progress_bar(primitives::operations().len() + small.len() + large.len(), &target.label());
+    let mut tally = Tally::default();
+    for part in
+        in_parallel(&primitives::operations(), |operation| run_primitive(settings, target, operation), &progress)
+    {
+        tally.merge(part);
+    }
     tally.merge(updates(settings, target));
     tally.merge(radix_sorts(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
@@ -80,31 +85,31 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
 }
 
 /// A bar on stderr; none where that is not a terminal.
-fn progress_bar(trees: usize, label: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} trees, {elapsed}");
-    ProgressBar::new(trees as u64)
+fn progress_bar(subjects: usize, label: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} subjects, {elapsed}");
+    ProgressBar::new(subjects as u64)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         .with_message(label.to_owned())
 }
 
-/// Runs `work` on each tree (or what is done with one), on as many threads as there are cores; the results in the trees' order.
+/// Runs `work` on each subject, on as many threads as there are cores; the results in their order.
 ///
 /// On threads of its own, not rayon's: a thread of rayon's that waits for a part of one tree may begin
 /// another one meanwhile, and so on, as deep as there are trees.
-fn in_parallel<T: Sync>(trees: &[T], work: impl Fn(&T) -> Tally + Sync, progress: &ProgressBar) -> Vec<Tally> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(trees.len().max(1));
+fn in_parallel<T: Sync>(subjects: &[T], work: impl Fn(&T) -> Tally + Sync, progress: &ProgressBar) -> Vec<Tally> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(subjects.len().max(1));
     let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::with_capacity(trees.len()));
+    let results = Mutex::new(Vec::with_capacity(subjects.len()));
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(tree) = {
+                while let Some(subject) = {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    trees.get(index).map(|tree| (index, tree))
+                    subjects.get(index).map(|subject| (index, subject))
                 } {
-                    let result = work(tree.1);
+                    let result = work(subject.1);
                     progress.inc(1);
-                    results.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((tree.0, result));
+                    results.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((subject.0, result));
                 }
             });
         }
@@ -154,22 +159,32 @@ fn is_wanted(settings: &Settings, name: &str) -> bool {
     settings.only.as_ref().is_none_or(|only| name.contains(only))
 }
 
-fn scans(settings: &Settings, target: &Target) -> Tally {
+fn run_primitive(settings: &Settings, target: &Target, operation: &Operation) -> Tally {
     let mut tally = Tally::default();
     let kind = target.device.kind();
-    for len in scan::LENGTHS {
-        let name = format!("{}/primitives/exclusive_scan/n{len}", target.prefix());
-        let too_much = len > 200_000 && (kind == DeviceKind::Emulated || settings.mode == Mode::Quick);
+    let short_name: String = operation.name.replace([' ', ','], "_");
+    for len in primitives::LENGTHS {
+        let name = format!("{}/primitives/{short_name}/{}/n{len}", target.prefix(), operation.words);
+        let too_much = (len > 1 << 20 && settings.mode == Mode::Quick)
+            || (len > primitives::LONGEST_EMULATED && kind == DeviceKind::Emulated);
         if len > settings.max_len || too_much || !is_wanted(settings, &name) {
             continue;
         }
         let seed = derived_seed(settings.seed, &name);
-        let ending = guarded(|| scan::run(&target.for_case(seed), len, seed, settings.sabotage));
-        if len > 0 && kind != DeviceKind::Host {
-            tally.kernels.extend(scan::KERNELS.map(String::from));
+        let ending = guarded(|| (operation.run)(&target.for_case(seed), len, seed, settings.sabotage));
+        if kind != DeviceKind::Host {
+            tally.kernels.extend(operation.kernels.iter().copied().map(String::from));
         }
-        let (subject, keys, operation) = ("primitives", "u64", "exclusive_scan");
-        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+        let case = Case {
+            settings,
+            target,
+            name,
+            seed,
+            subject: "primitives",
+            keys: operation.words,
+            operation: operation.name,
+        };
+        case.count(&mut tally, ending.map_err(|e| e.reason));
     }
     tally
 }

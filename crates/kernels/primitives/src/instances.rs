@@ -1,10 +1,10 @@
 //! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
 //! and value word, with `primitives_u64` for keys without values.
 
-use crate::merge::{Merge, Splits, items};
-use crate::runs::{Last, Lengths, Runs, Sums, Unique};
+use crate::merge::{Merge, Splits};
+use crate::runs::{self, Last, Lengths, Reduction, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
-use crate::select::{CountFlags, Select};
+use crate::select::{self, CountFlags, Select};
 use lanetree_simt::{Word, instance};
 
 instance!(primitives_scan__count_flags, "primitives_scan", CountFlags);
@@ -13,25 +13,29 @@ instance!(primitives_scan__exclusive_sum_u64, "primitives_scan", Scan<ExclusiveS
 instance!(primitives_scan__inclusive_max_u32, "primitives_scan", Scan<InclusiveMax<u32>>);
 instance!(primitives_scan__inclusive_max_u64, "primitives_scan", Scan<InclusiveMax<u64>>);
 
-/// [`Splits`] with the tile of its keys.
-macro_rules! splits {
-    ($k:ty, $v:ty, $values:literal) => { Splits<$k, $v, $values, { items(<$k as Word>::BITS) }> };
+/// [`Select`] with the tile of its elements.
+macro_rules! select {
+    ($k:ty, $v:ty, $values:literal, $partition:literal) => {
+        Select<$k, $v, $values, $partition, {
+            select::steps(<$k as Word>::BYTES + if $values { <$v as Word>::BYTES } else { 0 }, $partition)
+        }>
+    };
 }
-/// [`Merge`] with the tile of its keys.
-macro_rules! merge {
-    ($k:ty, $v:ty, $values:literal, $replace:literal) => {
-        Merge<$k, $v, $values, $replace, { items(<$k as Word>::BITS) }>
+/// [`Runs`] with the tile of their inputs.
+macro_rules! runs {
+    ($k:ty, $reduction:ty) => {
+        Runs<$k, $reduction, { runs::steps(<$reduction as Reduction>::HAS_VALUES) }>
     };
 }
 
 macro_rules! select_and_merge {
     ($module:ident, $k:ident, $v:ident, $values:literal) => {
         pastey::paste! {
-            instance!([<$module __select>], stringify!($module), Select<$k, $v, $values, false>);
-            instance!([<$module __partition>], stringify!($module), Select<$k, $v, $values, true>);
-            instance!([<$module __splits>], stringify!($module), splits!($k, $v, $values));
-            instance!([<$module __merge>], stringify!($module), merge!($k, $v, $values, false));
-            instance!([<$module __merge_replacing>], stringify!($module), merge!($k, $v, $values, true));
+            instance!([<$module __select>], stringify!($module), select!($k, $v, $values, false));
+            instance!([<$module __partition>], stringify!($module), select!($k, $v, $values, true));
+            instance!([<$module __splits>], stringify!($module), Splits<$k, $v, $values>);
+            instance!([<$module __merge>], stringify!($module), Merge<$k, $v, $values, false>);
+            instance!([<$module __merge_replacing>], stringify!($module), Merge<$k, $v, $values, true>);
         }
     };
 }
@@ -40,9 +44,9 @@ macro_rules! keys {
     ($k:ident) => {
         pastey::paste! {
             select_and_merge!([<primitives_ $k>], $k, u32, false);
-            instance!([<primitives_ $k __unique>], concat!("primitives_", stringify!($k)), Runs<$k, Unique>);
-            instance!([<primitives_ $k __lengths_u32>], concat!("primitives_", stringify!($k)), Runs<$k, Lengths<u32>>);
-            instance!([<primitives_ $k __lengths_u64>], concat!("primitives_", stringify!($k)), Runs<$k, Lengths<u64>>);
+            instance!([<primitives_ $k __unique>], concat!("primitives_", stringify!($k)), runs!($k, Unique));
+            instance!([<primitives_ $k __lengths_u32>], concat!("primitives_", stringify!($k)), runs!($k, Lengths<u32>));
+            instance!([<primitives_ $k __lengths_u64>], concat!("primitives_", stringify!($k)), runs!($k, Lengths<u64>));
         }
     };
 }
@@ -53,8 +57,8 @@ macro_rules! pairs {
     ($k:ident, $v:ident) => {
         pastey::paste! {
             select_and_merge!([<primitives_ $k _ $v>], $k, $v, true);
-            instance!([<primitives_ $k _ $v __last>], concat!("primitives_", stringify!($k), "_", stringify!($v)), Runs<$k, Last<$v>>);
-            instance!([<primitives_ $k _ $v __sums>], concat!("primitives_", stringify!($k), "_", stringify!($v)), Runs<$k, Sums<$v>>);
+            instance!([<primitives_ $k _ $v __last>], concat!("primitives_", stringify!($k), "_", stringify!($v)), runs!($k, Last<$v>));
+            instance!([<primitives_ $k _ $v __sums>], concat!("primitives_", stringify!($k), "_", stringify!($v)), runs!($k, Sums<$v>));
         }
     };
 }

@@ -39,20 +39,33 @@ pub const fn state_words(tiles: u64, words: usize) -> u64 {
     HEADER.saturating_add(tiles.saturating_mul(words as u64))
 }
 
-/// What is carried from tile to tile: an associative operation with a neutral element.
+/// What is carried from tile to tile: a part for which the order of tiles does not matter, and maybe an open
+/// part, which a later tile may cut off.
 pub trait Carry: Copy {
     /// Words that it is published in, 1 to 3.
     const WORDS: usize;
     /// The neutral element.
     const NONE: Self;
-    /// What tiles before and tiles after them come to together.
-    fn then(self, later: Self) -> Self;
+    /// Whether there is an open part.
+    const OPENS: bool;
+    /// Both parts of two carries, in any order: an associative and commutative operation.
+    fn join(self, other: Self) -> Self;
+    /// Whether the open part of what comes before is cut off here.
+    fn cuts(self) -> bool;
+    /// The carry, the neutral element if not `counted`; without its open part if not `open`.
+    fn only(self, counted: bool, open: bool) -> Self;
     /// The words: the first [`Carry::WORDS`], each below 2^62.
     fn pack(self) -> [u64; MOST_WORDS];
     /// The inverse of [`Carry::pack`].
     fn unpack(words: [u64; MOST_WORDS]) -> Self;
     /// The carry with `f` applied to each of its fields, as numbers: shuffles it.
     fn map(self, f: impl Fn(u64) -> u64) -> Self;
+
+    /// What tiles before and tiles after them come to together.
+    #[inline(always)]
+    fn then(self, later: Self) -> Self {
+        later.join(self.only(true, !later.cuts()))
+    }
 }
 
 /// Kept elements, below 2^62, and what comes after the last of them: a sum that is still open, in `OPEN`
@@ -69,14 +82,19 @@ impl<const OPEN: usize> Carry for Compacted<OPEN> {
     const WORDS: usize = 1 + OPEN;
     const NONE: Self = Self { kept: 0, open: 0 };
 
+    const OPENS: bool = OPEN > 0;
+
     #[inline(always)]
-    fn then(self, later: Self) -> Self {
-        let open = match OPEN {
-            0 => 0,
-            _ if later.kept > 0 => later.open,
-            _ => self.open.wrapping_add(later.open),
-        };
-        Self { kept: self.kept + later.kept, open }
+    fn join(self, other: Self) -> Self {
+        Self { kept: self.kept.wrapping_add(other.kept), open: self.open.wrapping_add(other.open) }
+    }
+    #[inline(always)]
+    fn cuts(self) -> bool {
+        self.kept > 0
+    }
+    #[inline(always)]
+    fn only(self, counted: bool, open: bool) -> Self {
+        Self { kept: if counted { self.kept } else { 0 }, open: if counted && open { self.open } else { 0 } }
     }
     #[inline(always)]
     fn pack(self) -> [u64; MOST_WORDS] {
@@ -154,41 +172,45 @@ pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>
     if tile == 0 {
         return before;
     }
-    let lane = u64::from(simt.lane());
-    // Windows of 32 tiles, back from the own: lane 0 has the last.
+    let lane = simt.lane();
+    // Whether the open part of what lies further back counts.
+    let mut open = true;
+    // Windows of 32 tiles, back from the own: lane 0 has the last. Several at a time were slower: the lines of
+    // the state are few, and all waiting blocks read them.
     let mut end = tile;
     loop {
-        let (mut flag, mut carry);
-        loop {
-            (flag, carry) = (INCLUSIVE, C::NONE);
-            if lane < end {
-                // SAFETY: a tile before the own, which a block of the grid has.
-                (flag, carry) = unsafe { read(simt, state, end - 1 - lane) };
-            }
-            if simt.all(FULL_MASK, flag != EMPTY) {
-                break;
-            }
-            simt.spin_hint();
+        let (mut flag, mut carry) = (INCLUSIVE, C::NONE);
+        if u64::from(lane) < end {
+            // SAFETY: a tile before the own, which a block of the grid has.
+            (flag, carry) = unsafe { read(simt, state, end - 1 - u64::from(lane)) };
         }
+        let empty = simt.ballot(FULL_MASK, flag == EMPTY);
         let inclusive = simt.ballot(FULL_MASK, flag == INCLUSIVE);
-        // What lies before an inclusive carry is in it. 32 where there is none.
-        if simt.lane() > inclusive.trailing_zeros() {
-            carry = C::NONE;
+        // What lies before an inclusive carry is in it. Lane 32 where there is none.
+        let last = inclusive.trailing_zeros();
+        if empty.trailing_zeros() < last {
+            simt.spin_hint();
+            continue;
         }
-        // Lane 0 gets them all; the others get what is not used.
-        let mut delta = 1;
-        while delta < WARP {
-            let earlier = carry.map(|field| simt.shuffle_down(FULL_MASK, field, delta));
-            carry = earlier.then(carry);
-            delta *= 2;
+        let mut counts_open = open;
+        if C::OPENS {
+            let cut = simt.ballot(FULL_MASK, carry.cuts()).trailing_zeros();
+            counts_open &= lane <= cut;
+            open &= cut == WARP;
         }
-        before = carry.map(|field| simt.shuffle(FULL_MASK, field, 0)).then(before);
+        let mut sum = carry.only(lane <= last, counts_open);
+        let mut lanes = WARP / 2;
+        while lanes > 0 {
+            sum = sum.join(sum.map(|field| simt.shuffle_xor(FULL_MASK, field, lanes)));
+            lanes /= 2;
+        }
+        before = before.join(sum);
         if inclusive != 0 {
             break;
         }
         end -= u64::from(WARP);
     }
-    if simt.lane() == 0 {
+    if lane == 0 {
         // SAFETY: the caller's.
         unsafe { publish_as(simt, state, tile, before.then(own), INCLUSIVE) };
     }

@@ -13,16 +13,12 @@ use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Shared, Simt, Word};
 
-/// Outputs of a thread for keys of so many bits. Odd, so that the threads of a warp, each with its own
-/// outputs one after another, meet different banks.
-pub const fn items(key_bits: u32) -> usize {
-    if key_bits == 64 { 11 } else { 15 }
-}
+/// Outputs of a thread. Odd, so that the threads of a warp, each with its own outputs one after another, meet
+/// different banks; 7 to 15 are about as fast, with as many blocks as registers allow.
+const ITEMS: usize = 11;
 
-/// Outputs of a tile for keys of so many bits: one block of [`THREADS`].
-pub const fn tile_len(key_bits: u32) -> u64 {
-    items(key_bits) as u64 * THREADS as u64
-}
+/// Outputs of a tile: one block of [`THREADS`].
+pub const TILE: u64 = ITEMS as u64 * THREADS as u64;
 
 /// Words of a tile's carry.
 pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
@@ -78,22 +74,21 @@ unsafe impl<K: Word, V: Word> KernelArgs for MergeArgs<K, V> {
 /// Where the tiles begin in both sequences: a thread for each tile, and one for the end. Module and tile are
 /// those of the [`Merge`] with the same parameters.
 #[derive(Debug)]
-pub struct Splits<K, V, const VALUES: bool, const ITEMS: usize>(PhantomData<(K, V)>);
+pub struct Splits<K, V, const VALUES: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const ITEMS: usize> Kernel for Splits<K, V, VALUES, ITEMS> {
+impl<K: Word, V: Word, const VALUES: bool> Kernel for Splits<K, V, VALUES> {
     type Args = MergeArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the counts are inputs.
         let (first, second) = unsafe { (args.first_count.get(simt), args.second_count.get(simt)) };
-        let tile_len = ITEMS as u64 * u64::from(THREADS);
         let total = first + second;
         let tile = simt.global_index();
-        if tile > total.div_ceil(tile_len) {
+        if tile > total.div_ceil(TILE) {
             return;
         }
-        let diagonal = (tile * tile_len).min(total);
+        let diagonal = (tile * TILE).min(total);
         let (mut low, mut high) = (diagonal.saturating_sub(second), diagonal.min(first));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -128,17 +123,14 @@ const STAGE: u32 = BEFORE.end();
 ///
 /// Of sequences that are not sorted the result is unspecified, but within the same bounds.
 #[derive(Debug)]
-pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>(PhantomData<(K, V)>);
+pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>
-    Merge<K, V, VALUES, REPLACE, ITEMS>
-{
-    const TILE: u32 = ITEMS as u32 * THREADS;
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
     /// The tile's elements of the first sequence, then those of the second, as order-preserving words; and
     /// behind a whole tile the next of the second, which may replace the tile's last.
-    const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE + 1);
+    const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
     /// For each output, its place in `KEYS`.
-    const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), Self::TILE);
+    const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), TILE as u32);
 }
 
 /// A tile's part of both sequences.
@@ -167,9 +159,13 @@ impl Part {
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize>
-    Merge<K, V, VALUES, REPLACE, ITEMS>
-{
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
+    /// The carry of a tile.
+    #[inline(always)]
+    fn carry(kept: u32) -> Compacted<0> {
+        Compacted { kept: u64::from(kept), open: 0 }
+    }
+
     /// Per thread, after the keys are in shared memory. Merges the thread's outputs: their sources, and a bit
     /// for each that is not replaced.
     ///
@@ -210,13 +206,20 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usize> Kernel
-    for Merge<K, V, VALUES, REPLACE, ITEMS>
-{
+impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge<K, V, VALUES, REPLACE> {
     type Args = MergeArgs<K, V>;
     const STATIC_SHARED: u32 = Self::SOURCES.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if REPLACE { 3 } else { 4 } });
+    // The most blocks for which ptxas spills no register on any architecture.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: if !VALUES {
+            4
+        } else if REPLACE {
+            3
+        } else {
+            2
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -228,7 +231,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
         // SAFETY: the counts are inputs.
         let (first, second) = unsafe { (args.first_count.get(simt), args.second_count.get(simt)) };
         let total = first + second;
-        let tiles = total.div_ceil(u64::from(Self::TILE));
+        let tiles = total.div_ceil(TILE);
         let thread = simt.thread_index();
         if tile >= tiles {
             if total == 0 && tile == 0 && thread == 0 {
@@ -237,8 +240,8 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             }
             return;
         }
-        let start = tile * u64::from(Self::TILE);
-        let len = (total - start).min(u64::from(Self::TILE)) as u32;
+        let start = tile * TILE;
+        let len = (total - start).min(TILE) as u32;
         let splits = args.splits.as_const();
         // SAFETY: one for each tile, and one more.
         let (split, next_split) =
@@ -246,14 +249,14 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
         let from_first = next_split.saturating_sub(split).min(u64::from(len)) as u32;
         let part = Part { first: split, from_first, second: start - split, last: second.saturating_sub(1) };
         let behind = part.second + u64::from(len - from_first);
-        let has_next = REPLACE && len == Self::TILE && behind < second;
+        let has_next = REPLACE && len == TILE as u32 && behind < second;
 
         let mut keys = [K::MIN; ITEMS];
         unroll::<ITEMS>(|item| {
             let local = (item as u32 * THREADS + thread).min(len - 1);
             let (array, index) = part.locate(local, args.first_keys, args.second_keys);
             // SAFETY: an element of the sequence.
-            keys[item] = unsafe { simt.load(array, index, Hint::NoAllocate) };
+            keys[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
         });
         if VALUES {
             // Values are read once the order is known; that they are on their way is worth their latency.
@@ -273,10 +276,10 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             let mut next = K::MIN;
             if has_next {
                 // SAFETY: an element of the second sequence.
-                next = unsafe { simt.load(args.second_keys, behind, Hint::NoAllocate) }.xor(args.flip);
+                next = unsafe { simt.load(args.second_keys, behind, Hint::ReadOnly) }.xor(args.flip);
             }
             // SAFETY: as above.
-            unsafe { simt.shared_store(Self::KEYS, Self::TILE, next) };
+            unsafe { simt.shared_store(Self::KEYS, TILE as u32, next) };
         }
         simt.barrier();
         // SAFETY: all of `KEYS` is stored.
@@ -293,10 +296,9 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             // SAFETY: stored by every warp before the barrier.
             let (warps_before, kept_in_tile) = unsafe { tile::sums_before(simt, KEPT) };
             count = kept_in_tile;
-            let carry = Compacted::<0> { kept: u64::from(count), open: 0 };
             if thread == 0 {
                 // SAFETY: the state is zeroed, the tile the block's.
-                unsafe { lookback::publish(simt, args.state, tile, carry) };
+                unsafe { lookback::publish(simt, args.state, tile, Self::carry(count)) };
             }
             let mut to = warps_before + lanes_before as u32;
             unroll::<ITEMS>(|item| {
@@ -306,14 +308,6 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
                     to += 1;
                 }
             });
-            if simt.warp() == 0 {
-                // SAFETY: as above, and it is published.
-                let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, carry) };
-                if simt.lane() == 0 {
-                    // SAFETY: read behind the barrier only.
-                    unsafe { simt.shared_store(BEFORE, 0, tiles_before.kept) };
-                }
-            }
         } else {
             unroll::<ITEMS>(|item| {
                 // SAFETY: each output once; the barrier below separates the stores from the loads.
@@ -321,22 +315,14 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
             });
         }
         simt.barrier();
-        if REPLACE {
-            // SAFETY: stored before the barrier.
-            before = unsafe { simt.shared_load(BEFORE, 0) };
-        }
-        if thread == 0 && tile + 1 == tiles {
-            // SAFETY: one element, the last tile's to write.
-            unsafe { simt.store(args.out_count, 0, before + u64::from(count), Hint::Default) };
-        }
-        if count == 0 {
-            return;
-        }
         let (mut sources, mut values) = ([0; ITEMS], [V::MIN; ITEMS]);
         unroll::<ITEMS>(|item| {
-            let output = (item as u32 * THREADS + thread).min(count - 1);
-            // SAFETY: the first `count` are stored.
-            sources[item] = unsafe { simt.shared_load(Self::SOURCES, output) };
+            // Where nothing is kept nothing is stored: the first of the tile will do for all.
+            if !REPLACE || count > 0 {
+                let output = (item as u32 * THREADS + thread).min(count - 1);
+                // SAFETY: the first `count` are stored.
+                sources[item] = unsafe { simt.shared_load(Self::SOURCES, output) };
+            }
         });
         if VALUES {
             unroll::<ITEMS>(|item| {
@@ -344,6 +330,24 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool, const ITEMS: usi
                 // SAFETY: an element of the sequence.
                 values[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
             });
+        }
+        if REPLACE {
+            // Behind the loads of the values, which are under way meanwhile.
+            if simt.warp() == 0 {
+                // SAFETY: the state is zeroed, the tile the block's, and it is published.
+                let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, Self::carry(count)) };
+                if simt.lane() == 0 {
+                    // SAFETY: read behind the barrier only.
+                    unsafe { simt.shared_store(BEFORE, 0, tiles_before.kept) };
+                }
+            }
+            simt.barrier();
+            // SAFETY: stored before the barrier.
+            before = unsafe { simt.shared_load(BEFORE, 0) };
+        }
+        if thread == 0 && tile + 1 == tiles {
+            // SAFETY: one element, the last tile's to write.
+            unsafe { simt.store(args.out_count, 0, before + u64::from(count), Hint::Default) };
         }
         unroll::<ITEMS>(|item| {
             let local = item as u32 * THREADS + thread;

@@ -13,12 +13,16 @@ use lanetree_simt::{
     Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Shared, Simt, WARP, Word,
 };
 
-/// Steps of a warp: 8 elements per thread.
-const STEPS: usize = 4;
-const SEGMENT: u64 = STEP * STEPS as u64;
+/// Steps of a warp, by whether there are values. How many elements a multiprocessor has under way decides how
+/// fast it is; registers bound that.
+pub const fn steps(has_values: bool) -> usize {
+    if has_values { 4 } else { 6 }
+}
 
-/// Elements of a tile: one block of [`THREADS`].
-pub const TILE: u64 = SEGMENT * WARPS as u64;
+/// Elements of a tile, by whether there are values: one block of [`THREADS`].
+pub const fn tile_len(has_values: bool) -> u64 {
+    tile::len(steps(has_values))
+}
 
 /// Words of a tile's carry, the most of all reductions.
 pub const CARRY_WORDS: usize = Compacted::<2>::WORDS;
@@ -81,6 +85,8 @@ pub trait Reduction: 'static {
     type Carry: Carry + OpenRun;
     /// What a run comes to.
     const KIND: Kind;
+    /// Whether values are read.
+    const HAS_VALUES: bool = matches!(Self::KIND, Kind::Last | Kind::Sum);
 }
 
 /// A carry with an open sum.
@@ -136,24 +142,28 @@ reduction!(
 const TICKET: Shared<u32> = Shared::at(0, 1);
 /// Runs that end in each warp's segment.
 const SEGMENTS: Shared<u32> = Shared::at(8, WARPS);
+/// The sum behind the last run that ends in each warp's segment.
+const OPEN: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
 /// The sum of each warp's segment.
-const SUMS: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
+const SUMS: Shared<u64> = Shared::at(OPEN.end(), WARPS);
 /// Runs that end before the tile, and the sum behind the last of them.
 const BEFORE: Shared<u64> = Shared::at(SUMS.end(), 2);
 const STAGE: u32 = BEFORE.end();
 
 /// The reduction of runs. One block of [`THREADS`] per tile, and one for no elements.
 #[derive(Debug)]
-pub struct Runs<K, R>(PhantomData<(K, R)>);
+pub struct Runs<K, R, const STEPS: usize>(PhantomData<(K, R)>);
 
-impl<K: Word, R: Reduction> Runs<K, R> {
-    const HAS_INPUT: bool = matches!(R::KIND, Kind::Last | Kind::Sum);
+impl<K: Word, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
+    const SEGMENT: u64 = STEP * STEPS as u64;
+    const TILE: u64 = tile::len(STEPS);
     const HAS_OUTPUT: bool = !matches!(R::KIND, Kind::Key);
     const IS_DIFFERENCE: bool = matches!(R::KIND, Kind::Length | Kind::Sum);
 
     /// Of each run that ends in the tile.
-    const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32);
-    const STAGED: Shared<R::Staged> = Shared::at(Self::KEYS.end(), if Self::HAS_OUTPUT { TILE as u32 } else { 0 });
+    const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE as u32);
+    const STAGED: Shared<R::Staged> =
+        Shared::at(Self::KEYS.end(), if Self::HAS_OUTPUT { Self::TILE as u32 } else { 0 });
 }
 
 /// Warp collective, by all lanes. Which of the lane's elements end a run.
@@ -161,7 +171,7 @@ impl<K: Word, R: Reduction> Runs<K, R> {
 /// # Safety
 /// `keys` are those of the segment at `first` of the `count` in `from`, as [`tile::load`] gives them.
 #[inline(always)]
-unsafe fn ends_of_runs<S: Simt, K: Word>(
+unsafe fn ends_of_runs<S: Simt, K: Word, const STEPS: usize>(
     simt: S,
     keys: &Pairs<K, STEPS>,
     from: Global<K>,
@@ -170,9 +180,10 @@ unsafe fn ends_of_runs<S: Simt, K: Word>(
 ) -> Pairs<bool, STEPS> {
     let lane = simt.lane();
     let mut beyond = K::MIN;
-    if first + SEGMENT < count {
+    let behind = first + STEP * STEPS as u64;
+    if behind < count {
         // SAFETY: in front of `count`.
-        beyond = unsafe { simt.load(from, first + SEGMENT, Hint::ReadOnly) };
+        beyond = unsafe { simt.load(from, behind, Hint::ReadOnly) };
     }
     let mut ends = [[false; 2]; STEPS];
     unroll::<STEPS>(|step| {
@@ -192,11 +203,57 @@ unsafe fn ends_of_runs<S: Simt, K: Word>(
     ends
 }
 
-impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
+/// Warp collective, by all lanes. The sum of the segment's first `end` values, 0 to all of them; `before` are
+/// the sums before each lane's first of every step.
+#[inline(always)]
+fn sum_up_to<S: Simt, I: Word, const STEPS: usize>(
+    simt: S,
+    values: &Pairs<I, STEPS>,
+    before: &[u64; STEPS],
+    end: u32,
+) -> u64 {
+    let mut sum = 0;
+    unroll::<STEPS>(|step| {
+        // The last element that counts, if it is in this step.
+        let last = end.wrapping_sub(1 + STEP as u32 * step as u32);
+        if last < STEP as u32 {
+            let [even, odd] = values[step].map(I::widen);
+            let both = before[step].wrapping_add(even);
+            sum = if last.is_multiple_of(2) { both } else { both.wrapping_add(odd) };
+        }
+    });
+    let sum = simt.shuffle(FULL_MASK, sum, end.wrapping_sub(1) % STEP as u32 / 2);
+    if end == 0 { 0 } else { sum }
+}
+
+/// Per thread, after a barrier. What the warps' segments come to together.
+///
+/// # Safety
+/// Every warp has stored its runs and what is open behind them.
+#[inline(always)]
+unsafe fn join_segments<S: Simt, C: Carry + OpenRun>(simt: S) -> C {
+    let mut all = C::NONE;
+    for warp in 0..WARPS {
+        // SAFETY: the caller's.
+        let (kept, open) = unsafe { (simt.shared_load(SEGMENTS, warp), simt.shared_load(OPEN, warp)) };
+        all = all.then(C::new(u64::from(kept), open));
+    }
+    all
+}
+
+impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
     type Args = RunArgs<K, R::In, R::Out>;
     const STATIC_SHARED: u32 = Self::STAGED.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if matches!(R::KIND, Kind::Sum) { 3 } else { 4 } });
+    // The most blocks for which ptxas spills no register on any architecture.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: match (R::KIND, K::BYTES + R::Out::BYTES) {
+            (Kind::Key, 8) => 5,
+            (Kind::Key, _) | (Kind::Last, 8 | 12) => 4,
+            (Kind::Length | Kind::Last, _) => 3,
+            (Kind::Sum, _) => 2,
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -204,17 +261,17 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         let tile = unsafe { lookback::next_tile(simt, args.state, TICKET) };
         // SAFETY: the count is an input.
         let count = unsafe { args.count.get(simt) };
-        let tiles = count.div_ceil(TILE).max(1);
+        let tiles = count.div_ceil(Self::TILE).max(1);
         if tile >= tiles {
             return;
         }
         let lane = simt.lane();
-        let in_tile = simt.warp() * SEGMENT as u32;
-        let first = tile * TILE + u64::from(in_tile);
+        let in_tile = simt.warp() * Self::SEGMENT as u32;
+        let first = tile * Self::TILE + u64::from(in_tile);
         // SAFETY: `count` elements, aligned.
         let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
         let mut values = [[R::In::MIN; 2]; STEPS];
-        if Self::HAS_INPUT {
+        if R::HAS_VALUES {
             // SAFETY: as the keys.
             values = unsafe { tile::load(simt, args.values, first, count) };
         }
@@ -224,10 +281,19 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         if R::KIND == Kind::Sum {
             sums = segment_scan::<S, ExclusiveSum<R::In>, STEPS>(simt, &values);
         }
+        let in_segment = count.saturating_sub(first).min(Self::SEGMENT);
+        let open = match R::KIND {
+            Kind::Length => in_segment - u64::from(kept.end),
+            Kind::Sum => sums.1.wrapping_sub(sum_up_to(simt, &values, &sums.0, kept.end)),
+            Kind::Key | Kind::Last => 0,
+        };
         if lane == 0 {
             // SAFETY: one element per warp; the barrier separates it from the loads.
             unsafe {
                 simt.shared_store(SEGMENTS, simt.warp(), kept.count);
+                if Self::IS_DIFFERENCE {
+                    simt.shared_store(OPEN, simt.warp(), open);
+                }
                 if R::KIND == Kind::Sum {
                     simt.shared_store(SUMS, simt.warp(), sums.1);
                 }
@@ -236,10 +302,21 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         simt.barrier();
         // SAFETY: stored by every warp before the barrier.
         let (warps_before, runs) = unsafe { tile::sums_before(simt, SEGMENTS) };
-        let (mut sum_before, mut total) = (0, (count - tile * TILE).min(TILE));
+        let mut own = R::Carry::new(u64::from(runs), 0);
+        if simt.warp() == 0 {
+            if Self::IS_DIFFERENCE {
+                // SAFETY: as above.
+                own = unsafe { join_segments(simt) };
+            }
+            if lane == 0 {
+                // SAFETY: the state is zeroed, the tile the block's.
+                unsafe { lookback::publish(simt, args.state, tile, own) };
+            }
+        }
+        let mut sum_before = 0;
         if R::KIND == Kind::Sum {
             // SAFETY: as above.
-            (sum_before, total) = unsafe { tile::sums_before(simt, SUMS) };
+            sum_before = unsafe { tile::sums_before(simt, SUMS) }.0;
         }
         unroll::<STEPS>(|step| {
             let mut sum = sum_before.wrapping_add(sums.0[step]);
@@ -264,18 +341,7 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
                 }
             });
         });
-        simt.barrier();
         if simt.warp() == 0 {
-            let mut open = total;
-            if Self::IS_DIFFERENCE && runs > 0 {
-                // SAFETY: staged before the barrier.
-                open = total.wrapping_sub(unsafe { simt.shared_load(Self::STAGED, runs - 1) }.widen());
-            }
-            let own = R::Carry::new(u64::from(runs), open);
-            if lane == 0 {
-                // SAFETY: the state is zeroed, the tile the block's.
-                unsafe { lookback::publish(simt, args.state, tile, own) };
-            }
             // SAFETY: as above, and it is published.
             let (kept, open) = unsafe { lookback::look_back(simt, args.state, tile, own) }.parts();
             if lane == 0 {
@@ -292,7 +358,7 @@ impl<K: Word, R: Reduction> Kernel for Runs<K, R> {
         simt.barrier();
         // SAFETY: stored before the barrier.
         let (before, open) = unsafe { (simt.shared_load(BEFORE, 0), simt.shared_load(BEFORE, 1)) };
-        unroll::<{ 2 * STEPS }>(|round| {
+        tile::each_twice::<STEPS>(|round| {
             let from = round as u32 * THREADS + simt.thread_index();
             if from < runs {
                 let to = before + u64::from(from);

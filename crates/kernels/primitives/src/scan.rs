@@ -42,7 +42,7 @@ unsafe impl<I: Word, O: Word> KernelArgs for ScanArgs<I, O> {
     }
 }
 
-/// What is scanned: an associative operation whose neutral element is 0.
+/// What is scanned: an associative and commutative operation whose neutral element is 0.
 pub trait Operator: Copy + 'static {
     /// The input's words.
     type In: Word;
@@ -99,10 +99,19 @@ struct Scanned<O: Operator>(O::Out);
 impl<O: Operator> Carry for Scanned<O> {
     const WORDS: usize = O::Out::BITS as usize / 32;
     const NONE: Self = Self(O::Out::MIN);
+    const OPENS: bool = false;
 
     #[inline(always)]
-    fn then(self, later: Self) -> Self {
-        Self(O::combine(self.0, later.0))
+    fn join(self, other: Self) -> Self {
+        Self(O::combine(self.0, other.0))
+    }
+    #[inline(always)]
+    fn cuts(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn only(self, counted: bool, _: bool) -> Self {
+        if counted { self } else { Self::NONE }
     }
     #[inline(always)]
     fn pack(self) -> [u64; 3] {
@@ -170,8 +179,15 @@ impl<O: Operator> Scan<O> {
 impl<O: Operator> Kernel for Scan<O> {
     type Args = ScanArgs<O::In, O::Out>;
     const STATIC_SHARED: u32 = 16 + 8 * WARPS;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if O::INCLUSIVE { 2 } else { 3 } });
+    // The most blocks for which ptxas spills no register on any architecture.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: match (O::In::BITS, O::INCLUSIVE) {
+            (32, true) => 4,
+            (64, false) => 3,
+            (_, _) => 2,
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -186,7 +202,17 @@ impl<O: Operator> Kernel for Scan<O> {
         let first = tile * TILE + u64::from(simt.warp()) * SEGMENT;
         // SAFETY: `count` inputs, aligned.
         let values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
-        let (before, segment) = segment_scan::<S, O, STEPS>(simt, &values);
+        // The total first, so that the tiles behind this one need not wait for the scan.
+        let mut segment = O::Out::MIN;
+        unroll::<STEPS>(|step| {
+            let [even, odd] = values[step].map(O::lift);
+            segment = O::combine(segment, O::combine(even, odd));
+        });
+        let mut lanes = WARP / 2;
+        while lanes > 0 {
+            segment = O::combine(segment, simt.shuffle_xor(FULL_MASK, segment, lanes));
+            lanes /= 2;
+        }
         if simt.lane() == 0 {
             // SAFETY: one element per warp; the barrier separates it from the loads.
             unsafe { simt.shared_store(Self::SEGMENTS, simt.warp(), segment) };
@@ -201,12 +227,20 @@ impl<O: Operator> Kernel for Scan<O> {
             }
             own = O::combine(own, segment);
         }
+        let own = Scanned::<O>(own);
+        if simt.thread_index() == 0 {
+            // SAFETY: the state is zeroed, the tile the block's.
+            unsafe { lookback::publish(simt, args.state, tile, own) };
+        }
+        // Outputs but for what is before the segment: they need no more registers than the inputs.
+        let before = segment_scan::<S, O, STEPS>(simt, &values).0;
+        let mut outputs = [[O::Out::MIN; 2]; STEPS];
+        unroll::<STEPS>(|step| {
+            let [even, odd] = values[step].map(O::lift);
+            let even = O::combine(before[step], even);
+            outputs[step] = if O::INCLUSIVE { [even, O::combine(even, odd)] } else { [before[step], even] };
+        });
         if simt.warp() == 0 {
-            let own = Scanned::<O>(own);
-            if simt.lane() == 0 {
-                // SAFETY: the state is zeroed, the tile the block's.
-                unsafe { lookback::publish(simt, args.state, tile, own) };
-            }
             // SAFETY: as above, and it is published.
             let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, own) };
             if simt.lane() == 0 {
@@ -224,9 +258,7 @@ impl<O: Operator> Kernel for Scan<O> {
         carry = O::combine(unsafe { simt.shared_load(Self::BEFORE, 0) }, carry);
         let whole = first + SEGMENT <= count;
         unroll::<STEPS>(|step| {
-            let before = O::combine(carry, before[step]);
-            let even = O::combine(before, O::lift(values[step][0]));
-            let pair = if O::INCLUSIVE { [even, O::combine(even, O::lift(values[step][1]))] } else { [before, even] };
+            let pair = outputs[step].map(|output| O::combine(carry, output));
             let index = first + STEP * step as u64 + 2 * u64::from(simt.lane());
             if whole {
                 // SAFETY: the whole segment has outputs, aligned.

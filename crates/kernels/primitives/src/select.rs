@@ -10,12 +10,19 @@ use lanetree_simt::{
     Word,
 };
 
-/// Steps of a warp: 8 elements per thread.
-const STEPS: usize = 4;
-const SEGMENT: u64 = STEP * STEPS as u64;
+/// Steps of a warp for elements of so many bytes. How many elements a multiprocessor has under way decides how
+/// fast it is; registers bound that.
+pub const fn steps(bytes: usize, partition: bool) -> usize {
+    if bytes <= 8 && !partition { 6 } else { 4 }
+}
 
-/// Elements of a tile: one block of [`THREADS`].
-pub const TILE: u64 = SEGMENT * WARPS as u64;
+/// Elements of a tile for elements of so many bytes: one block of [`THREADS`].
+pub const fn tile_len(bytes: usize, partition: bool) -> u64 {
+    tile::len(steps(bytes, partition))
+}
+
+/// The smallest of these tiles.
+pub const SMALLEST_TILE: u64 = tile_len(16, true);
 
 /// Words of a tile's carry.
 pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
@@ -66,19 +73,33 @@ const STAGE: u32 = BEFORE.end();
 /// The compaction: of keys, with values if `VALUES`, the others behind the selected ones if `PARTITION`. One
 /// block of [`THREADS`] per tile, and one for no elements.
 #[derive(Debug)]
-pub struct Select<K, V, const VALUES: bool, const PARTITION: bool>(PhantomData<(K, V)>);
+pub struct Select<K, V, const VALUES: bool, const PARTITION: bool, const STEPS: usize>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Select<K, V, VALUES, PARTITION> {
+impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize>
+    Select<K, V, VALUES, PARTITION, STEPS>
+{
+    const SEGMENT: u64 = STEP * STEPS as u64;
+    const TILE: u64 = tile::len(STEPS);
     /// The tile's elements as they will lie in the output: selected ones first.
-    const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32);
-    const VALUES_: Shared<V> = Shared::at(Self::KEYS.end(), if VALUES { TILE as u32 } else { 0 });
+    const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE as u32);
+    const VALUES_: Shared<V> = Shared::at(Self::KEYS.end(), if VALUES { Self::TILE as u32 } else { 0 });
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Select<K, V, VALUES, PARTITION> {
+impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize> Kernel
+    for Select<K, V, VALUES, PARTITION, STEPS>
+{
     type Args = SelectArgs<K, V>;
     const STATIC_SHARED: u32 = Self::VALUES_.end();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: THREADS, blocks: if PARTITION { 3 } else { 4 } });
+    // The most blocks for which ptxas spills no register on any architecture.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: THREADS,
+        blocks: match (K::BYTES + if VALUES { V::BYTES } else { 0 }, PARTITION) {
+            (4, false) => 5,
+            (16, false) | (12, true) => 3,
+            (16, true) => 2,
+            (_, _) => 4,
+        },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -86,13 +107,13 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Sel
         let tile = unsafe { lookback::next_tile(simt, args.state, TICKET) };
         // SAFETY: the count is an input.
         let count = unsafe { args.count.get(simt) };
-        let tiles = count.div_ceil(TILE).max(1);
+        let tiles = count.div_ceil(Self::TILE).max(1);
         if tile >= tiles {
             return;
         }
         let lane = simt.lane();
-        let in_tile = simt.warp() * SEGMENT as u32;
-        let first = tile * TILE + u64::from(in_tile);
+        let in_tile = simt.warp() * Self::SEGMENT as u32;
+        let first = tile * Self::TILE + u64::from(in_tile);
         let mut word = 0;
         if lane < 2 * STEPS as u32 && first + u64::from(lane * WARP) < count {
             // SAFETY: the word has the bit of an element.
@@ -129,7 +150,7 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Sel
                 let local = in_tile + (STEP as usize * step + odd) as u32 + 2 * lane;
                 let rank = warps_before + kept.before(step, odd);
                 let flag = kept.flags[step][odd];
-                if flag || (PARTITION && tile * TILE + u64::from(local) < count) {
+                if flag || (PARTITION && tile * Self::TILE + u64::from(local) < count) {
                     let to = if flag { rank } else { selected + local - rank };
                     // SAFETY: every element of the tile has a place of its own; the barrier below separates
                     // the stores from the loads.
@@ -160,11 +181,11 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool> Kernel for Sel
         let before = unsafe { simt.shared_load(BEFORE, 0) };
         let (mut len, mut others) = (selected, 0);
         if PARTITION {
-            len = (count - tile * TILE).min(TILE) as u32;
+            len = (count - tile * Self::TILE).min(Self::TILE) as u32;
             // SAFETY: written before the kernel began.
-            others = unsafe { simt.load(args.out_count.as_const(), 0, Hint::Default) } + tile * TILE - before;
+            others = unsafe { simt.load(args.out_count.as_const(), 0, Hint::Default) } + tile * Self::TILE - before;
         }
-        unroll::<{ 2 * STEPS }>(|round| {
+        tile::each_twice::<STEPS>(|round| {
             let from = round as u32 * THREADS + simt.thread_index();
             if from < len {
                 let to = if !PARTITION || from < selected {

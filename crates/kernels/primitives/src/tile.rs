@@ -26,6 +26,20 @@ pub(crate) fn unroll<const N: usize>(mut body: impl FnMut(usize)) {
     calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 }
 
+/// The same with 0 to `2 * N - 1`.
+#[inline(always)]
+pub(crate) fn each_twice<const N: usize>(mut body: impl FnMut(usize)) {
+    unroll::<N>(|index| {
+        body(2 * index);
+        body(2 * index + 1);
+    });
+}
+
+/// Elements of a tile whose warps have so many steps.
+pub(crate) const fn len(steps: usize) -> u64 {
+    STEP * steps as u64 * WARPS as u64
+}
+
 /// A warp's elements: `[step][0 or 1]` is element `64 * step + 2 * lane + (0 or 1)` of its segment.
 pub(crate) type Pairs<T, const N: usize> = [[T; 2]; N];
 
@@ -105,6 +119,8 @@ pub(crate) struct Kept<const N: usize> {
     before: [u32; N],
     /// Kept elements of the segment.
     pub(crate) count: u32,
+    /// One more than the place of the last of them in the segment; 0 where there is none.
+    pub(crate) end: u32,
 }
 
 impl<const N: usize> Kept<N> {
@@ -112,14 +128,18 @@ impl<const N: usize> Kept<N> {
     /// all lanes.
     #[inline(always)]
     pub(crate) fn new<S: Simt>(simt: S, flags: Pairs<bool, N>) -> Self {
-        let (mut before, mut count) = ([0; N], 0);
+        let (mut before, mut count, mut end) = ([0; N], 0, 0);
         let below = simt.lanes_below();
         unroll::<N>(|step| {
             let [even, odd] = flags[step].map(|flag| simt.ballot(FULL_MASK, flag));
             before[step] = count + (even & below).count_ones() + (odd & below).count_ones();
             count += even.count_ones() + odd.count_ones();
+            if even | odd != 0 {
+                let lane = WARP - 1 - (even | odd).leading_zeros();
+                end = STEP as u32 * step as u32 + 2 * lane + (odd >> lane & 1) + 1;
+            }
         });
-        Self { flags, before, count }
+        Self { flags, before, count, end }
     }
 
     /// Kept elements of the segment before this one of the lane's.

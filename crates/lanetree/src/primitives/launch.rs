@@ -2,9 +2,9 @@
 
 use crate::{Error, Result};
 use lanetree_kernels_primitives::THREADS;
-use lanetree_kernels_primitives::merge::{Merge, MergeArgs, Splits, items};
-use lanetree_kernels_primitives::runs::{Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
-use lanetree_kernels_primitives::select::{Select, SelectArgs};
+use lanetree_kernels_primitives::merge::{Merge, MergeArgs, Splits};
+use lanetree_kernels_primitives::runs::{self, Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
+use lanetree_kernels_primitives::select::{self, Select, SelectArgs};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Instance, LaunchShape, Launcher, same_args};
@@ -58,24 +58,26 @@ macro_rules! choosers {
         mod $module {
             use super::*;
 
-            const ITEMS: usize = items(<$key as Word>::BITS);
+            const BYTES: usize = <$key as Word>::BYTES + if $values { <$value as Word>::BYTES } else { 0 };
 
             #[inline(never)]
             pub(super) fn select(partition: bool, args: &SelectArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
                 match partition {
-                    true => launch.launch::<Select<$key, $value, $values, true>>(args),
-                    false => launch.launch::<Select<$key, $value, $values, false>>(args),
+                    true => launch.launch::<Select<$key, $value, $values, true, { select::steps(BYTES, true) }>>(args),
+                    false => {
+                        launch.launch::<Select<$key, $value, $values, false, { select::steps(BYTES, false) }>>(args)
+                    }
                 }
             }
             #[inline(never)]
             pub(super) fn splits(_: bool, args: &MergeArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
-                launch.launch::<Splits<$key, $value, $values, ITEMS>>(args)
+                launch.launch::<Splits<$key, $value, $values>>(args)
             }
             #[inline(never)]
             pub(super) fn merge(replace: bool, args: &MergeArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
                 match replace {
-                    true => launch.launch::<Merge<$key, $value, $values, true, ITEMS>>(args),
-                    false => launch.launch::<Merge<$key, $value, $values, false, ITEMS>>(args),
+                    true => launch.launch::<Merge<$key, $value, $values, true>>(args),
+                    false => launch.launch::<Merge<$key, $value, $values, false>>(args),
                 }
             }
         }
@@ -132,7 +134,7 @@ macro_rules! reductions {
                 args: &RunArgs<$key, <$reduction as Reduction>::In, <$reduction as Reduction>::Out>,
                 launch: Launch<'_>,
             ) -> Result<()> {
-                launch.launch::<Runs<$key, $reduction>>(args)
+                launch.launch::<Runs<$key, $reduction, { runs::steps(<$reduction as Reduction>::HAS_VALUES) }>>(args)
             }
         )*
         $(#[$doc])*

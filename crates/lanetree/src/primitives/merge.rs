@@ -8,7 +8,7 @@ use super::native::{self, Writer};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
-use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, tile_len};
+use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
 use lanetree_layout::{Key, Word};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -28,9 +28,6 @@ pub struct MergeScratch {
     splits: Buffer<u64>,
     state: Buffer<u64>,
 }
-
-/// The smaller of the two tiles there are: scratch memory serves keys of any width.
-const TILE: u64 = if tile_len(64) < tile_len(32) { tile_len(64) } else { tile_len(32) };
 
 impl MergeScratch {
     /// Enough for sequences of `count` elements together, of any type.
@@ -100,11 +97,10 @@ fn run<K: Key, V: Word>(
         on_host(rule, inputs.map(|input| input.reached()), output);
         return Ok(());
     }
-    let tile = tile_len(K::Bits::BITS);
-    let tiles = (at_most as u64).div_ceil(tile).max(1);
+    let tiles = (at_most as u64).div_ceil(TILE).max(1);
     check::buffer(stream, "the scratch memory", tiles as usize + 1, &scratch.splits)?;
     check::buffer(stream, "the scratch memory", state_len(tiles, CARRY_WORDS), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, tile)?;
+    let launch = Launch::tiles(stream, at_most, TILE)?;
     let replace = rule == MergeRule::SecondReplacesFirst;
     if replace {
         launch.reset(&mut scratch.state, CARRY_WORDS)?;
@@ -196,7 +192,7 @@ mod tests {
     use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, written};
     use super::*;
 
-    /// Sizes around tiles of 2816 and 3840, balanced and not.
+    /// Sizes around tiles of 2816, balanced and not.
     const SIZES: [(usize, usize); 14] = [
         (0, 0),
         (1, 0),
@@ -206,7 +202,7 @@ mod tests {
         (2815, 0),
         (0, 2817),
         (1408, 1408),
-        (2000, 1840),
+        (2000, 817),
         (2000, 1841),
         (9000, 3),
         (3, 9000),

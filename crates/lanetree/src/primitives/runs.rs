@@ -7,7 +7,7 @@ use super::launch::{self, Launch, state_len};
 use super::native::{self, Writer};
 use crate::{Buffer, Device, Error, Result, Stream};
 use core::ops::Range;
-use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, TILE};
+use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
 use lanetree_layout::{Key, Word};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -32,7 +32,7 @@ impl RunScratch {
     }
 
     fn len(count: usize) -> usize {
-        state_len((count as u64).div_ceil(TILE).max(1), CARRY_WORDS)
+        state_len((count as u64).div_ceil(tile_len(true)).max(1), CARRY_WORDS)
     }
 }
 
@@ -135,7 +135,7 @@ fn prepare<'a, K: Key, I: Word, O: Word>(
     input.check(stream)?;
     output.check(stream, at_most)?;
     check::buffer(stream, "the scratch memory", RunScratch::len(at_most), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, TILE)?;
+    let launch = Launch::tiles(stream, at_most, tile_len(input.values.is_some()))?;
     launch.reset(&mut scratch.state, CARRY_WORDS)?;
     let args = RunArgs {
         keys: input.keys.global().cast(),
@@ -205,7 +205,7 @@ mod tests {
     use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, words, written};
     use super::*;
 
-    const COUNTS: [usize; 11] = [0, 1, 2, 64, 255, 2047, 2048, 2049, 4096, 9001, 70_001];
+    const COUNTS: [usize; 12] = [0, 1, 2, 64, 255, 2047, 2048, 2049, 3072, 3073, 9001, 70_001];
 
     /// Where the runs of the keys are.
     fn runs_of<K: Key>(keys: &[K]) -> Vec<Range<usize>> {

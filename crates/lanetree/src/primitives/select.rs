@@ -8,7 +8,7 @@ use super::native::{self, Writer};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
-use lanetree_kernels_primitives::select::{CARRY_WORDS, CountFlags, FLAG_WORDS, SelectArgs, TILE};
+use lanetree_kernels_primitives::select::{CARRY_WORDS, CountFlags, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
 use lanetree_layout::{Key, Word};
 use lanetree_simt::{Global, GlobalMut, Launcher};
 
@@ -33,7 +33,7 @@ impl SelectScratch {
     }
 
     fn len(count: usize) -> usize {
-        state_len((count as u64).div_ceil(TILE).max(1), CARRY_WORDS)
+        state_len((count as u64).div_ceil(SMALLEST_TILE).max(1), CARRY_WORDS)
     }
 }
 
@@ -118,7 +118,8 @@ fn run<K: Key, V: Word>(
         return Ok(());
     }
     check::buffer(stream, "the scratch memory", SelectScratch::len(at_most), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, TILE)?;
+    let bytes = K::Bits::BYTES + input.values.map_or(0, |_| V::BYTES);
+    let launch = Launch::tiles(stream, at_most, tile_len(bytes, partition))?;
     launch.reset(&mut scratch.state, CARRY_WORDS)?;
     let args = SelectArgs::<K::Bits, V> {
         keys: input.keys.global().cast(),
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use rand::RngExt;
 
-    const COUNTS: [usize; 10] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 5000, 70_001];
+    const COUNTS: [usize; 11] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 3072, 3073, 70_001];
 
     fn selections<K: Key, V: Word>() {
         for device in devices() {

@@ -1,0 +1,79 @@
+//! Merging of sorted sequences.
+
+use super::super::compare::Sabotage;
+use super::super::data::{self, Distribution};
+use super::super::harmonia::Answer;
+use super::{differs, output};
+use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs};
+use lanetree::{Device, Key, Result, Word};
+use rand::Rng;
+use std::time::Instant;
+
+/// Pairs and keys alone. `len` is that of the longer sequence; the other has a part of the same keys and
+/// others.
+pub(super) fn run<K: Key, V: Word, const REPLACE: bool>(
+    device: &Device,
+    len: usize,
+    seed: u64,
+    sabotage: Option<Sabotage>,
+) -> Result<Answer> {
+    let mut rng = data::rng(seed, "sequences");
+    let mut long: Vec<K> = Distribution::Clustered.keys(len, &mut rng);
+    let mut short: Vec<K> = long.iter().copied().filter(|_| rng.next_u32() % 8 == 0).collect();
+    short.extend(Distribution::Uniform.keys::<K>(len / 16 + 1, &mut rng));
+    for keys in [&mut long, &mut short] {
+        keys.sort_unstable();
+        if REPLACE {
+            keys.dedup();
+        }
+    }
+    // Whichever is first, its tiles hold many of its keys or few.
+    let (first, second) = if seed % 2 == 0 { (long, short) } else { (short, long) };
+    let (first_values, second_values): (Vec<V>, Vec<V>) =
+        (data::values(first.len(), &mut rng), data::values(second.len(), &mut rng));
+    let stays = |key: &K| !REPLACE || second.binary_search(key).is_err();
+    let mut expected: Vec<(K, V)> =
+        first.iter().copied().zip(first_values.iter().copied()).filter(|(key, _)| stays(key)).collect();
+    expected.extend(second.iter().copied().zip(second_values.iter().copied()));
+    expected.sort_by_key(|&(key, _)| key);
+    let (expected_keys, expected_values): (Vec<K>, Vec<V>) = expected.into_iter().unzip();
+
+    let stream = device.stream()?;
+    let (room, count) = (first.len() + second.len(), expected_keys.len());
+    let (a, a_values) = (device.upload(&first)?, device.upload(&first_values)?);
+    let (b, b_values) = (device.upload(&second)?, device.upload(&second_values)?);
+    let mut scratch = MergeScratch::new(device, room)?;
+    let keys_out = |what| output::<K>(device, what, count, room);
+    let (mut out_keys, mut out_alone) = (keys_out("keys of pairs")?, keys_out("keys")?);
+    let mut out_values = output::<V>(device, "values", count, room)?;
+    let (mut found, mut found_alone) = (output(device, "count of pairs", 1, 1)?, output(device, "count", 1, 1)?);
+    let rule = if REPLACE { MergeRule::SecondReplacesFirst } else { MergeRule::KeepBoth };
+    let (n, m) = (first.len().into(), second.len().into());
+    let start = Instant::now();
+    merge_pairs(
+        &stream,
+        rule,
+        Pairs { keys: &a, values: &a_values, count: n },
+        Pairs { keys: &b, values: &b_values, count: m },
+        PairsMut { keys: &mut out_keys.buffer, values: &mut out_values.buffer, count: &mut found.buffer },
+        &mut scratch,
+    )?;
+    merge_keys(
+        &stream,
+        rule,
+        Keys { keys: &a, count: n },
+        Keys { keys: &b, count: m },
+        KeysMut { keys: &mut out_alone.buffer, count: &mut found_alone.buffer },
+        &mut scratch,
+    )?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    let difference = [
+        differs(found, &[count as u64], sabotage)?,
+        differs(out_keys, &expected_keys, sabotage)?,
+        differs(out_values, &expected_values, sabotage)?,
+        differs(found_alone, &[count as u64], sabotage)?,
+        differs(out_alone, &expected_keys, sabotage)?,
+    ];
+    Ok(Answer { queries: 2 * room, time, difference: difference.into_iter().flatten().next() })
+}
