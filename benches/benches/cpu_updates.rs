@@ -34,7 +34,7 @@ struct Options {
 }
 
 enum Tree {
-    Harmonia(Harmonia<u64, u64>),
+    Harmonia(Box<Harmonia<u64, u64>>),
     Concurrent(ConcurrentTree<u64, u64>),
     /// Gets its batches sorted, which is part of the time.
     ConcurrentSorted(ConcurrentTree<u64, u64>),
@@ -104,7 +104,7 @@ fn main() {
     let keys: Vec<u64> = (0..len).map(|i| (i * spacing) & !1).collect();
     let harmonia = |fanout, fill| {
         let builder = Harmonia::builder().fanout(fanout).fill(fill);
-        Tree::Harmonia(builder.build_sorted(&Device::host(), &keys, &keys).expect("it is sorted"))
+        Tree::Harmonia(Box::new(builder.build_sorted(&Device::host(), &keys, &keys).expect("it is sorted")))
     };
     let mut trees = [
         ("scc::TreeIndex, batch as it comes", Tree::Concurrent(concurrent(&keys))),

@@ -102,4 +102,21 @@ mod tests {
             prop_assert_eq!(actual, expected);
         }
     }
+
+    #[test]
+    fn large_batches_are_folded_in_the_batch_order() {
+        for keys in [1, 3, 1000, 1 << 20] {
+            let op = |i: usize| match (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 {
+                random if random % 3 == 0 => Op::Remove(random % keys),
+                random => Op::Insert(random % keys, i as u32),
+            };
+            let mut expected = BTreeMap::new();
+            (0..50_000).for_each(|i| drop(expected.insert(op(i).key(), Change::from(op(i)))));
+            let expected: Vec<_> = expected.into_iter().collect();
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                assert_eq!(pool.install(|| fold(50_000, op)), expected);
+            }
+        }
+    }
 }

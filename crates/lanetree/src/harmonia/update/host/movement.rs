@@ -38,6 +38,8 @@ pub(super) struct Regions<K> {
 /// Where a task writes.
 struct Part<'a, K> {
     words: &'a mut [u64],
+    /// Of each leaf.
+    leaf_words: usize,
     ranks: &'a mut [u64],
     last_keys: &'a mut [K],
     /// Pairs before it.
@@ -75,8 +77,14 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
         }
         let mut ranks = host.alloc::<u64>(shape.leaves as usize + 1)?;
 
-        let mut rest =
-            Part { words: slice(&mut moved), ranks: slice(&mut ranks), last_keys: slice(&mut last_keys), rank: 0 };
+        let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
+        let mut rest = Part {
+            leaf_words,
+            words: slice(&mut moved),
+            ranks: slice(&mut ranks),
+            last_keys: slice(&mut last_keys),
+            rank: 0,
+        };
         let parts: Vec<_> = sizes.iter().map(|&(leaves, len)| rest.take(leaves as usize, len)).collect();
         rest.ranks[0] = len;
         parts.into_par_iter().zip(0..tasks).for_each(|(part, task)| self.move_leaves(task, part));
@@ -116,7 +124,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
 
     fn move_leaves(&self, task: u32, mut part: Part<'_, K::Bits>) {
         let fanout = self.table.shape.fanout as usize;
-        let leaf_words = leaf_bytes::<K::Bits, V>(self.table.shape.fanout) as usize / 8;
+        let leaf_words = part.leaf_words;
         let mut pairs = Pairs::default();
         for run in self.runs(task) {
             let leaf = run.leaves.start;
@@ -165,10 +173,9 @@ fn fill<T: Word>(slots: &mut [T], words: &[T]) -> T {
 impl<'a, K> Part<'a, K> {
     /// Splits off the part of the next `leaves` leaves, which have `pairs` pairs.
     fn take(&mut self, leaves: usize, pairs: u64) -> Part<'a, K> {
-        // The words of a leaf, which are the same for each that is left.
-        let words = self.words.len() / self.last_keys.len().max(1) * leaves;
         let part = Part {
-            words: self.words.split_off_mut(..words).expect("the sizes add up"),
+            leaf_words: self.leaf_words,
+            words: self.words.split_off_mut(..leaves * self.leaf_words).expect("the sizes add up"),
             ranks: self.ranks.split_off_mut(..leaves).expect("the sizes add up"),
             last_keys: self.last_keys.split_off_mut(..leaves).expect("the sizes add up"),
             rank: self.rank,
