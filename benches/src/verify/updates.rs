@@ -66,6 +66,15 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
             }
         }
     }
+    // Surely with room, and with gaps between the keys: for the batches that crowd into one leaf.
+    for (key, word) in [("u32", "u32"), ("u64", "u64")] {
+        for value in ["u32", "u64"] {
+            for fanout in [8, 16] {
+                let (fill, distribution, len, sorted) = (0.7, Distribution::Uniform, 1400, true);
+                specs.push(Spec { key, word, value, fanout, fill, distribution, len, sorted });
+            }
+        }
+    }
     specs.retain(|spec| spec.len <= max_len);
     specs
 }
@@ -109,20 +118,25 @@ pub(super) fn run<K: Key, V: Word>(
     }
     let mut difference = compare(&tree, &model, sabotage, "the build")?;
     let (small, large) = (64, (spec.len / 2).max(500));
-    let mut scratch = UpdateScratch::new(device, large.max(model.len()))?;
+    let mut scratch = UpdateScratch::new(device, large)?;
     let mut queries = spec.len;
-    for batch in 0..7 {
+    for batch in 0..9 {
         if difference.is_some() {
             break;
         }
         let ops: Vec<Op<K, V>> = match batch {
-            5 => model.keys().map(|&key| Op::Remove(key)).collect(),
-            _ => operations(&model, spec, if batch < 3 { small } else { large }, batch == 2, &mut rng),
+            0 => model.keys().step_by(5).map(|&key| Op::Update(key, V::truncate(rng.next_u64()))).collect(),
+            1 => crowd(&model, spec.fanout, &mut rng),
+            7 => model.keys().map(|&key| Op::Remove(key)).collect(),
+            _ => operations(&model, spec, if batch < 5 { small } else { large }, batch == 4, &mut rng),
         };
+        if ops.len() > large {
+            scratch = UpdateScratch::new(device, ops.len())?;
+        }
         queries += ops.len();
         let mut expected = apply_to_model(&mut model, &ops);
         let start = Instant::now();
-        let report = if device.kind() == DeviceKind::Host || batch == 6 {
+        let report = if device.kind() == DeviceKind::Host || batch == 8 {
             tree.apply(&ops)?
         } else {
             let batch = Batch::new(&ops);
@@ -146,7 +160,12 @@ pub(super) fn run<K: Key, V: Word>(
             kernels.insert(spec.update_kernel("plan"));
         }
         match path {
-            UpdatePath::InPlace => kernels.insert(spec.kernel("apply")),
+            // A leaf that takes as many new keys as it has slots does so with the other leaves of its node.
+            UpdatePath::InPlace if batch == 1 && expected.inserted == u64::from(spec.fanout) => {
+                kernels.insert(spec.update_kernel(&format!("apply_nodes_f{}", spec.fanout)))
+            }
+            // New values stay where the old ones are.
+            UpdatePath::InPlace if batch == 0 => kernels.insert(spec.kernel("apply_leaves")),
             UpdatePath::Rebuilt => {
                 kernels.insert(spec.update_kernel("place")) | kernels.insert(spec.update_kernel("move"))
             }
@@ -213,6 +232,15 @@ fn operations<K: Key, V: Word>(
             }
         })
         .collect()
+}
+
+/// As many new keys as a node has slots, right above the smallest key; fewer where the next one is near.
+fn crowd<K: Key, V: Word>(model: &BTreeMap<K, V>, fanout: u32, rng: &mut StdRng) -> Vec<Op<K, V>> {
+    let mut keys = model.keys();
+    let (Some(first), next) = (keys.next(), keys.next()) else { return Vec::new() };
+    let above = (1..=u64::from(fanout)).map_while(|i| first.encode().widen().checked_add(i));
+    let free = above.take_while(|&word| next.is_some_and(|next| word < next.encode().widen()));
+    free.map(|word| Op::Insert(K::decode(K::Bits::truncate(word)), V::truncate(rng.next_u64()))).collect()
 }
 
 /// Applies a batch to the model, and tells what the tree should report.

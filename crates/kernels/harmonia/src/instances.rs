@@ -1,7 +1,7 @@
 //! The instances that are compiled, one PTX module per key word, value word and fanout, and the choice
 //! among them at run time.
 
-use crate::update::{Apply, ApplyArgs, Locate, LocateArgs};
+use crate::update::{ApplyArgs, ApplyLeaves, ApplyNodes, Locate, LocateArgs};
 use crate::{Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs};
 use lanetree_layout::harmonia::ChildRegion;
 use lanetree_simt::Launcher;
@@ -45,6 +45,11 @@ macro_rules! group_widths {
 }
 with_table!(group_widths,);
 
+/// Lanes that apply the changes of a leaf.
+pub const fn leaf_lanes(fanout: u32) -> u32 {
+    if fanout < 32 { fanout } else { 32 }
+}
+
 macro_rules! instances {
     ($k:ident, $v:ident; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
         pastey::paste! {
@@ -62,7 +67,7 @@ macro_rules! instances {
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __neighbor>], [<MODULE_ $fanout>], Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __range>], [<MODULE_ $fanout>], Range<$k, $v, true, $fanout, $rank_g, $rank_q>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __locate>], [<MODULE_ $fanout>], Locate<$k, $v, $fanout, $rank_g, $rank_q>);
-                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply>], [<MODULE_ $fanout>], Apply<$k, $v, $fanout>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply_leaves>], [<MODULE_ $fanout>], ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g8>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 8>);
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 32>);
                 )*
@@ -105,10 +110,18 @@ macro_rules! instances {
                         _ => return None,
                     })
                 }
-                /// Launches the kernel that applies changes in place; `None` where there is none.
-                pub fn apply<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                /// Launches the kernel that applies changes leaf by leaf; `None` where there is none.
+                pub fn apply_leaves<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
-                        $($fanout => launcher.launch::<Apply<$k, $v, $fanout>>(args),)*
+                        $($fanout => launcher.launch::<ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>>(args),)*
+                        _ => return None,
+                    })
+                }
+                /// Launches the kernel that fills the leaves of nodes anew; `None` where there is none.
+                pub fn apply_nodes<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                    Some(match fanout {
+                        8 => launcher.launch::<ApplyNodes<$k, $v, 8>>(args),
+                        16 => launcher.launch::<ApplyNodes<$k, $v, 16>>(args),
                         _ => return None,
                     })
                 }

@@ -24,7 +24,7 @@ mod tree;
 pub mod update;
 
 pub use get::{Get, GetArgs};
-pub use instances::{GATHER_WIDTHS, group_widths, queries_in_flight, u32_u32, u32_u64, u64_u32, u64_u64};
+pub use instances::{GATHER_WIDTHS, group_widths, leaf_lanes, queries_in_flight, u32_u32, u32_u64, u64_u32, u64_u64};
 pub use neighbor::{Neighbor, NeighborArgs};
 pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};

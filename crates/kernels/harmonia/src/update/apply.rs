@@ -1,13 +1,13 @@
 //! Changes in place.
 
-use super::plan::{EVENLY, children_of};
+use super::plan::children_of;
 use super::{Changes, Effect, has_effect};
 use crate::tree::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{inner_slot, leaf_offset, leaf_values_offset};
 use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Shared, Simt, WARP, Word};
 
-/// Arguments of [`Apply`].
+/// Arguments of [`ApplyLeaves`] and [`ApplyNodes`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyArgs<K, V> {
@@ -21,12 +21,11 @@ pub struct ApplyArgs<K, V> {
     pub lens: GlobalMut<u32>,
     /// What is to change.
     pub changes: Changes<K, V>,
-    /// From [`Plan`](super::Plan), which found that they fit.
+    /// From [`Plan`](super::Plan), which found that they fit: heads of leaves for [`ApplyLeaves`], of nodes
+    /// for [`ApplyNodes`].
     pub heads: Global<u32>,
     /// How many.
-    pub head_count: u32,
-    /// Whether heads are of nodes, or of leaves.
-    pub by_node: u32,
+    pub head_count: u64,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -41,10 +40,9 @@ unsafe impl<K: Word, V: Word> KernelArgs for ApplyArgs<K, V> {
     }
 }
 
-/// The most slots that a warp writes anew together: of a node's leaves where that is not more, else of
-/// one leaf.
+/// The slots of a node's leaves.
 const fn capacity(fanout: u32) -> u32 {
-    if is_by_node(fanout) { fanout * fanout } else { fanout }
+    fanout * fanout
 }
 
 /// Whether the leaves of one node can be filled evenly anew, at a fanout: up to 16, or a warp would need
@@ -58,9 +56,9 @@ pub const fn apply_warps(fanout: u32) -> u32 {
     if fanout == 16 { 4 } else { 8 }
 }
 
-/// Applies a batch's changes: one warp per head; blocks of [`apply_warps`].
+/// Fills the leaves of nodes evenly anew, with their changes: one warp per head; blocks of [`apply_warps`].
 #[derive(Debug)]
-pub struct Apply<K, V, const F: u32>(PhantomData<(K, V)>);
+pub struct ApplyNodes<K, V, const F: u32>(PhantomData<(K, V)>);
 
 /// The shared memory of a warp: a copy of the pairs, then of each how many are kept of those before it,
 /// and of each change how many inserts are before it.
@@ -97,50 +95,27 @@ struct Target {
     parent: u32,
 }
 
-impl<K: Word, V: Word, const F: u32> Kernel for Apply<K, V, F> {
+impl<K: Word, V: Word, const F: u32> Kernel for ApplyNodes<K, V, F> {
     type Args = ApplyArgs<K, V>;
     const STATIC_SHARED: u32 = apply_warps(F) * Copy::<K, V>::bytes(capacity(F));
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let head = simt.block_index() * (simt.block_dim() / WARP) + simt.warp();
+        let head = simt.global_index() / u64::from(WARP);
         if head >= args.head_count {
             return;
         }
-        // SAFETY: a head, the first change of a node or leaf of the tree.
-        let (first, parent, leaf, count) = unsafe {
-            let first = simt.load(args.heads, u64::from(head), Hint::ReadOnly);
-            let change = u64::from(first & !EVENLY);
-            (
-                first,
-                simt.load(args.changes.parents, change, Hint::ReadOnly),
-                simt.load(args.changes.leaves, change, Hint::ReadOnly),
-                simt.load(args.changes.count, 0, Hint::ReadOnly),
-            )
+        // SAFETY: a head, the first change of a node of the last inner level.
+        let target = unsafe {
+            let from = u64::from(simt.load(args.heads, head, Hint::ReadOnly));
+            let parent = simt.load(args.changes.parents, from, Hint::ReadOnly);
+            let count = simt.load(args.changes.count, 0, Hint::ReadOnly);
+            let to = run_end(simt, args.changes.parents, from, count, parent);
+            let (first_leaf, leaves) = children_of(simt, &args.tree, parent);
+            Target { first_leaf, leaves, from, to, parent }
         };
-        let change = u64::from(first & !EVENLY);
-        let units = if args.by_node != 0 { args.changes.parents } else { args.changes.leaves };
-        let unit = if args.by_node != 0 { parent } else { leaf };
-        // SAFETY: changes.
-        let end = unsafe { run_end(simt, units, change, count, unit) };
-        let mut from = change;
-        while from < end {
-            let target = if first & EVENLY != 0 {
-                // SAFETY: an inner node of the last level.
-                let (first_leaf, leaves) = unsafe { children_of(simt, &args.tree, parent) };
-                Target { first_leaf, leaves, from, to: end, parent }
-            } else {
-                // SAFETY: changes.
-                unsafe {
-                    let leaf = simt.load(args.changes.leaves, from, Hint::ReadOnly);
-                    let to = run_end(simt, args.changes.leaves, from, end, leaf);
-                    Target { first_leaf: leaf, leaves: 1, from, to, parent }
-                }
-            };
-            // SAFETY: the same contract; the leaves are this warp's alone.
-            unsafe { Self::rewrite(simt, args, &target) };
-            from = target.to;
-        }
+        // SAFETY: the same contract; the leaves are this warp's alone.
+        unsafe { Self::rewrite(simt, args, &target) };
     }
 }
 
@@ -163,7 +138,7 @@ unsafe fn run_end<S: Simt>(simt: S, units: Global<u32>, from: u64, end: u64, uni
     }
 }
 
-impl<K: Word, V: Word, const F: u32> Apply<K, V, F> {
+impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
     /// Warp collective (all lanes). Writes a target's leaves with its changes.
     ///
     /// # Safety
@@ -280,8 +255,6 @@ impl<K: Word, V: Word, const F: u32> Apply<K, V, F> {
             unsafe { simt.store(args.lens, u64::from(target.first_leaf + at), spread.leaf_len(at), Hint::Default) };
             at += WARP;
         }
-        // The next target uses the copy again.
-        simt.sync_warp(FULL_MASK);
     }
 
     /// Per thread. Writes the `to`-th pair of a target, and if it is its leaf's last, into the slots behind
@@ -306,7 +279,6 @@ impl<K: Word, V: Word, const F: u32> Apply<K, V, F> {
             }
             slot += 1;
         }
-        // A leaf that alone takes its changes keeps its separator: they lie below it, as its pairs do.
         if is_last && child + 1 < spread.target.leaves {
             // SAFETY: the separator behind the child.
             unsafe { simt.store(args.inner, inner_slot(F, spread.target.parent, child), key, Hint::Default) };

@@ -1,6 +1,6 @@
 //! The kernels of builds and updates that are the same for every fanout: a PTX module per words.
 
-use super::{Compact, FillLens, MarkBases, Move, Place, Plan};
+use super::{ApplyNodes, Compact, FillLens, MarkBases, Move, Place, Plan};
 use crate::build::{CheckOrder, FillInner, FillLeaves};
 use lanetree_simt::instance;
 
@@ -9,6 +9,8 @@ macro_rules! of_pairs {
         pastey::paste! {
             $(
                 instance!([<harmonia_update_ $k _ $v __fill_leaves>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), FillLeaves<$k, $v>);
+                instance!([<harmonia_update_ $k _ $v __apply_nodes_f8>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), ApplyNodes<$k, $v, 8>);
+                instance!([<harmonia_update_ $k _ $v __apply_nodes_f16>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), ApplyNodes<$k, $v, 16>);
                 instance!([<harmonia_update_ $k _ $v __fill_inner>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), FillInner<$k, $v>);
                 instance!([<harmonia_update_ $k _ $v __compact>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), Compact<$k, $v>);
                 instance!([<harmonia_update_ $k _ $v __plan>], concat!("harmonia_update_", stringify!($k), "_", stringify!($v)), Plan<$k, $v>);

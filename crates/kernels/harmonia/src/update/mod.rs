@@ -6,16 +6,18 @@
 //!    (its [`Effect`]), the others do nothing;
 //! 2. prefix sums and [`Compact`]: the operations with an effect, next to each other;
 //! 3. [`Plan`]: whether the leaves, or the leaves of one inner node together, have room;
-//! 4. if they have, [`Apply`]: each node's leaves are written anew, in place;
+//! 4. if they have, [`ApplyLeaves`] and [`ApplyNodes`]: these leaves are written anew, in place;
 //! 5. if not, [`Place`] and [`Move`] write the pairs of batch and tree into new leaves.
 
 mod apply;
 mod instances;
+mod leaves;
 mod locate;
 mod plan;
 mod rebuild;
 
-pub use apply::{Apply, ApplyArgs, apply_warps, is_by_node};
+pub use apply::{ApplyArgs, ApplyNodes, apply_warps, is_by_node};
+pub use leaves::ApplyLeaves;
 pub use locate::{Compact, CompactArgs, Locate, LocateArgs, MarkBases, MarkBasesArgs};
 pub use plan::{FillLens, FillLensArgs, Plan, PlanArgs};
 pub use rebuild::{MOVE_SLOTS, Move, Place, RebuildArgs};

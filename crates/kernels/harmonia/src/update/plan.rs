@@ -5,10 +5,6 @@ use crate::tree::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{Access, GlobalMut, Hint, Kernel, KernelArgs, Order, Scope, Shared, Simt, Word};
 
-/// The bit of a head that says that its node's leaves are to be filled evenly anew; without it each leaf
-/// takes its own changes.
-pub(crate) const EVENLY: u32 = 1 << 31;
-
 /// Arguments of [`Plan`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +13,16 @@ pub struct PlanArgs<K, V> {
     pub tree: TreeRef<K>,
     /// What is to change.
     pub changes: Changes<K, V>,
-    /// Out: `[changes]`, the first change of each node (or leaf) that changes, in no particular order, with
-    /// [`EVENLY`] where that is needed.
-    pub heads: GlobalMut<u32>,
-    /// In and out: how many heads, added to what is there; and 1 if the changes do not fit.
+    /// Out: `[changes]`, the first change of each leaf that takes its own changes, in no particular order.
+    pub leaf_heads: GlobalMut<u32>,
+    /// Out: `[changes]`, the first change of each node whose leaves are to be filled evenly anew.
+    pub node_heads: GlobalMut<u32>,
+    /// In and out: how many heads of leaves, and of nodes, added to what is there; and 1 if the changes do not
+    /// fit.
     pub plan: GlobalMut<u64>,
     /// Slots of a node.
     pub fanout: u32,
-    /// Whether the leaves of a node can be filled anew: one head per node then, else one per leaf.
+    /// Whether the leaves of a node can be filled evenly anew.
     pub by_node: u32,
 }
 
@@ -33,13 +31,14 @@ unsafe impl<K: Word, V: Word> KernelArgs for PlanArgs<K, V> {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
         self.changes.pointers(visit);
-        visit(self.heads.as_ptr().addr(), Access::ReadWrite);
+        visit(self.leaf_heads.as_ptr().addr(), Access::ReadWrite);
+        visit(self.node_heads.as_ptr().addr(), Access::ReadWrite);
         visit(self.plan.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
-/// Heads of a block, and where they go.
-const HEADS: Shared<u32> = Shared::at(0, 2);
+/// Heads of a block's leaves and nodes, and where they go.
+const HEADS: Shared<u32> = Shared::at(0, 4);
 
 /// Plans a batch. A thread per change, and perhaps more; blocks of [`THREADS`](crate::THREADS).
 #[derive(Debug)]
@@ -51,9 +50,9 @@ impl<K: Word, V: Word> Kernel for Plan<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        if simt.thread_index() == 0 {
-            // SAFETY: one thread; a barrier follows.
-            unsafe { simt.shared_store(HEADS, 0, 0) };
+        if simt.thread_index() < 2 {
+            // SAFETY: one thread per element; a barrier follows.
+            unsafe { simt.shared_store(HEADS, simt.thread_index(), 0) };
         }
         simt.barrier();
         let change = simt.global_index();
@@ -66,31 +65,53 @@ impl<K: Word, V: Word> Kernel for Plan<K, V> {
             is_head =
                 unsafe { simt.load(units, change, Hint::ReadOnly) != simt.load(units, change - 1, Hint::ReadOnly) };
         }
-        let (mut fit, mut place) = (Fit::No, 0);
+        let (mut run, mut place) = (Run { fit: Fit::No, leaves: 0, end: change }, 0);
         if is_head {
-            // SAFETY: the first change of a node, or leaf.
-            fit = unsafe { fit_of(simt, args, change, count) };
-            // SAFETY: set before the barrier, and added to atomically until the next.
-            place = unsafe { simt.shared_atomic_add(HEADS, 0, 1) };
+            // SAFETY: the first change of a node, or leaf; the counts were set before the barrier, and are added
+            // to atomically until the next.
+            unsafe {
+                run = fit_of(simt, args, change, count);
+                place = match run.fit {
+                    Fit::Leaves => simt.shared_atomic_add(HEADS, 0, run.leaves),
+                    Fit::Evenly => simt.shared_atomic_add(HEADS, 1, 1),
+                    Fit::No => 0,
+                };
+            }
         }
         simt.barrier();
-        if simt.thread_index() == 0 {
-            // SAFETY: all have added; the plan has two words, accessed atomically only.
+        if simt.thread_index() < 2 {
+            let kind = simt.thread_index();
+            // SAFETY: all have added; the plan has three words, accessed atomically only.
             unsafe {
-                let heads = simt.shared_load(HEADS, 0);
-                let first = simt.atomic_add(args.plan, 0, u64::from(heads), Order::Relaxed, Scope::Device);
-                simt.shared_store(HEADS, 1, first as u32);
+                let heads = simt.shared_load(HEADS, kind);
+                let first =
+                    simt.atomic_add(args.plan, u64::from(kind), u64::from(heads), Order::Relaxed, Scope::Device);
+                simt.shared_store(HEADS, 2 + kind, first as u32);
             }
         }
         simt.barrier();
         if is_head {
             // SAFETY: stored before the barrier; there are no more heads than changes.
             unsafe {
-                let at = simt.shared_load(HEADS, 1) + place;
-                let evenly = if let Fit::Evenly = fit { EVENLY } else { 0 };
-                simt.store(args.heads, u64::from(at), change as u32 | evenly, Hint::Default);
-                if let Fit::No = fit {
-                    simt.atomic_max(args.plan, 1, 1, Order::Relaxed, Scope::Device);
+                match run.fit {
+                    Fit::Leaves => {
+                        let mut to = simt.shared_load(HEADS, 2) + place;
+                        let mut before = u32::MAX;
+                        let mut at = change;
+                        while at < run.end {
+                            let leaf = simt.load(args.changes.leaves, at, Hint::ReadOnly);
+                            if leaf != before {
+                                simt.store(args.leaf_heads, u64::from(to), at as u32, Hint::Default);
+                                (before, to) = (leaf, to + 1);
+                            }
+                            at += 1;
+                        }
+                    }
+                    Fit::Evenly => {
+                        let to = simt.shared_load(HEADS, 3) + place;
+                        simt.store(args.node_heads, u64::from(to), change as u32, Hint::Default);
+                    }
+                    Fit::No => _ = simt.atomic_max(args.plan, 2, 1, Order::Relaxed, Scope::Device),
                 }
             }
         }
@@ -108,12 +129,22 @@ enum Fit {
     No,
 }
 
+/// The changes of a node (or leaf).
+#[derive(Clone, Copy)]
+struct Run {
+    fit: Fit,
+    /// Leaves that change.
+    leaves: u32,
+    /// The first change behind them.
+    end: u64,
+}
+
 /// Per thread. Whether the node (or leaf) of the changes from `first` on has room for them.
 ///
 /// # Safety
 /// `first` is the first change of a node, or leaf.
 #[inline(always)]
-unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, first: u64, count: u64) -> Fit {
+unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, first: u64, count: u64) -> Run {
     let changes = &args.changes;
     // SAFETY: a change, its leaf and its node.
     let (parent, mut leaf) = unsafe {
@@ -133,6 +164,7 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
     let (mut len, mut each_fits) = (behind as i64 - before as i64, true);
     // SAFETY: a leaf of the tree.
     let mut leaf_len = unsafe { len_of(simt, &args.tree, leaf) };
+    let mut changed = 1;
     let fits = |len: i64| len >= 1 && len <= i64::from(args.fanout);
     let mut change = first;
     while change < last {
@@ -145,6 +177,7 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
             if its_leaf != leaf {
                 each_fits &= fits(leaf_len);
                 leaf = its_leaf;
+                changed += 1;
                 leaf_len = len_of(simt, &args.tree, leaf);
             }
             let effect = simt.load(changes.effects, change, Hint::ReadOnly);
@@ -155,7 +188,7 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
         change += 1;
     }
     each_fits &= fits(leaf_len);
-    if change - first > most {
+    let fit = if change - first > most {
         Fit::No
     } else if each_fits {
         Fit::Leaves
@@ -163,7 +196,8 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
         Fit::Evenly
     } else {
         Fit::No
-    }
+    };
+    Run { fit, leaves: changed, end: change }
 }
 
 /// Per thread. The pairs of a leaf.

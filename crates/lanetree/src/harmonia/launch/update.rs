@@ -24,8 +24,12 @@ macro_rules! of_words {
                 kernels::$module::locate(fanout, args, launch)
             }
             #[inline(never)]
-            pub(super) fn apply(fanout: u32, args: &ApplyArgs<K, V>, launch: Launch<'_>) -> Launched {
-                kernels::$module::apply(fanout, args, launch)
+            pub(super) fn apply_leaves(fanout: u32, args: &ApplyArgs<K, V>, launch: Launch<'_>) -> Launched {
+                kernels::$module::apply_leaves(fanout, args, launch)
+            }
+            #[inline(never)]
+            pub(super) fn apply_nodes(fanout: u32, args: &ApplyArgs<K, V>, launch: Launch<'_>) -> Launched {
+                kernels::$module::apply_nodes(fanout, args, launch)
             }
             #[inline(never)]
             pub(super) fn fill_leaves(args: &FillLeavesArgs<K, V>, launch: Launch<'_>) -> Launched {
@@ -64,8 +68,12 @@ super::by_words!(
     locate(fanout: u32), LocateArgs<K>
 );
 super::by_words!(
-    /// Launches the kernel that applies changes in place.
-    apply(fanout: u32), ApplyArgs<K, V>
+    /// Launches the kernel that applies changes leaf by leaf.
+    apply_leaves(fanout: u32), ApplyArgs<K, V>
+);
+super::by_words!(
+    /// Launches the kernel that fills the leaves of nodes anew.
+    apply_nodes(fanout: u32), ApplyArgs<K, V>
 );
 super::by_words!(
     /// Launches the kernel that fills leaves.

@@ -8,6 +8,7 @@ use crate::harmonia::launch::{self, Launch};
 use crate::harmonia::lookup::bits;
 use crate::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, inclusive_max_scan, radix_argsort};
 use crate::{Error, Result};
+use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{
     ApplyArgs, Changes, CompactArgs, FillLensArgs, Kind, LocateArgs, MOVE_SLOTS, MarkBasesArgs, PlanArgs, RebuildArgs,
     apply_warps, is_by_node,
@@ -19,9 +20,9 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Most operations of a batch: their numbers have a bit to spare in 32.
 const MOST_OPERATIONS: usize = (1 << 31) - 1;
 
-/// Words of what a batch is found to do: inserted, replaced, removed, left alone; heads, and whether the
-/// changes do not fit.
-const FINDINGS: usize = 6;
+/// Words of what a batch is found to do: inserted, replaced, removed, left alone; heads of leaves and of
+/// nodes, and whether the changes do not fit.
+const FINDINGS: usize = 7;
 
 /// Scratch memory of batches of updates on a device, for batches up to a size and trees of any: about 90
 /// bytes per operation with 8-byte keys and values. Once a tree has been built again it also keeps the
@@ -43,7 +44,8 @@ pub struct UpdateScratch<K: Key, V: Word> {
     findings: Buffer<u64>,
     changes: ChangeBuffers<K::Bits, V>,
     nets: Buffer<u64>,
-    heads: Buffer<u32>,
+    leaf_heads: Buffer<u32>,
+    node_heads: Buffer<u32>,
     scan: ScanScratch,
     /// Scratch of scans over leaves, and for how many.
     leaf_scan: Option<(ScanScratch, usize)>,
@@ -95,7 +97,8 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
                 nets: device.alloc(n)?,
             },
             nets: device.alloc(n + 1)?,
-            heads: device.alloc(n)?,
+            leaf_heads: device.alloc(n)?,
+            node_heads: device.alloc(n)?,
             scan: ScanScratch::new(device, n)?,
             leaf_scan: None,
             spare: None,
@@ -104,7 +107,8 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = [&self.order, &self.flags, &self.effects, &self.leaves, &self.parents, &self.heads];
+        let words =
+            [&self.order, &self.flags, &self.effects, &self.leaves, &self.parents, &self.leaf_heads, &self.node_heads];
         let changes = &self.changes;
         let change_words = [&changes.effects, &changes.leaves, &changes.parents];
         words.into_iter().chain(change_words).chain(self.bases.iter().flatten()).map(Buffer::bytes).sum::<usize>()
@@ -137,7 +141,8 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
 /// What a batch does, as the host learns it.
 struct Findings {
     report: UpdateReport,
-    heads: usize,
+    leaf_heads: u64,
+    node_heads: u64,
     fits: bool,
 }
 
@@ -310,7 +315,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let args = PlanArgs {
                 tree: self.tree_ref(),
                 changes: scratch.changes(count),
-                heads: scratch.heads.global_mut(),
+                leaf_heads: scratch.leaf_heads.global_mut(),
+                node_heads: scratch.node_heads.global_mut(),
                 plan: scratch.findings.global_mut().byte_add(4 * 8),
                 fanout,
                 by_node: self.by_node(),
@@ -320,9 +326,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stream.synchronize()?;
         let mut found = [0; FINDINGS];
         scratch.findings.copy_to(&mut found)?;
-        let [inserted, replaced, removed, unmatched, heads, too_much] = found;
+        let [inserted, replaced, removed, unmatched, leaf_heads, node_heads, too_much] = found;
         let report = UpdateReport { inserted, replaced, removed, unmatched, path: UpdatePath::Unchanged };
-        Ok(Findings { report, heads: heads as usize, fits: self.shape.leaves > 0 && too_much == 0 })
+        Ok(Findings { report, leaf_heads, node_heads, fits: self.shape.leaves > 0 && too_much == 0 })
     }
 
     /// Whether changes are planned by the node, as a kernel's argument.
@@ -362,16 +368,22 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             leaves: self.leaves.global_mut().cast(),
             lens: self.lens.as_mut().filter(|_| moves).map_or(GlobalMut::null(), Buffer::global_mut),
             changes: scratch.changes(count),
-            heads: scratch.heads.global(),
-            head_count: found.heads as u32,
-            by_node: self.by_node(),
+            heads: scratch.leaf_heads.global(),
+            head_count: found.leaf_heads,
         };
         let fanout = self.shape.fanout;
-        let launch = Launch::of_threads(stream, found.heads, WARP, apply_warps(fanout) * WARP)?;
+        let leaf_launch = Launch::new(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
+        let node_launch = Launch::of_threads(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
         // Readers in other streams: what they were given to do is done before anything changes.
         self.device.synchronize()?;
         self.lost = true;
-        launch::update::apply::<K::Bits, V>(fanout, &args, launch).map_err(lost)?;
+        if found.leaf_heads > 0 {
+            launch::update::apply_leaves::<K::Bits, V>(fanout, &args, leaf_launch).map_err(lost)?;
+        }
+        if found.node_heads > 0 {
+            let args = ApplyArgs { heads: scratch.node_heads.global(), head_count: found.node_heads, ..args };
+            launch::update::apply_nodes::<K::Bits, V>(fanout, &args, node_launch).map_err(lost)?;
+        }
         if moves {
             self.ranks = self.ranks.take().or(ranks);
             if let (Some(lens), Some(ranks), Some((scan, _))) = (&self.lens, &mut self.ranks, &mut scratch.leaf_scan) {
