@@ -25,7 +25,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
     type Args = ApplyArgs<K, V>;
 
     #[inline(always)]
-    unsafe fn run<S_: Simt>(simt: S_, args: &Self::Args) {
+    unsafe fn run<M: Simt>(simt: M, args: &Self::Args) {
         const { assert!(G as usize * S == F as usize && G <= WARP, "a leaf's slots, over the lanes of a group") };
         let (tree, changes) = (&args.tree, &args.changes);
         let head = simt.global_index() / u64::from(G);
@@ -109,7 +109,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
 impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K, V, F, G, S> {
     /// Warp collective (all lanes). The group's leaf with a change, if it `does` anything.
     #[inline(always)]
-    fn changed<S_: Simt>(simt: S_, leaf: Leaf<K, V, S>, effect: u32, key: K, value: V, does: bool) -> Leaf<K, V, S> {
+    fn changed<M: Simt>(simt: M, leaf: Leaf<K, V, S>, effect: u32, key: K, value: V, does: bool) -> Leaf<K, V, S> {
         let (lane, group) = (simt.lane() % G, simt.lane() / G);
         let slot = |j: usize| lane * S as u32 + j as u32;
         // The number of pairs below the key: where it is, or belongs.
@@ -120,7 +120,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K
         let place = if S == 1 {
             group_bits::<G>(simt.ballot(FULL_MASK, below != 0), group).count_ones()
         } else {
-            group_sum::<S_, G>(simt, below)
+            group_sum::<M, G>(simt, below)
         };
         // The neighbours' pairs: of the lane before the last one, of the lane behind the first one.
         let before =
@@ -130,20 +130,31 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K
             return leaf;
         }
         let (inserts, removes) = (has_effect(effect, Effect::Insert), has_effect(effect, Effect::Remove));
-        let mut changed = leaf;
-        for j in 0..S {
-            let here = slot(j);
+        // Twice the same, for keys and for values: in one loop it is too long for the compiler to unroll it.
+        let keys = core::array::from_fn(|j| {
+            let (here, first, end) = (slot(j), j == 0, j + 1 == S);
             if inserts && here > place {
-                let (key, value) = if j > 0 { (leaf.keys[j - 1], leaf.values[j - 1]) } else { before };
-                (changed.keys[j], changed.values[j]) = (key, value);
+                if first { before.0 } else { leaf.keys[j.wrapping_sub(1) % S] }
             } else if removes && here >= place {
-                let (key, value) = if j + 1 < S { (leaf.keys[j + 1], leaf.values[j + 1]) } else { behind };
-                (changed.keys[j], changed.values[j]) = (key, value);
+                if end { behind.0 } else { leaf.keys[(j + 1) % S] }
             } else if !removes && here == place {
-                (changed.keys[j], changed.values[j]) = (key, value);
+                key
+            } else {
+                leaf.keys[j]
             }
-        }
-        changed.len = leaf.len + u32::from(inserts) - u32::from(removes);
-        changed
+        });
+        let values = core::array::from_fn(|j| {
+            let (here, first, end) = (slot(j), j == 0, j + 1 == S);
+            if inserts && here > place {
+                if first { before.1 } else { leaf.values[j.wrapping_sub(1) % S] }
+            } else if removes && here >= place {
+                if end { behind.1 } else { leaf.values[(j + 1) % S] }
+            } else if !removes && here == place {
+                value
+            } else {
+                leaf.values[j]
+            }
+        });
+        Leaf { keys, values, len: leaf.len + u32::from(inserts) - u32::from(removes) }
     }
 }

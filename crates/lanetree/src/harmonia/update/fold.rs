@@ -111,7 +111,10 @@ mod tests {
                 random => Op::Insert(random % keys, i as u32),
             };
             let mut expected = BTreeMap::new();
-            (0..50_000).for_each(|i| drop(expected.insert(op(i).key(), Change::from(op(i)))));
+            // Inserts and removals: the last one of a key counts.
+            for i in 0..50_000 {
+                expected.insert(op(i).key(), Change::from(op(i)));
+            }
             let expected: Vec<_> = expected.into_iter().collect();
             for threads in [1, 3] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
