@@ -12,6 +12,31 @@ use lanetree_simt::{FULL_MASK, Hint, Kernel, Simt, WARP, Word};
 #[derive(Debug)]
 pub struct ApplyLeaves<K, V, const F: u32, const G: u32, const S: usize>(PhantomData<(K, V)>);
 
+/// Calls `each` with 0, 1, … up to `S`, at most 4. Written out: the compiler leaves a loop where the body is
+/// long, and then the arrays that it indexes are not registers.
+#[inline(always)]
+fn each_slot<const S: usize>(mut each: impl FnMut(usize)) {
+    const { assert!(S <= 4, "more slots than are written out") };
+    each(0);
+    if S > 1 {
+        each(1);
+    }
+    if S > 2 {
+        each(2);
+    }
+    if S > 3 {
+        each(3);
+    }
+}
+
+/// The array of what `each` gives for 0, 1, … up to `S`.
+#[inline(always)]
+fn slots<T: Copy, const S: usize>(mut each: impl FnMut(usize) -> T) -> [T; S] {
+    let mut all = [each(0); S];
+    each_slot::<S>(|j| all[j] = each(j));
+    all
+}
+
 /// A leaf in the registers of a group of lanes: its pairs in order, and anything behind them.
 #[derive(Clone, Copy)]
 struct Leaf<K, V, const S: usize> {
@@ -48,14 +73,15 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
         let mut pairs = unsafe {
             let (first, next) = tree.leaf_ranks(simt, leaf);
             Leaf {
-                keys: core::array::from_fn(|j| simt.load(keys_at.as_const(), u64::from(slot(j)), Hint::Default)),
-                values: core::array::from_fn(|j| simt.load(values_at.as_const(), u64::from(slot(j)), Hint::Default)),
+                keys: slots(|j| simt.load(keys_at.as_const(), u64::from(slot(j)), Hint::Default)),
+                values: slots(|j| simt.load(values_at.as_const(), u64::from(slot(j)), Hint::Default)),
                 len: (next - first) as u32,
             }
         };
         let old_len = pairs.len;
         // Removals and new values first: then there is room for the inserts, in whichever order the changes are.
-        for inserts in [false, true] {
+        let mut inserts = false;
+        loop {
             let mut change = from;
             loop {
                 let index = if change < count { change } else { from };
@@ -76,28 +102,33 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
                 pairs = Self::changed(simt, pairs, effect, key, value, does);
                 change += 1;
             }
+            if inserts {
+                break;
+            }
+            inserts = true;
         }
         // What lies behind the last pair repeats it.
         let last = if pairs.len == 0 { 0 } else { pairs.len - 1 };
         let (mut last_key, mut last_value) = (pairs.keys[0], pairs.values[0]);
-        for j in 1..S {
+        each_slot::<S>(|j| {
             if last as usize % S == j {
                 (last_key, last_value) = (pairs.keys[j], pairs.values[j]);
             }
-        }
+        });
         let holder = simt.lane() / G * G + last / S as u32;
         last_key = simt.shuffle(FULL_MASK, last_key, holder);
         last_value = simt.shuffle(FULL_MASK, last_value, holder);
         if has_head {
-            for j in 0..S {
-                let is_pair = slot(j) < pairs.len;
-                let (key, value) = if is_pair { (pairs.keys[j], pairs.values[j]) } else { (last_key, last_value) };
+            each_slot::<S>(|j| {
+                let key = if slot(j) < pairs.len { pairs.keys[j] } else { last_key };
                 // SAFETY: slots of the leaf.
-                unsafe {
-                    simt.store(keys_at, u64::from(slot(j)), key, Hint::Default);
-                    simt.store(values_at, u64::from(slot(j)), value, Hint::Default);
-                }
-            }
+                unsafe { simt.store(keys_at, u64::from(slot(j)), key, Hint::Default) };
+            });
+            each_slot::<S>(|j| {
+                let value = if slot(j) < pairs.len { pairs.values[j] } else { last_value };
+                // SAFETY: slots of the leaf.
+                unsafe { simt.store(values_at, u64::from(slot(j)), value, Hint::Default) };
+            });
             if simt.lane() % G == 0 && pairs.len != old_len && !args.lens.is_null() {
                 // SAFETY: one length per leaf.
                 unsafe { simt.store(args.lens, u64::from(leaf), pairs.len, Hint::Default) };
@@ -114,9 +145,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K
         let slot = |j: usize| lane * S as u32 + j as u32;
         // The number of pairs below the key: where it is, or belongs.
         let mut below = 0;
-        for j in 0..S {
-            below += u32::from(slot(j) < leaf.len && leaf.keys[j] < key);
-        }
+        each_slot::<S>(|j| below += u32::from(slot(j) < leaf.len && leaf.keys[j] < key));
         let place = if S == 1 {
             group_bits::<G>(simt.ballot(FULL_MASK, below != 0), group).count_ones()
         } else {
@@ -130,8 +159,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K
             return leaf;
         }
         let (inserts, removes) = (has_effect(effect, Effect::Insert), has_effect(effect, Effect::Remove));
-        // Twice the same, for keys and for values: in one loop it is too long for the compiler to unroll it.
-        let keys = core::array::from_fn(|j| {
+        let keys = slots(|j| {
             let (here, first, end) = (slot(j), j == 0, j + 1 == S);
             if inserts && here > place {
                 if first { before.0 } else { leaf.keys[j.wrapping_sub(1) % S] }
@@ -143,7 +171,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K
                 leaf.keys[j]
             }
         });
-        let values = core::array::from_fn(|j| {
+        let values = slots(|j| {
             let (here, first, end) = (slot(j), j == 0, j + 1 == S);
             if inserts && here > place {
                 if first { before.1 } else { leaf.values[j.wrapping_sub(1) % S] }
