@@ -19,7 +19,7 @@ pub(super) fn run<K: Key, V: Word, const REPLACE: bool>(
 ) -> Result<Answer> {
     let mut rng = data::rng(seed, "sequences");
     let mut long: Vec<K> = Distribution::Clustered.keys(len, &mut rng);
-    let mut short: Vec<K> = long.iter().copied().filter(|_| rng.next_u32() % 8 == 0).collect();
+    let mut short: Vec<K> = long.iter().copied().filter(|_| rng.next_u32().is_multiple_of(8)).collect();
     short.extend(Distribution::Uniform.keys::<K>(len / 16 + 1, &mut rng));
     for keys in [&mut long, &mut short] {
         keys.sort_unstable();
@@ -28,7 +28,7 @@ pub(super) fn run<K: Key, V: Word, const REPLACE: bool>(
         }
     }
     // Whichever is first, its tiles hold many of its keys or few.
-    let (first, second) = if seed % 2 == 0 { (long, short) } else { (short, long) };
+    let (first, second) = if seed.is_multiple_of(2) { (long, short) } else { (short, long) };
     let (first_values, second_values): (Vec<V>, Vec<V>) =
         (data::values(first.len(), &mut rng), data::values(second.len(), &mut rng));
     let stays = |key: &K| !REPLACE || second.binary_search(key).is_err();

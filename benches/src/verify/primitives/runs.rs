@@ -29,7 +29,7 @@ impl<K: Key, V: Word> Case<K, V> {
         distinct.dedup();
         let mut keys = Vec::with_capacity(len);
         for key in distinct {
-            let most = if rng.next_u32() % 512 == 0 { 10_000 } else { 7 };
+            let most = if rng.next_u32().is_multiple_of(512) { 10_000 } else { 7 };
             let run = rng.random_range(1..=most).min(len - keys.len());
             keys.extend(core::iter::repeat_n(key, run));
         }

@@ -30,7 +30,7 @@ pub(super) fn sums<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Op
 
 pub(super) fn maxima<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, "marks");
-    let mark = |i: usize| if rng.next_u32() % 500 == 0 { T::truncate(i as u64 + 1) } else { T::MIN };
+    let mark = |i: usize| if rng.next_u32().is_multiple_of(500) { T::truncate(i as u64 + 1) } else { T::MIN };
     let marks: Vec<T> = (0..len).map(mark).collect();
     let mut largest = T::MIN;
     let last = |&mark: &T| {

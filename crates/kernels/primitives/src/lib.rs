@@ -6,8 +6,8 @@
 //! * [`merge`]: two sorted sequences into one;
 //! * [`radix_sort`]: a least-significant-digit radix sort.
 //!
-//! All but the merge of everything are single passes: a block takes a tile of the input, and learns from
-//! the blocks before it what comes before its tile ([`lookback`]).
+//! A block takes a tile of the input. Where it must know what all tiles before its own come to, it learns
+//! that from their blocks, in the same pass ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 

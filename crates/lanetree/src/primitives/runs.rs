@@ -124,13 +124,16 @@ pub fn sum_by_key<K: Key, V: Word>(
     launch::sums(&args, launch)
 }
 
+/// A kernel's arguments and its launch.
+type Prepared<'a, K, I, O> = (RunArgs<<K as Key>::Bits, I, O>, Launch<'a>);
+
 /// Checks the buffers; the arguments and the launch.
 fn prepare<'a, K: Key, I: Word, O: Word>(
     stream: &'a Stream,
     input: Input<'_, K, I>,
     output: Output<'_, K, O>,
     scratch: &mut RunScratch,
-) -> Result<(RunArgs<K::Bits, I, O>, Launch<'a>)> {
+) -> Result<Prepared<'a, K, I, O>> {
     let at_most = input.count.at_most();
     input.check(stream)?;
     output.check(stream, at_most)?;
