@@ -60,7 +60,7 @@ pub struct Harmonia<K: Key, V: Word> {
     /// of.
     lens: Option<Buffer<u32>>,
     /// The memory of host batches.
-    staging: staging::Staging,
+    staging: staging::Staging<K, V>,
     /// Whether a batch of updates failed half-way: nothing is known of the tree any more.
     lost: bool,
     words: PhantomData<V>,

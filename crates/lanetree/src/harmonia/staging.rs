@@ -116,24 +116,50 @@ impl Lane {
     }
 }
 
+/// The way of a piece between page-locked buffers of the caller's.
+struct PinnedLane<K, V> {
+    stream: Stream,
+    queries: Buffer<K>,
+    values: Buffer<V>,
+    found: Buffer<u32>,
+}
+
+impl<K: Key, V: Word> PinnedLane<K, V> {
+    fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            queries: device.alloc(queries)?,
+            values: device.alloc(queries)?,
+            found: device.alloc(queries.div_ceil(32))?,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.queries.bytes() + self.values.bytes() + self.found.bytes()
+    }
+}
+
 /// The lanes of batches, kept for the next ones.
-pub(super) struct Staging {
+pub(super) struct Staging<K, V> {
     idle: Mutex<Vec<Vec<Lane>>>,
+    idle_pinned: Mutex<Vec<Vec<PinnedLane<K, V>>>>,
     /// Queries of a piece: [`PIECE`], but in tests.
     piece: usize,
 }
 
-impl Default for Staging {
+impl<K, V> Default for Staging<K, V> {
     fn default() -> Self {
-        Self { idle: Mutex::default(), piece: PIECE }
+        Self { idle: Mutex::default(), idle_pinned: Mutex::default(), piece: PIECE }
     }
 }
 
-impl Staging {
+impl<K: Key, V: Word> Staging<K, V> {
     /// Bytes of device and of page-locked memory, of batches that are through.
     pub(super) fn bytes(&self) -> usize {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.iter().flatten().map(Lane::bytes).sum()
+        let pinned = self.idle_pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = idle.iter().flatten().map(Lane::bytes).sum();
+        bytes + pinned.iter().flatten().map(PinnedLane::bytes).sum::<usize>()
     }
 
     fn take(&self) -> Vec<Lane> {
@@ -145,7 +171,7 @@ impl Staging {
     }
 }
 
-impl fmt::Debug for Staging {
+impl<K: Key, V: Word> fmt::Debug for Staging<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Staging[{} bytes]", self.bytes())
     }
@@ -292,41 +318,52 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             return Ok(());
         }
         self.check_not_lost()?;
-        let piece = count.min(self.staging.piece);
-        let mut ways = Vec::new();
-        for _ in 0..LANES.min(count.div_ceil(self.staging.piece)) {
-            ways.push((
-                device.stream()?,
-                device.alloc::<K>(piece)?,
-                device.alloc::<V>(piece)?,
-                device.alloc::<u32>(piece.div_ceil(32))?,
-            ));
-        }
-        let mut send = || -> Result<()> {
-            for (i, start) in (0..count).step_by(self.staging.piece).enumerate() {
-                let range = start..count.min(start + piece);
-                let way = i % ways.len();
-                let (stream, queries, answers, bits) = &mut ways[way];
-                let words = 0..range.len().div_ceil(32);
-                // SAFETY: all of it lives, and is left alone, until the streams are done, below: the caller's
-                // buffers are borrowed, and a way's are used in its stream's order.
-                unsafe { queries.upload_async(stream, 0, keys, range.clone())? };
-                let wanted = if found.is_some() { bits.global_mut() } else { GlobalMut::null() };
-                let on = self.on(stream);
-                on.launch_get(queries.global().cast(), range.len(), answers.global_mut(), wanted, miss)?;
-                // SAFETY: as above.
-                unsafe {
-                    answers.download_async(stream, 0..range.len(), values, start)?;
-                    if let Some(found) = &mut found {
-                        bits.download_async(stream, words, found, start / 32)?;
-                    }
+        let idle = || self.staging.idle_pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = idle().pop().unwrap_or_default();
+        let sent = self.send_pinned(&mut lanes, keys, values, found.as_deref_mut(), miss);
+        // Whatever was sent is through before the caller's buffers are the caller's again.
+        let done = lanes.iter().map(|lane| lane.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
+        idle().push(lanes);
+        sent.and(done.map_err(Error::from))
+    }
+
+    /// Puts all pieces on their way. The streams must be waited for.
+    fn send_pinned(
+        &self,
+        lanes: &mut Vec<PinnedLane<K, V>>,
+        keys: &PinnedBuffer<K>,
+        values: &mut PinnedBuffer<V>,
+        mut found: Option<&mut PinnedBuffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        let piece = self.staging.piece;
+        for (i, start) in (0..keys.len()).step_by(piece).enumerate() {
+            let range = start..keys.len().min(start + piece);
+            let next = i % LANES;
+            if next == lanes.len() {
+                lanes.push(PinnedLane::new(&self.device, range.len())?);
+            }
+            let lane = &mut lanes[next];
+            if lane.queries.len() < range.len() {
+                // For a piece of any length; dropping the old lane waits for what it may still be doing.
+                *lane = PinnedLane::new(&self.device, piece)?;
+            }
+            let PinnedLane { stream, queries, values: answers, found: bits } = lane;
+            // SAFETY: all of it lives, and is left alone, until the streams have been waited for: the caller's
+            // buffers are borrowed by the caller of this, and a lane's are used in its stream's order.
+            unsafe { queries.upload_async(stream, 0, keys, range.clone())? };
+            let wanted = if found.is_some() { bits.global_mut() } else { GlobalMut::null() };
+            let on = self.on(stream);
+            on.launch_get(queries.global().cast(), range.len(), answers.global_mut(), wanted, miss)?;
+            // SAFETY: as above.
+            unsafe {
+                answers.download_async(stream, 0..range.len(), values, start)?;
+                if let Some(found) = &mut found {
+                    bits.download_async(stream, 0..range.len().div_ceil(32), found, start / 32)?;
                 }
             }
-            Ok(())
-        };
-        let sent = send();
-        let done = ways.iter().map(|way| way.0.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
-        sent.and(done.map_err(Error::from))
+        }
+        Ok(())
     }
 }
 
