@@ -273,7 +273,7 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         Section::Build => &["One run, without warm-up; checked by look-ups."],
         Section::Updates => &[
             "By the CPU's clock, from the call to its return: builds with the allocation of the tree, batches with the",
-            "decision where they go. Trees for inserts are filled to 0.7; each batch has new keys, into the same tree.",
+            "decision where they go. Trees for inserts are filled to 0.7; each batch has new keys, and is removed again, untimed, before the next.",
             "G/s: pairs built, or keys inserted. Checked by looking up all of a build's, or the last batch's keys.",
         ],
         Section::Primitives => &["Uniform keys. The sorts' n pairs in random order; the merge's n pairs in all."],

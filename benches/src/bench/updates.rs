@@ -83,7 +83,7 @@ fn build<W: BenchWord>(
     Ok(())
 }
 
-/// Batches of 2^size new keys, one after another into the same tree.
+/// Batches of 2^size new keys into the same tree; each is removed again before the next, untimed.
 fn inserts<W: BenchWord>(
     session: &mut Session,
     data: &Data<W>,
@@ -95,24 +95,35 @@ fn inserts<W: BenchWord>(
         return Ok(());
     }
     let count = 1 << size;
-    let mut scratch = UpdateScratch::<W, W>::new(&session.device, count)?;
+    let scratch = UpdateScratch::<W, W>::new(&session.device, count)?;
     let mut build_scratch = BuildScratch::for_sorted(&session.device)?;
     let builder = Builder::<W, W>::default().fill(FILL);
     let tree = builder.build_sorted_on(&session.stream, (&pairs.0, &pairs.1), data.len(), &mut build_scratch)?;
-    let batches = RefCell::new(Batches::new(session, count)?);
+    let scratch = RefCell::new(scratch);
+    let batch = RefCell::new(Batches::new(session, count)?);
     let mut state = (tree, Vec::new());
     let timing = session.time_on_cpu(
         &mut state,
-        |_| batches.borrow_mut().next(),
         |(tree, paths)| {
-            let batch = batches.borrow();
-            let report = tree.apply_on(&session.stream, &batch.keys, &batch.values, None, &mut scratch)?;
+            // Out with the last batch, in with new keys: every batch meets a tree of n pairs.
+            let mut batch = batch.borrow_mut();
+            if !paths.is_empty() {
+                let (keys, values, removals) = (&batch.keys, &batch.values, &batch.removals);
+                let removed = tree.apply_on(&session.stream, keys, values, Some(removals), &mut scratch.borrow_mut());
+                batch.failed = removed.map(drop).map_err(Into::into);
+            }
+            batch.next();
+        },
+        |(tree, paths)| {
+            let batch = batch.borrow();
+            let scratch = &mut scratch.borrow_mut();
+            let report = tree.apply_on(&session.stream, &batch.keys, &batch.values, None, scratch)?;
             paths.push(report.path);
             Ok(())
         },
     )?;
     let (tree, paths) = state;
-    let batch = batches.into_inner();
+    let (batch, scratch) = (batch.into_inner(), scratch.into_inner());
     batch.failed?;
     let checksum = all_are_there(session, &what, &tree, &batch.host)?;
     // The first batch is the warm-up.
@@ -132,6 +143,8 @@ struct Batches<W> {
     host: Vec<W>,
     keys: Buffer<W>,
     values: Buffer<W>,
+    /// Kinds of operations: to remove the keys.
+    removals: Buffer<u32>,
     /// What kept a batch from reaching the device.
     failed: Result<()>,
 }
@@ -139,7 +152,9 @@ struct Batches<W> {
 impl<W: BenchWord> Batches<W> {
     fn new(session: &Session, count: usize) -> Result<Self> {
         let (keys, values) = (session.device.alloc(count)?, session.device.alloc(count)?);
-        Ok(Self { seed: session.seed ^ 0xba7c, host: vec![W::default(); count], keys, values, failed: Ok(()) })
+        let removals = session.device.upload(&vec![2; count])?;
+        let (seed, host) = (session.seed ^ 0xba7c, vec![W::default(); count]);
+        Ok(Self { seed, host, keys, values, removals, failed: Ok(()) })
     }
 
     fn next(&mut self) {
@@ -148,7 +163,7 @@ impl<W: BenchWord> Batches<W> {
         self.host.par_iter_mut().enumerate().for_each(|(i, key)| *key = W::truncate(mix(seed.wrapping_add(i as u64))));
         let values: Vec<W> = self.host.par_iter().map(|&key| value_of(key)).collect();
         let uploaded = self.keys.copy_from(&self.host).and_then(|()| self.values.copy_from(&values));
-        if let Err(error) = uploaded {
+        if let (Err(error), true) = (uploaded, self.failed.is_ok()) {
             self.failed = Err(error.into());
         }
     }

@@ -221,6 +221,12 @@ pub(super) enum Check {
         sort: bool,
         found: bool,
     },
+    /// The look-up of queries that are sorted on the way, by so many of their top bits, or all.
+    GetBySorting {
+        batch: Batch,
+        bits: Option<u32>,
+        found: bool,
+    },
     Rank {
         batch: Batch,
         upper: bool,
@@ -264,7 +270,7 @@ impl Check {
     /// The row of the table to which it counts.
     pub(super) fn operation(&self) -> &'static str {
         match self {
-            Self::Get { .. } | Self::GetSorted { .. } => "get",
+            Self::Get { .. } | Self::GetSorted { .. } | Self::GetBySorting { .. } => "get",
             Self::Rank { .. } => "lower_bound, upper_bound",
             Self::Neighbor { .. } => "predecessor, successor",
             Self::Range { .. } => "range",
@@ -288,6 +294,10 @@ impl Check {
             Self::GetSorted { batch, sort, found } => {
                 let order = if sort { "sorted" } else { "said-to-be-sorted" };
                 format!("get/{order}/{}/{}", with(found), batch.name())
+            }
+            Self::GetBySorting { batch, bits, found } => {
+                let bits = bits.map_or("all".into(), |bits| bits.to_string());
+                format!("get/by-sorting-{bits}-bits/{}/{}", with(found), batch.name())
             }
             Self::Rank { batch, upper } => format!("{}/{}", side(upper), batch.name()),
             Self::Neighbor { batch, predecessor, found, miss } => {
@@ -315,6 +325,9 @@ impl Check {
             }
             Self::GetSorted { batch: Batch::Larger, sort: true, .. } if tree.can_be_dense() => {
                 vec![tree.kernel("get_sorted")]
+            }
+            Self::GetBySorting { batch, bits, .. } if batch != Batch::Empty && bits != Some(0) => {
+                vec![format!("harmonia_scatter__{}", tree.value)]
             }
             Self::Rank { batch, .. } if batch != Batch::Empty => vec![tree.kernel("rank")],
             Self::Neighbor { batch, .. } if batch != Batch::Empty => vec![tree.kernel("neighbor")],
@@ -366,6 +379,8 @@ pub(super) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     checks.push(Check::GetSorted { batch: Batch::Larger, sort: true, found: !turn.is_multiple_of(3) });
     let batch = batches[turn % batches.len()];
     checks.push(Check::GetSorted { batch, sort: turn.is_multiple_of(2), found: turn.is_multiple_of(3) });
+    let bits = [Some(5), None, Some(16), Some(0)][turn / 2 % 4];
+    checks.push(Check::GetBySorting { batch, bits, found: turn.is_multiple_of(2) });
     for (i, &batch) in batches.iter().enumerate() {
         let other = !(i + turn).is_multiple_of(2);
         let (found, miss) = (!(i + turn).is_multiple_of(3), misses[(i + turn) % 3]);

@@ -5,7 +5,7 @@ use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_d
 use super::data::{self, Batch, RangeBatch};
 use super::ranges::{Bounds, bound_pair};
 use core::time::Duration;
-use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, RangeScratch};
+use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, PsaScratch, QuerySort, RangeScratch};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, Result, Stream, Word};
 use lanetree_baselines::oracle::Oracle;
 use rayon::slice::ParallelSliceMut;
@@ -80,6 +80,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         match check {
             Check::Get { batch, lanes, child, found, miss } => self.get(batch, lanes, child, found, miss),
             Check::GetSorted { batch, sort, found } => self.get_sorted(batch, sort, found),
+            Check::GetBySorting { batch, bits, found } => self.get_by_sorting(batch, bits, found),
             Check::Rank { batch, upper } => self.rank(batch, upper),
             Check::Neighbor { batch, predecessor, found, miss } => self.neighbor(batch, predecessor, found, miss),
             Check::Range { batch, limit, room } => self.range(batch, limit, room),
@@ -149,12 +150,33 @@ impl<K: Key, V: Word> Subject<K, V> {
         self.get_on(on, &queries, found, self.miss_value(Miss::Stored))
     }
 
+    fn get_by_sorting(&mut self, batch: Batch, bits: Option<u32>, found: bool) -> Result<Answer> {
+        let queries = self.load(batch)?;
+        let (keys, miss) = (&queries.keys, self.miss_value(Miss::Max));
+        let mut scratch = PsaScratch::<K, V>::new(&self.device, keys.len())?;
+        let sort = bits.map_or(QuerySort::Full, QuerySort::TopBits);
+        self.compare_get(&queries, found, miss, |values, bits| {
+            self.tree.on(&self.stream).get_by_sorting(sort, &queries.buffer, values, bits, miss, &mut scratch)
+        })
+    }
+
     fn get_on(&self, on: OnStream<'_, K, V>, queries: &Queries<K>, found: bool, miss: V) -> Result<Answer> {
+        self.compare_get(queries, found, miss, |values, bits| on.get(&queries.buffer, values, bits, miss))
+    }
+
+    /// Compares what a look-up writes with what is right.
+    fn compare_get(
+        &self,
+        queries: &Queries<K>,
+        found: bool,
+        miss: V,
+        get: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>) -> Result<()>,
+    ) -> Result<Answer> {
         let keys = &queries.keys;
         let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
         let mut bits = self.found_bits(found, keys.len())?;
         let start = Instant::now();
-        on.get(&queries.buffer, &mut values.buffer, bits.as_mut().map(|bits| &mut bits.buffer), miss)?;
+        get(&mut values.buffer, bits.as_mut().map(|bits| &mut bits.buffer))?;
         self.stream.synchronize()?;
         let time = start.elapsed();
         let query = |i: usize| keys[i].to_string();

@@ -26,6 +26,8 @@ pub struct ApplyArgs<K, V> {
     pub heads: Global<u32>,
     /// How many.
     pub head_count: u64,
+    /// Whether there are removals, for which leaves make room first.
+    pub removals: u64,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.

@@ -80,7 +80,8 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
         };
         let old_len = pairs.len;
         // Removals and new values first: then there is room for the inserts, in whichever order the changes are.
-        let mut inserts = false;
+        // Without removals there is room anyway.
+        let mut inserts = args.removals == 0;
         loop {
             let mut change = from;
             loop {
@@ -98,7 +99,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
                 if !simt.any(FULL_MASK, is_own) {
                     break;
                 }
-                let does = is_own && has_effect(effect, Effect::Insert) == inserts;
+                let does = is_own && (has_effect(effect, Effect::Insert) == inserts || args.removals == 0);
                 pairs = Self::changed(simt, pairs, effect, key, value, does);
                 change += 1;
             }

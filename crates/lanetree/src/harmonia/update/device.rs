@@ -14,7 +14,7 @@ use lanetree_kernels_harmonia::update::{
     apply_warps, is_by_node,
 };
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, Device, DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP};
 
 /// Most operations of a batch: their numbers have a bit to spare in 32.
@@ -42,6 +42,8 @@ pub struct UpdateScratch<K: Key, V: Word> {
     parents: Buffer<u32>,
     offsets: Buffer<u64>,
     findings: Buffer<u64>,
+    /// The same, on the host.
+    found: PinnedBuffer<u64>,
     changes: ChangeBuffers<K::Bits, V>,
     nets: Buffer<u64>,
     leaf_heads: Buffer<u32>,
@@ -88,6 +90,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
             parents: device.alloc(n)?,
             offsets: device.alloc(n + 1)?,
             findings: device.alloc(FINDINGS)?,
+            found: device.pinned(FINDINGS)?,
             changes: ChangeBuffers {
                 keys: device.alloc(n)?,
                 values: device.alloc(n)?,
@@ -323,10 +326,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             };
             launch::update::plan::<K::Bits, V>(&args, per_operation()?)?;
         }
+        // SAFETY: both buffers are the scratch memory's, and the stream is waited for, also after an error: the
+        // copy may have been begun.
+        let copied = unsafe { scratch.findings.download_async(stream, 0..FINDINGS, &mut scratch.found, 0) };
         stream.synchronize()?;
-        let mut found = [0; FINDINGS];
-        scratch.findings.copy_to(&mut found)?;
-        let [inserted, replaced, removed, unmatched, leaf_heads, node_heads, too_much] = found;
+        copied?;
+        let [inserted, replaced, removed, unmatched, leaf_heads, node_heads, too_much] =
+            core::array::from_fn(|i| scratch.found[i]);
         let report = UpdateReport { inserted, replaced, removed, unmatched, path: UpdatePath::Unchanged };
         Ok(Findings { report, leaf_heads, node_heads, fits: self.shape.leaves > 0 && too_much == 0 })
     }
@@ -370,6 +376,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             changes: scratch.changes(count),
             heads: scratch.leaf_heads.global(),
             head_count: found.leaf_heads,
+            removals: report.removed,
         };
         let fanout = self.shape.fanout;
         let leaf_launch = Launch::new(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
