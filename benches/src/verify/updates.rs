@@ -46,7 +46,8 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     let mut specs = Vec::new();
     let mut turn = 0;
     let lens: &[usize] = match (mode, kind) {
-        (_, DeviceKind::Emulated) | (Mode::Quick, _) => &[1500, 0],
+        (_, DeviceKind::Emulated) => &[700, 0],
+        (Mode::Quick, _) => &[1500, 0],
         (Mode::Full, _) => &[1500, 0, 100_000, 1 << 20],
     };
     for &len in lens {
@@ -117,7 +118,7 @@ pub(super) fn run<K: Key, V: Word>(
         kernels.extend([spec.update_kernel("fill_leaves"), spec.update_kernel("fill_inner"), check_order]);
     }
     let mut difference = compare(&tree, &model, sabotage, "the build")?;
-    let (small, large) = (64, (spec.len / 2).max(500));
+    let (small, large) = (64, (spec.len / 2).max(300));
     let mut scratch = UpdateScratch::new(device, large)?;
     let mut queries = spec.len;
     for batch in 0..9 {

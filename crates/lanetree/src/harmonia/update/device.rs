@@ -24,7 +24,7 @@ const MOST_OPERATIONS: usize = (1 << 31) - 1;
 /// nodes, and whether the changes do not fit.
 const FINDINGS: usize = 7;
 
-/// Scratch memory of batches of updates on a device, for batches up to a size and trees of any: about 90
+/// Scratch memory of batches of updates on a device, for batches up to a size and trees of any: about 100
 /// bytes per operation with 8-byte keys and values. Once a tree has been built again it also keeps the
 /// memory that the tree had before, for the next time.
 #[derive(Debug)]

@@ -142,7 +142,7 @@ fn batches_on_the_device_follow_the_model() {
     let mut paths = Vec::new();
     let mut seed = 1;
     for fanout in FANOUTS {
-        for fill in [1.0, 0.7, 0.3] {
+        for fill in [1.0, 0.6] {
             paths.extend(follows_the_model::<u64, u64>(fanout, fill, seed));
             paths.extend(follows_the_model::<i32, u32>(fanout, fill, seed + 1));
             seed += 2;
