@@ -6,6 +6,7 @@ use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
 use core::cell::RefCell;
+use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdatePath, UpdateScratch};
 use lanetree::{Buffer, Harmonia};
 use lanetree_baselines::Checksum;
@@ -172,7 +173,7 @@ impl<W: BenchWord> Batches<W> {
 /// Looks up keys, each of which must have its value.
 fn all_are_there<W: BenchWord>(
     session: &Session,
-    what: &String,
+    what: &dyn Display,
     tree: &Harmonia<W, W>,
     keys: &[W],
 ) -> Result<Checksum> {

@@ -22,7 +22,7 @@ pub struct BuildScratch<K: Key, V: Word> {
     sorted: Option<(Buffer<K>, Buffer<V>)>,
     sort: Option<RadixSortScratch<K, V>>,
     /// Distinct pairs, for builds from pairs with equal keys.
-    distinct: Option<(Buffer<K>, Buffer<V>, RunScratch, Buffer<u64>)>,
+    distinct: Option<Distinct<K, V>>,
     findings: Buffer<u64>,
 }
 
@@ -53,10 +53,20 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
         self.findings.bytes()
             + self.sorted.as_ref().map_or(0, |(keys, values)| keys.bytes() + values.bytes())
             + self.sort.as_ref().map_or(0, RadixSortScratch::bytes)
-            + self.distinct.as_ref().map_or(0, |(keys, values, scratch, count)| {
-                keys.bytes() + values.bytes() + scratch.bytes() + count.bytes()
+            + self.distinct.as_ref().map_or(0, |distinct| {
+                let Distinct { keys, values, count, runs } = distinct;
+                keys.bytes() + values.bytes() + count.bytes() + runs.bytes()
             })
     }
+}
+
+/// Where the distinct pairs go, and how many they are.
+#[derive(Debug)]
+struct Distinct<K, V> {
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    count: Buffer<u64>,
+    runs: RunScratch,
 }
 
 /// What the order of keys is.
@@ -131,11 +141,11 @@ impl<K: Key, V: Word> Builder<K, V> {
             return self.build_distinct_on(stream, (keys, values), len);
         }
         let device = stream.device();
-        if scratch.distinct.as_ref().is_none_or(|(keys, ..)| keys.len() < len) {
-            let scratches = (device.alloc(len)?, device.alloc(len)?, RunScratch::new(device, len)?, device.alloc(1)?);
-            scratch.distinct = Some(scratches);
+        if scratch.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
+            let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
+            scratch.distinct = Some(Distinct { keys, values, count, runs: RunScratch::new(device, len)? });
         }
-        let Some((distinct_keys, distinct_values, runs, count)) = &mut scratch.distinct else {
+        let Some(Distinct { keys: distinct_keys, values: distinct_values, count, runs }) = &mut scratch.distinct else {
             unreachable!("made above")
         };
         last_by_key(

@@ -52,6 +52,9 @@ pub(super) struct Addresses {
     pub(super) found: GlobalMut<u32>,
 }
 
+/// Launches a piece: in a stream, over queries at an address, so many of them, with addresses for their results.
+type LaunchPiece<'a, K> = dyn Fn(&Stream, Global<<K as Key>::Bits>, usize, Addresses) -> Result<()> + 'a;
+
 /// A piece's results, in main memory.
 pub(super) struct Piece<'a> {
     bytes: &'a [u8],
@@ -205,7 +208,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         lanes: &mut Vec<Lane>,
         keys: &[K],
         results: Results,
-        launch: &dyn Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()>,
+        launch: &LaunchPiece<'_, K>,
         collect: &mut dyn FnMut(Range<usize>, &Piece<'_>),
     ) -> Result<()> {
         let mut next = 0;
@@ -228,13 +231,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 
     /// Puts a piece on its way.
-    fn begin(
-        &self,
-        lane: &mut Lane,
-        keys: &[K],
-        results: Results,
-        launch: &dyn Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()>,
-    ) -> Result<()> {
+    fn begin(&self, lane: &mut Lane, keys: &[K], results: Results, launch: &LaunchPiece<'_, K>) -> Result<()> {
         let (bytes, offsets) = (bytemuck::cast_slice::<K, u8>(keys), results.offsets(keys.len()));
         lane.reserve(&self.device, bytes.len(), offsets[3])?;
         copy(bytes, &mut bytemuck::cast_slice_mut(&mut lane.staged_input)[..bytes.len()]);
@@ -257,7 +254,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         unsafe { lane.input.upload_async(&lane.stream, 0, &lane.staged_input, words(bytes.len()))? };
         launch(&lane.stream, input.cast(), keys.len(), addresses)?;
         // SAFETY: as above.
-        Ok(unsafe { lane.output.download_async(&lane.stream, words(offsets[3]), &mut lane.staged_output, 0)? })
+        unsafe { lane.output.download_async(&lane.stream, words(offsets[3]), &mut lane.staged_output, 0)? };
+        Ok(())
     }
 }
 
@@ -291,7 +289,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         &self,
         keys: &PinnedBuffer<K>,
         values: &mut PinnedBuffer<V>,
-        mut found: Option<&mut PinnedBuffer<u32>>,
+        found: Option<&mut PinnedBuffer<u32>>,
         miss: V,
     ) -> Result<()> {
         let count = keys.len();
@@ -320,7 +318,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.check_not_lost()?;
         let idle = || self.staging.idle_pinned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lanes = idle().pop().unwrap_or_default();
-        let sent = self.send_pinned(&mut lanes, keys, values, found.as_deref_mut(), miss);
+        let sent = self.send_pinned(&mut lanes, keys, values, found, miss);
         // Whatever was sent is through before the caller's buffers are the caller's again.
         let done = lanes.iter().map(|lane| lane.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
         idle().push(lanes);

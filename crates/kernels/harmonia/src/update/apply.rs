@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use lanetree_layout::harmonia::{inner_slot, leaf_offset, leaf_values_offset};
 use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, Shared, Simt, WARP, Word};
 
-/// Arguments of [`ApplyLeaves`] and [`ApplyNodes`].
+/// Arguments of [`ApplyLeaves`](super::ApplyLeaves) and [`ApplyNodes`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyArgs<K, V> {
@@ -21,7 +21,7 @@ pub struct ApplyArgs<K, V> {
     pub lens: GlobalMut<u32>,
     /// What is to change.
     pub changes: Changes<K, V>,
-    /// From [`Plan`](super::Plan), which found that they fit: heads of leaves for [`ApplyLeaves`], of nodes
+    /// From [`Plan`](super::Plan), which found that they fit: heads of leaves for [`ApplyLeaves`](super::ApplyLeaves), of nodes
     /// for [`ApplyNodes`].
     pub heads: Global<u32>,
     /// How many.
@@ -321,6 +321,7 @@ impl Spread {
 
 /// Quotient and remainder; of a division by zero, which does not occur, nothing that panics.
 #[inline(always)]
+#[expect(clippy::manual_checked_ops, reason = "the checked operations give other, longer code")]
 fn divide(number: u32, by: u32) -> (u32, u32) {
     if by == 0 { (0, 0) } else { (number / by, number % by) }
 }

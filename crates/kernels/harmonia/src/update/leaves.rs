@@ -130,7 +130,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
                 // SAFETY: slots of the leaf.
                 unsafe { simt.store(values_at, u64::from(slot(j)), value, Hint::Default) };
             });
-            if simt.lane() % G == 0 && pairs.len != old_len && !args.lens.is_null() {
+            if simt.lane().is_multiple_of(G) && pairs.len != old_len && !args.lens.is_null() {
                 // SAFETY: one length per leaf.
                 unsafe { simt.store(args.lens, u64::from(leaf), pairs.len, Hint::Default) };
             }

@@ -4,7 +4,7 @@
 //! One launch of [`Histogram`] counts the digits of all passes in a single read of the keys, one of
 //! [`Offsets`] turns the counts into the place where each digit's run begins, and one of [`Onesweep`]
 //! per digit moves the elements. A block of that takes a tile of elements, ranks them by digit, and
-//! learns by looking back at the tiles before ([`look_back`]) how many elements with each digit come
+//! learns by looking back at the tiles before (`look_back`) how many elements with each digit come
 //! before its own.
 //!
 //! Tiles are numbered by tickets, in the order in which blocks start: one only ever waits for blocks

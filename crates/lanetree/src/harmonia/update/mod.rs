@@ -20,6 +20,9 @@ use lanetree_runtime::DeviceKind;
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// Applies a batch of operations, with the effect of one after another in the batch's order.
     ///
+    /// On a device that runs kernels the batch is sent there and applied there, as by
+    /// [`Harmonia::apply_on`], which takes batches that are there already and memory to use again.
+    ///
     /// On the host, with all of rayon's threads, by the paper's Algorithm 1: changes that fit go into the
     /// leaves where they are; a leaf that overflows or runs low is split or merged in the batch's own
     /// memory, and the key region moves once, when the batch is through. Such a batch takes, while it
@@ -39,8 +42,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoUpdates`] for a tree that is not on the host; [`Error::TooManyOperations`];
-    /// [`Error::TooManyPairs`] and [`Error::Runtime`] where the tree would grow beyond what node numbers
+    /// [`TooManyOperations`](crate::Error::TooManyOperations); [`TooManyPairs`](crate::Error::TooManyPairs) and
+    /// [`Runtime`](crate::Error::Runtime) where the tree would grow beyond what node numbers
     /// or memory allow. The tree is as it was then.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         self.apply_each(ops.len(), |i| ops[i])
@@ -49,7 +52,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
     ///
     /// # Errors
-    /// As [`Harmonia::apply`], and [`Error::LengthMismatch`].
+    /// As [`Harmonia::apply`], and [`LengthMismatch`](crate::Error::LengthMismatch).
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         check_lengths(keys, values)?;
         self.apply_each(keys.len(), |i| Op::Insert(keys[i], values[i]))
@@ -58,7 +61,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
     ///
     /// # Errors
-    /// As [`Harmonia::apply`], and [`Error::LengthMismatch`].
+    /// As [`Harmonia::apply`], and [`LengthMismatch`](crate::Error::LengthMismatch).
     pub fn update_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         check_lengths(keys, values)?;
         self.apply_each(keys.len(), |i| Op::Update(keys[i], values[i]))
