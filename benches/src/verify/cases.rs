@@ -423,7 +423,12 @@ mod tests {
         for tree in trees(Mode::Quick, DeviceKind::Emulated, usize::MAX) {
             reached.extend(checks(&tree, DeviceKind::Emulated).iter().flat_map(|check| check.kernels(&tree)));
         }
-        let compiled = super::super::compiled_kernels().into_iter().filter(|name| name.starts_with("harmonia"));
+        // Builds and updates have cases of their own, which tell what they ran.
+        let is_update =
+            |name: &String| ["harmonia_update", "__locate", "__apply_leaves"].iter().any(|part| name.contains(part));
+        let compiled = super::super::compiled_kernels()
+            .into_iter()
+            .filter(|name| name.starts_with("harmonia") && !is_update(name));
         let missing: Vec<_> = compiled.filter(|name| !reached.contains(name)).collect();
         assert!(missing.is_empty() && !reached.is_empty(), "{missing:?}");
     }
