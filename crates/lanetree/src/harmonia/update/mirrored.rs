@@ -376,6 +376,6 @@ mod tests {
     fn a_tree_that_is_not_on_the_host_is_refused() {
         let tree = Harmonia::build(&Device::emulated(), &[1_u64], &[1_u32]).unwrap();
         let error = Mirrored::new(tree, &Device::emulated()).unwrap_err();
-        assert!(matches!(error, Error::NoUpdates { .. }), "{error}");
+        assert!(matches!(error, Error::NotOnHost { .. }), "{error}");
     }
 }
