@@ -9,7 +9,7 @@ use super::error::{Error, Result};
 use super::session::Session;
 use super::{data, psa};
 use core::ops::Range;
-use lanetree::harmonia::{ChildRegion, GroupWidth};
+use lanetree::harmonia::{ChildRegion, GroupWidth, psa_bits};
 use lanetree::{Buffer, Device, Harmonia, Stream};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
 use lanetree_runtime::LaunchReport;
@@ -121,7 +121,7 @@ impl Order {
         if self != Self::Psa {
             return batch;
         }
-        let order = psa::order(&batch.queries, psa::bits::<u64>(KEYS as u64));
+        let order = psa::order(&batch.queries, psa_bits::<u64>(KEYS as u64));
         data.batch_of_ranks(order.into_iter().map(|position| ranks[position as usize]))
     }
 

@@ -9,17 +9,6 @@ use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, Word};
 use rayon::prelude::*;
 
-/// Bytes of a line of the caches.
-const LINE: u64 = 128;
-
-/// The paper's equation 2: how many of the most significant bits are to be sorted by, for a tree over `len`
-/// keys of `W`. Keys are taken to be uniform, so that a line of the caches covers `LINE / size` of `len`
-/// equal parts of their space, and queries that share these bits fall in about one line.
-pub(super) fn bits<W: BenchWord>(len: u64) -> u32 {
-    let lines = (len / (LINE / size_of::<W>() as u64)).max(1);
-    lines.ilog2().min(<W as Word>::BITS)
-}
-
 /// A batch that was partially sorted.
 pub(super) struct PartlySorted<W> {
     pub(super) queries: Buffer<W>,
@@ -93,15 +82,6 @@ mod tests {
     use super::super::session::tests::session;
     use super::*;
     use lanetree::Device;
-
-    #[test]
-    fn the_bits_are_those_of_equation_2() {
-        // 2^64 / 2^26 * 16 keys: 42 bits of 64 are a line's.
-        assert_eq!(bits::<u64>(1 << 26), 22);
-        assert_eq!(bits::<u64>(1 << 23), 19);
-        assert_eq!(bits::<u32>(1 << 26), 21);
-        assert_eq!((bits::<u64>(0), bits::<u64>(15), bits::<u64>(16)), (0, 0, 0));
-    }
 
     #[test]
     fn queries_are_sorted_by_their_top_bits_alone() {

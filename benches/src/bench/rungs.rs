@@ -4,12 +4,12 @@
 use super::data::{Batch, BenchWord, Data, Order, miss};
 use super::error::Result;
 use super::lookups::batch;
-use super::psa::{self, PartlySorted, psa_sort};
+use super::psa::{PartlySorted, psa_sort};
 use super::report::{Rung, Section};
 use super::session::Session;
 use super::subject::Subject;
 use lanetree::Buffer;
-use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth};
+use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, psa_bits};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
 use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
 
@@ -65,7 +65,7 @@ fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Opt
     let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
     let batch = sorted.ordered(Order::Random, session.seed);
     let random = session.device.upload(&batch.queries)?;
-    let bits = psa::bits::<W>(subject.data.len() as u64);
+    let bits = psa_bits::<W>(subject.data.len() as u64);
     let sorted = psa_sort(session, &random, bits)?;
     Ok(Some(Queries { batch, random, sorted, bits }))
 }
