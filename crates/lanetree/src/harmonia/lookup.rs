@@ -142,8 +142,9 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// Whether so many sorted queries are worth bringing whole leaves to the multiprocessors: measured,
     /// from two queries a leaf on. With one they are better looked up each for itself.
     fn is_dense(&self, count: usize) -> bool {
-        let sorted = self.order == BatchOrder::Sorted && self.group == GroupWidth::Auto;
-        sorted && count as u64 >= 2 * u64::from(self.tree.shape.leaves)
+        // Another width or child region is asked for to be had.
+        let free = self.group == GroupWidth::Auto && self.child == ChildRegion::NodeSlot;
+        free && self.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.tree.shape.leaves)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.

@@ -4,6 +4,8 @@ mod device;
 mod fold;
 mod host;
 mod mirrored;
+#[cfg(test)]
+mod model;
 mod ops;
 
 pub use device::UpdateScratch;

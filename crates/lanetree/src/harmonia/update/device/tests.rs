@@ -1,5 +1,6 @@
 //! Batches through the device's kernels, on the emulator, against std's `BTreeMap`.
 
+use super::super::model::{apply_to_model, key};
 use super::super::{Op, UpdatePath, UpdateReport};
 use super::UpdateScratch;
 use crate::harmonia::BuildScratch;
@@ -8,37 +9,6 @@ use lanetree_layout::harmonia::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
-
-fn key<K: Key>(word: u64) -> K {
-    K::decode(K::Bits::truncate(word))
-}
-
-/// Applies a batch to the model, and tells what the tree should report.
-fn apply_to_model<K: Key, V: Word>(model: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
-    let before = model.clone();
-    let mut report = UpdateReport::default();
-    for &op in ops {
-        match op {
-            Op::Insert(key, value) => _ = model.insert(key, value),
-            Op::Update(key, value) => {
-                if let Some(old) = model.get_mut(&key) {
-                    *old = value;
-                }
-            }
-            Op::Remove(key) => _ = model.remove(&key),
-        }
-    }
-    let keys: std::collections::BTreeSet<K> = ops.iter().map(Op::key).collect();
-    for key in keys {
-        match (before.contains_key(&key), model.contains_key(&key)) {
-            (false, true) => report.inserted += 1,
-            (true, true) => report.replaced += 1,
-            (true, false) => report.removed += 1,
-            (false, false) => report.unmatched += 1,
-        }
-    }
-    report
-}
 
 fn agrees<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, touched: &[K]) {
     tree.validate();

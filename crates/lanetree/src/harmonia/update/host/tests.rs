@@ -1,6 +1,7 @@
 //! A tree that takes any batches answers as std's `BTreeMap` does, and keeps its invariants.
 
 use super::super::fold::{Change, fold};
+use super::super::model::{apply_to_model, key};
 use super::super::{Op, UpdatePath, UpdateReport};
 use super::{Limits, apply_within};
 use crate::{Device, Error, Harmonia, Key, Word};
@@ -11,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// Pools of 1, 2 and 8 threads, whatever the machine has.
@@ -38,10 +39,6 @@ fn way() -> impl Strategy<Value = Way> {
         pool,
         shuffle,
     })
-}
-
-fn key<K: Key>(word: u64) -> K {
-    K::decode(K::Bits::truncate(word))
 }
 
 /// The kinds of one batch's operations: which of three for each draw of 0 to 9.
@@ -101,29 +98,6 @@ fn ops<K: Key, V: Word>(batch: &Batch, model: &BTreeMap<K, V>) -> Vec<Op<K, V>> 
         Batch::RemoveAll => model.keys().map(|&key| Op::Remove(key)).collect(),
         Batch::Empty => Vec::new(),
     }
-}
-
-/// Applies a batch to the model, and tells what the tree should report.
-fn apply_to_model<K: Key, V: Word>(model: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
-    let mut report = UpdateReport::default();
-    let before = model.clone();
-    for op in ops {
-        match *op {
-            Op::Insert(key, value) => drop(model.insert(key, value)),
-            Op::Update(key, value) => drop(model.get_mut(&key).map(|old| *old = value)),
-            Op::Remove(key) => drop(model.remove(&key)),
-        }
-    }
-    let keys: BTreeSet<K> = ops.iter().map(Op::key).collect();
-    for key in &keys {
-        match (before.contains_key(key), model.contains_key(key)) {
-            (false, true) => report.inserted += 1,
-            (true, true) => report.replaced += 1,
-            (true, false) => report.removed += 1,
-            (false, false) => report.unmatched += 1,
-        }
-    }
-    report
 }
 
 fn run<K: Key, V: Word>(tree: &mut Harmonia<K, V>, ops: &[Op<K, V>], way: Way) -> crate::Result<UpdateReport> {
