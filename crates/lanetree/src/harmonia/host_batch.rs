@@ -4,14 +4,12 @@ use super::Harmonia;
 use super::lookup::NeighborOutputs;
 use super::native::TASK;
 use super::staging::Results;
+use super::streaming::copy_past_caches;
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::Side;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
-
-/// Results that one thread puts into their places at a time.
-const RESULTS: usize = 1 << 14;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// The value of each key, `None` for a key that is not there. Returns when the results are there.
@@ -42,13 +40,14 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.stage(
             keys,
+            out,
             Results { arrays: [V::BYTES, 0], found: true },
             |stream, queries, count, out| {
                 self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, V::MIN)
             },
-            |range, piece| {
+            |piece, out| {
                 let values = piece.array::<V>(0);
-                place(&mut out[range], |i| piece.is_found(i).then_some(values[i]));
+                place(out, |i| piece.is_found(i).then_some(values[i]));
             },
         )
     }
@@ -68,14 +67,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.stage(
             keys,
+            out,
             Results { arrays: [V::BYTES, 0], found: false },
             |stream, queries, count, out| {
                 self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, miss)
             },
-            |range, piece| {
-                let out = bytemuck::cast_slice_mut(&mut out[range]);
-                super::staging::copy(bytemuck::cast_slice(piece.array::<V>(0)), out);
-            },
+            |piece, out| copy_past_caches(piece.array(0), out),
         )
     }
 
@@ -105,12 +102,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.stage(
             keys,
+            &mut out,
             Results { arrays: [u64::BYTES, 0], found: false },
             |stream, queries, count, out| self.on(stream).launch_rank(queries, count, out.arrays[0].cast(), side),
-            |range, piece| {
-                let out = bytemuck::cast_slice_mut(&mut out[range]);
-                super::staging::copy(bytemuck::cast_slice(piece.array::<u64>(0)), out);
-            },
+            |piece, out| copy_past_caches(piece.array(0), out),
         )?;
         Ok(out)
     }
@@ -141,17 +136,18 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.stage(
             keys,
+            &mut out,
             Results { arrays: [V::BYTES, K::Bits::BYTES], found: true },
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
                 self.on(stream).launch_neighbor(queries, count, outputs, V::MIN, side)
             },
-            |range, piece| {
+            |piece, out| {
                 let (values, keys) = (piece.array::<V>(0), piece.array::<K::Bits>(1));
                 // Results are in the caller's form, not ordered words.
                 let key = |i: usize| K::decode(keys[i].xor(K::FLIP));
-                place(&mut out[range], |i| piece.is_found(i).then(|| (key(i), values[i])));
+                place(out, |i| piece.is_found(i).then(|| (key(i), values[i])));
             },
         )?;
         Ok(out)
@@ -170,12 +166,7 @@ fn check_output(keys: usize, out: usize) -> Result<()> {
     Err(Error::OutputLength { what: "the output", expected: keys, found: out })
 }
 
-/// Fills a slice, with several threads where there is much of it.
-fn place<T: Send>(out: &mut [T], result: impl Fn(usize) -> T + Sync) {
-    if out.len() <= RESULTS {
-        return out.iter_mut().enumerate().for_each(|(i, out)| *out = result(i));
-    }
-    out.par_chunks_mut(RESULTS).enumerate().for_each(|(chunk, out)| {
-        out.iter_mut().enumerate().for_each(|(i, out)| *out = result(chunk * RESULTS + i));
-    });
+/// Fills a slice.
+fn place<T>(out: &mut [T], result: impl Fn(usize) -> T) {
+    out.iter_mut().enumerate().for_each(|(i, out)| *out = result(i));
 }

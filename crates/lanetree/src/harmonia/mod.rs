@@ -16,6 +16,7 @@ mod profile;
 mod psa;
 mod range;
 mod staging;
+mod streaming;
 mod tuning;
 mod update;
 #[cfg(test)]
