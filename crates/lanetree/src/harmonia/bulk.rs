@@ -1,6 +1,6 @@
 //! Bulk build on the device, from pairs that are there.
 
-use super::launch::{self, Launch};
+use super::launch;
 use super::{Builder, Harmonia};
 use crate::error::same_device;
 use crate::harmonia::staging::Staging;
@@ -176,7 +176,7 @@ impl<K: Key, V: Word> Builder<K, V> {
                 flip: K::FLIP,
             };
             let slots = shape.leaves as usize * shape.fanout as usize;
-            let launch = Launch::new(stream, slots.div_ceil(SLOTS), 1)?;
+            let launch = launch::over(stream, slots.div_ceil(SLOTS), 1)?;
             launch::update::fill_leaves::<K::Bits, V>(&args, launch)?;
             regions.fill_inner(stream, &shape)?;
         }
@@ -227,7 +227,7 @@ fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mu
         findings: findings.global_mut(),
         flip: K::FLIP,
     };
-    launch::update::check_order(&args, Launch::new(stream, len.min(MOST_THREADS), 1)?)?;
+    launch::update::check_order(&args, launch::over(stream, len.min(MOST_THREADS), 1)?)?;
     stream.synchronize()?;
     let mut found = [0; 2];
     findings.copy_to(&mut found)?;
@@ -284,7 +284,7 @@ impl<K: Word, V: Word> Regions<K, V> {
                 nodes,
                 first_child: shape.level_first(level + 1),
             };
-            launch::update::fill_inner::<K, V>(&args, Launch::new(stream, nodes as usize, shape.fanout)?)?;
+            launch::update::fill_inner::<K, V>(&args, launch::over(stream, nodes as usize, shape.fanout)?)?;
             under_child *= u64::from(shape.children);
         }
         Ok(())

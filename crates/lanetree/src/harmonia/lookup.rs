@@ -1,6 +1,6 @@
 //! Point look-ups, ranks and neighbours, in device form.
 
-use super::launch::{self, Launch};
+use super::launch;
 use super::native::TASK;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use crate::error::same_device;
@@ -132,11 +132,11 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         let group = self.group_width()?;
         let args = GetArgs { tree: self.tree.tree_ref(), queries, count: count as u64, values, found, miss };
         if self.is_dense(count) {
-            let launch = Launch::new(self.stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
-            return launch::get_sorted::<K::Bits, V>(self.tree.fanout(), &args, launch);
+            let launch = launch::over(self.stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
+            return Ok(launch::get_sorted::<K::Bits, V>(self.tree.fanout(), &args, launch)?);
         }
-        let launch = Launch::new(self.stream, count, 1)?;
-        launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args, launch)
+        let launch = launch::over(self.stream, count, 1)?;
+        Ok(launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args, launch)?)
     }
 
     /// Whether so many sorted queries are worth bringing whole leaves to the multiprocessors: measured,
@@ -189,7 +189,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     ) -> Result<()> {
         let (tree, side) = (self.tree.tree_ref(), side as u32);
         let args = RankArgs { tree, queries, count: count as u64, ranks, side, padding: 0 };
-        launch::rank::<K::Bits, V>(self.tree.fanout(), &args, Launch::new(self.stream, count, 1)?)
+        Ok(launch::rank::<K::Bits, V>(self.tree.fanout(), &args, launch::over(self.stream, count, 1)?)?)
     }
 
     /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
@@ -297,8 +297,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         let NeighborOutputs { keys, values, found } = outputs;
         let (tree, side) = (self.tree.tree_ref(), side as u32);
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, found, side, padding: 0, miss };
-        let launch = Launch::new(self.stream, count, 1)?;
-        launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args, launch)
+        let launch = launch::over(self.stream, count, 1)?;
+        Ok(launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args, launch)?)
     }
 
     /// Checks a buffer's length and device.

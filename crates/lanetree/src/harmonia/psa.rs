@@ -1,7 +1,7 @@
 //! Partially-sorted aggregation (the paper's section 4.1): queries are sorted by their top bits before they
 //! are looked up, so that neighbours share their paths; and the choice whether that pays.
 
-use super::launch::{self, Launch};
+use super::launch;
 use super::{BatchOrder, Harmonia, OnStream};
 use crate::primitives::{RadixSortScratch, radix_argsort};
 use crate::{Error, Result};
@@ -137,7 +137,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             out: values.global_mut(),
             out_found,
         };
-        launch::scatter(&args, Launch::new(self.stream, count.div_ceil(SCATTERED), 1)?)
+        Ok(launch::scatter(&args, launch::over(self.stream, count.div_ceil(SCATTERED), 1)?)?)
     }
 }
 
@@ -266,7 +266,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out: values.global_mut(),
             out_found: GlobalMut::null(),
         };
-        let scatter = clock.fastest(|| launch::scatter(&args, Launch::new(stream, count.div_ceil(SCATTERED), 1)?))?;
+        let scatter =
+            clock.fastest(|| Ok(launch::scatter(&args, launch::over(stream, count.div_ceil(SCATTERED), 1)?)?))?;
         Ok(Some(PsaModel { queries: count, bits, random, clustered, sorted, sort_bits, sort_full, scatter }))
     }
 }

@@ -1,6 +1,6 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::launch::{self, Launch};
+use super::launch;
 use super::lookup::bits;
 use super::native::TASK;
 use super::{Harmonia, OnStream};
@@ -150,8 +150,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             end_side: Side::Upper as u32,
         };
         // Two threads per range: one for each bound.
-        let launch = Launch::new(self.stream, count, 2)?;
-        launch::range::<K::Bits, V>(self.tree.fanout(), &args, launch)
+        let launch = launch::over(self.stream, count, 2)?;
+        Ok(launch::range::<K::Bits, V>(self.tree.fanout(), &args, launch)?)
     }
 
     /// On the host a cursor is simply the rank of the first pair.
@@ -204,8 +204,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             values: out.values.global_mut(),
         };
         let group = if out.keys.len() / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
-        let launch = Launch::new(self.stream, count, group)?;
-        launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args, launch)
+        let launch = launch::over(self.stream, count, group)?;
+        Ok(launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args, launch)?)
     }
 }
 

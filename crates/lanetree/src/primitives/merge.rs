@@ -3,7 +3,7 @@
 use super::TASK;
 use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
-use super::launch::{self, Launch, state_len};
+use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
@@ -100,10 +100,10 @@ fn run<K: Key, V: Word>(
     let tiles = (at_most as u64).div_ceil(TILE).max(1);
     check::buffer(stream, "the scratch memory", tiles as usize + 1, &scratch.splits)?;
     check::buffer(stream, "the scratch memory", state_len(tiles, CARRY_WORDS), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, TILE)?;
+    let launch = launch::tiles(stream, at_most, TILE)?;
     let replace = rule == MergeRule::SecondReplacesFirst;
     if replace {
-        launch.reset(&mut scratch.state, CARRY_WORDS)?;
+        launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     }
     let [first, second] = inputs;
     let has_values = first.values.is_some();
@@ -121,9 +121,9 @@ fn run<K: Key, V: Word>(
         out_values: output.values.map_or(GlobalMut::null(), Buffer::global_mut),
         out_count: output.count.global_mut(),
     };
-    let threads = Launch::tiles(stream, tiles as usize + 1, THREADS.into())?;
+    let threads = launch::tiles(stream, tiles as usize + 1, THREADS.into())?;
     launch::splits(has_values, replace, &args, threads)?;
-    launch::merge(has_values, replace, &args, launch)
+    Ok(launch::merge(has_values, replace, &args, launch)?)
 }
 
 fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {

@@ -3,11 +3,12 @@
 use super::TASK;
 use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
-use super::launch::{self, Launch, state_len};
+use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use crate::{Buffer, Device, Error, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
+use lanetree_launch::Launch;
 use lanetree_layout::{Key, Word};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -56,7 +57,7 @@ pub fn unique_keys<K: Key>(
         return on_host(stream, input, output, |_| 0);
     }
     let (args, launch) = prepare::<K, u32, u32>(stream, input, output, scratch)?;
-    launch::unique(&args, launch)
+    Ok(launch::unique(&args, launch)?)
 }
 
 /// The last pair of each run of equal neighbouring keys, and how many runs there are: of pairs that were
@@ -76,7 +77,7 @@ pub fn last_by_key<K: Key, V: Word>(
         return on_host(stream, input, output, |run| values[run.end - 1]);
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    launch::last(&args, launch)
+    Ok(launch::last(&args, launch)?)
 }
 
 /// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise as
@@ -100,7 +101,7 @@ pub fn run_lengths<K: Key, L: Word>(
         return on_host(stream, input, output, |run| L::truncate(run.len() as u64));
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    launch::lengths(&args, launch)
+    Ok(launch::lengths(&args, launch)?)
 }
 
 /// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are
@@ -121,7 +122,7 @@ pub fn sum_by_key<K: Key, V: Word>(
         return on_host(stream, input, output, sum);
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    launch::sums(&args, launch)
+    Ok(launch::sums(&args, launch)?)
 }
 
 /// A kernel's arguments and its launch.
@@ -138,8 +139,8 @@ fn prepare<'a, K: Key, I: Word, O: Word>(
     input.check(stream)?;
     output.check(stream, at_most)?;
     check::buffer(stream, "the scratch memory", RunScratch::len(at_most), &scratch.state)?;
-    let launch = Launch::tiles(stream, at_most, tile_len(input.values.is_some()))?;
-    launch.reset(&mut scratch.state, CARRY_WORDS)?;
+    let launch = launch::tiles(stream, at_most, tile_len(input.values.is_some()))?;
+    launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = RunArgs {
         keys: input.keys.global().cast(),
         values: input.values.map_or(Global::null(), Buffer::global),

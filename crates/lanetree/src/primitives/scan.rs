@@ -3,11 +3,12 @@
 use super::TASK;
 use super::check;
 use super::input::Count;
-use super::launch::{Launch, state_len};
+use super::launch::{self, state_len};
 use crate::{Buffer, Device, Result, Stream};
-use lanetree_kernels_primitives::scan::{CARRY_WORDS, ExclusiveSum, InclusiveMax, Scan, ScanArgs, TILE};
+use lanetree_kernels_primitives::scan::{CARRY_WORDS, ScanArgs, TILE};
+use lanetree_launch::Launch;
 use lanetree_layout::Word;
-use lanetree_simt::{Launcher, same_args};
+use lanetree_simt::same_args;
 use rayon::prelude::*;
 
 /// Scratch memory of [`exclusive_scan`] and [`inclusive_max_scan`]: 16 bytes for 4096 elements.
@@ -72,9 +73,9 @@ pub fn exclusive_scan<'a, T: Word>(
         offsets[len] = in_parts(&counts[..len], &mut offsets[..len], total, u64::wrapping_add, scan);
         return Ok(());
     }
-    launch(stream, counts, count, offsets, scratch, |args, launch| match T::BITS {
-        32 => exclusive_sum_u32(same_args(args), launch),
-        _ => exclusive_sum_u64(same_args(args), launch),
+    run(stream, counts, count, offsets, scratch, |args, at| match T::BITS {
+        32 => launch::exclusive_sum_u32(same_args(args), at),
+        _ => launch::exclusive_sum_u64(same_args(args), at),
     })
 }
 
@@ -112,9 +113,9 @@ pub fn inclusive_max_scan<'a, T: Word>(
         in_parts(&words[..len], &mut maxima[..len], largest, T::max, scan);
         return Ok(());
     }
-    launch(stream, words, count, maxima, scratch, |args, launch| match T::BITS {
-        32 => inclusive_max_u32(same_args(args), launch),
-        _ => inclusive_max_u64(same_args(args), launch),
+    run(stream, words, count, maxima, scratch, |args, at| match T::BITS {
+        32 => launch::inclusive_max_u32(same_args(args), at),
+        _ => launch::inclusive_max_u64(same_args(args), at),
     })
 }
 
@@ -143,39 +144,24 @@ fn in_parts<I: Sync, O: Copy + Default + Send + Sync>(
     before
 }
 
-fn launch<I: Word, O: Word>(
+fn run<I: Word, O: Word>(
     stream: &Stream,
     input: &Buffer<I>,
     count: Count<'_>,
     output: &mut Buffer<O>,
     scratch: &mut ScanScratch,
-    chooser: impl FnOnce(&ScanArgs<I, O>, Launch<'_>) -> Result<()>,
+    chooser: impl FnOnce(&ScanArgs<I, O>, Launch<'_>) -> lanetree_runtime::Result<()>,
 ) -> Result<()> {
     check::buffer(stream, "the scratch memory", ScanScratch::len(count.at_most()), &scratch.state)?;
-    let launch = Launch::tiles(stream, count.at_most(), TILE)?;
-    launch.reset(&mut scratch.state, CARRY_WORDS)?;
+    let launch = launch::tiles(stream, count.at_most(), TILE)?;
+    launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = ScanArgs {
         input: input.global(),
         count: count.argument(),
         state: scratch.state.global_mut(),
         output: output.global_mut(),
     };
-    chooser(&args, launch)
-}
-
-macro_rules! choosers {
-    ($($chooser:ident: $operator:ty, $in:ty => $out:ty;)*) => {$(
-        #[inline(never)]
-        fn $chooser(args: &ScanArgs<$in, $out>, launch: Launch<'_>) -> Result<()> {
-            launch.launch::<Scan<$operator>>(args)
-        }
-    )*};
-}
-choosers! {
-    exclusive_sum_u32: ExclusiveSum<u32>, u32 => u64;
-    exclusive_sum_u64: ExclusiveSum<u64>, u64 => u64;
-    inclusive_max_u32: InclusiveMax<u32>, u32 => u32;
-    inclusive_max_u64: InclusiveMax<u64>, u64 => u64;
+    Ok(chooser(&args, launch)?)
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use super::TASK;
 use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
-use super::launch::{self, Launch, state_len};
+use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
-use lanetree_kernels_primitives::select::{CARRY_WORDS, CountFlags, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
+use lanetree_kernels_primitives::select::{CARRY_WORDS, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
 use lanetree_layout::{Key, Word};
-use lanetree_simt::{Global, GlobalMut, Launcher};
+use lanetree_simt::{Global, GlobalMut};
 
 /// Scratch memory of the functions that select and partition: 8 bytes for 2048 elements.
 #[derive(Debug)]
@@ -119,8 +119,8 @@ fn run<K: Key, V: Word>(
     }
     check::buffer(stream, "the scratch memory", SelectScratch::len(at_most), &scratch.state)?;
     let bytes = K::Bits::BYTES + input.values.map_or(0, |_| V::BYTES);
-    let launch = Launch::tiles(stream, at_most, tile_len(bytes, partition))?;
-    launch.reset(&mut scratch.state, CARRY_WORDS)?;
+    let launch = launch::tiles(stream, at_most, tile_len(bytes, partition))?;
+    launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = SelectArgs::<K::Bits, V> {
         keys: input.keys.global().cast(),
         values: input.values.map_or(Global::null(), Buffer::global),
@@ -143,14 +143,9 @@ fn run<K: Key, V: Word>(
             out_values: GlobalMut::null(),
             out_count: args.out_count,
         };
-        count_flags(&count_args, Launch::tiles(stream, at_most, 32 * FLAG_WORDS * u64::from(THREADS))?)?;
+        launch::count_flags(&count_args, launch::tiles(stream, at_most, 32 * FLAG_WORDS * u64::from(THREADS))?)?;
     }
-    launch::select(input.values.is_some(), partition, &args, launch)
-}
-
-#[inline(never)]
-fn count_flags(args: &SelectArgs<u32, u32>, launch: Launch<'_>) -> Result<()> {
-    launch.launch::<CountFlags>(args)
+    Ok(launch::select(input.values.is_some(), partition, &args, launch)?)
 }
 
 fn on_host<K: Key, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {

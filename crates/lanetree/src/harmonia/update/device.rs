@@ -4,7 +4,7 @@ use super::{Op, UpdatePath, UpdateReport};
 use crate::error::same_device;
 use crate::harmonia::Harmonia;
 use crate::harmonia::bulk::Regions;
-use crate::harmonia::launch::{self, Launch};
+use crate::harmonia::launch;
 use crate::harmonia::lookup::bits;
 use crate::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, inclusive_max_scan, radix_argsort};
 use crate::{Error, Result};
@@ -269,7 +269,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<Findings> {
         let (count, fanout) = (keys.len(), self.shape.fanout);
-        let per_operation = || Launch::new(stream, count, 1);
+        let per_operation = || launch::over(stream, count, 1);
         scratch.findings.fill_zero(stream)?;
         let sorted = (&mut scratch.sorted, &mut scratch.order);
         radix_argsort(stream, keys, count, 0..K::Bits::BITS, sorted, &mut scratch.sort)?;
@@ -358,7 +358,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             if self.lens.is_none() {
                 let mut lens = self.device.alloc(leaves)?;
                 let args = FillLensArgs { tree: self.tree_ref(), lens: lens.global_mut() };
-                launch::update::fill_lens(&args, Launch::new(stream, leaves, 1)?)?;
+                launch::update::fill_lens(&args, launch::over(stream, leaves, 1)?)?;
                 self.lens = Some(lens);
             }
             if self.ranks.is_none() {
@@ -379,17 +379,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             removals: report.removed,
         };
         let fanout = self.shape.fanout;
-        let leaf_launch = Launch::new(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
-        let node_launch = Launch::of_threads(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
+        let leaf_launch = launch::over(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
+        let node_launch = launch::over_in_blocks(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
         // Readers in other streams: what they were given to do is done before anything changes.
         self.device.synchronize()?;
         self.lost = true;
         if found.leaf_heads > 0 {
-            launch::update::apply_leaves::<K::Bits, V>(fanout, &args, leaf_launch).map_err(lost)?;
+            launch::update::apply_leaves::<K::Bits, V>(fanout, &args, leaf_launch)
+                .map_err(|error| lost(error.into()))?;
         }
         if found.node_heads > 0 {
             let args = ApplyArgs { heads: scratch.node_heads.global(), head_count: found.node_heads, ..args };
-            launch::update::apply_nodes::<K::Bits, V>(fanout, &args, node_launch).map_err(lost)?;
+            launch::update::apply_nodes::<K::Bits, V>(fanout, &args, node_launch)
+                .map_err(|error| lost(error.into()))?;
         }
         if moves {
             self.ranks = self.ranks.take().or(ranks);
@@ -433,10 +435,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 leaves: regions.leaves.global_mut().cast(),
                 filling: shape.filling(),
             };
-            launch::update::place::<K::Bits, V>(&args, Launch::new(stream, changes, 1)?)?;
+            launch::update::place::<K::Bits, V>(&args, launch::over(stream, changes, 1)?)?;
             if self.shape.leaves > 0 {
                 let slots = self.shape.leaves as usize * self.shape.fanout as usize;
-                let launch = Launch::new(stream, slots.div_ceil(MOVE_SLOTS as usize), WARP)?;
+                let launch = launch::over(stream, slots.div_ceil(MOVE_SLOTS as usize), WARP)?;
                 launch::update::move_pairs::<K::Bits, V>(&args, launch)?;
             }
             regions.fill_inner(stream, &shape)?;

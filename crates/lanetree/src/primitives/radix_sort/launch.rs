@@ -3,11 +3,11 @@
 use super::TICKETS;
 use crate::{Error, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{
-    Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, HistogramU32, HistogramU64, MAX_PASSES, Offsets,
-    OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32, OnesweepU32U64, OnesweepU64, OnesweepU64U32,
-    OnesweepU64U64, RADIX,
+    Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX,
 };
-use lanetree_simt::{Global, GlobalMut, LaunchShape, same_args};
+use lanetree_launch::Launch;
+use lanetree_launch::radix_sort::{histogram, offsets, onesweep, threads, tile};
+use lanetree_simt::{Global, GlobalMut, LaunchShape};
 
 /// Blocks of the histogram on a multiprocessor.
 const HISTOGRAM_BLOCKS: u64 = 4;
@@ -72,9 +72,7 @@ impl<K: Word> Sort<'_, K> {
         let tiles = self.len.div_ceil(tile);
         let passes = self.digits.passes();
         self.histogram(arrays.input.0, tiles)?;
-        let shape = LaunchShape { blocks: passes, threads: RADIX, dynamic_shared: 0 };
-        // SAFETY: the counts are of at least as many passes.
-        unsafe { self.stream.launch::<Offsets>(shape, &OffsetsArgs { counts: self.counters.counts }) }?;
+        offsets(&OffsetsArgs { counts: self.counters.counts }, self.launch(passes, RADIX))?;
         let mut from = arrays.input;
         for pass in 0..passes {
             let to = if (passes - pass) % 2 == 1 { arrays.output } else { arrays.spare };
@@ -101,7 +99,7 @@ impl<K: Word> Sort<'_, K> {
                 // Two places for the offsets to and from which launches take turns.
                 args.next_offsets =
                     if is_last { GlobalMut::null() } else { self.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
-                onesweep(self.stream, blocks as u32, pairs, &args)?;
+                onesweep(pairs, &args, self.launch(blocks as u32, threads::<K, V>(pairs)))?;
                 args.offsets = args.next_offsets.as_const();
             }
             from = (to.0.as_const(), to.1.as_const());
@@ -128,63 +126,14 @@ impl<K: Word> Sort<'_, K> {
         let most = HISTOGRAM_BLOCKS * u64::from(self.multiprocessors.max(1));
         let blocks = self.len.div_ceil(HISTOGRAM_TILE).min(most).max(self.len.div_ceil(1 << 31));
         let blocks = u32::try_from(blocks).map_err(|_| Error::TooManyElements { elements: self.len as usize })?;
-        match K::BITS {
-            32 => kernels::histogram_u32(self.stream, blocks, same_args(&args)),
-            _ => kernels::histogram_u64(self.stream, blocks, same_args(&args)),
-        }
+        Ok(histogram(&args, self.launch(blocks, HISTOGRAM_THREADS))?)
     }
-}
 
-/// The launches themselves, without type parameters: kernels are compiled with this crate, not with the
-/// crates that name a sort's types.
-mod kernels {
-    use super::*;
-
-    macro_rules! launches {
-        ($($function:ident, $kernel:ty, $args:ty, $threads:expr;)*) => {$(
-            #[inline(never)]
-            pub(super) fn $function(stream: &Stream, blocks: u32, args: &$args) -> Result<()> {
-                let shape = LaunchShape { blocks, threads: $threads, dynamic_shared: 0 };
-                // SAFETY: the callers of this module's parent check the buffers' lengths and that they are of
-                // the stream's device; dropping one waits.
-                Ok(unsafe { stream.launch::<$kernel>(shape, args) }?)
-            }
-        )*};
+    fn launch(&self, blocks: u32, threads: u32) -> Launch<'_> {
+        // SAFETY: the callers of this module's parent check the buffers' lengths and that they are of the
+        // stream's device, and the counts are of at least as many passes; dropping a buffer waits.
+        unsafe { Launch::new(self.stream, LaunchShape { blocks, threads, dynamic_shared: 0 }) }
     }
-    launches! {
-        histogram_u32, HistogramU32, HistogramArgs<u32>, HISTOGRAM_THREADS;
-        histogram_u64, HistogramU64, HistogramArgs<u64>, HISTOGRAM_THREADS;
-        u32_keys, OnesweepU32, OnesweepArgs<u32, u32>, OnesweepU32::THREADS;
-        u64_keys, OnesweepU64, OnesweepArgs<u64, u32>, OnesweepU64::THREADS;
-        u32_u32, OnesweepU32U32, OnesweepArgs<u32, u32>, OnesweepU32U32::THREADS;
-        u32_u64, OnesweepU32U64, OnesweepArgs<u32, u64>, OnesweepU32U64::THREADS;
-        u64_u32, OnesweepU64U32, OnesweepArgs<u64, u32>, OnesweepU64U32::THREADS;
-        u64_u64, OnesweepU64U64, OnesweepArgs<u64, u64>, OnesweepU64U64::THREADS;
-    }
-}
-
-/// Launches a pass, or a portion of it. Sorts of keys alone have values of 32 bits, which do not matter.
-fn onesweep<K: Word, V: Word>(stream: &Stream, blocks: u32, pairs: bool, args: &OnesweepArgs<K, V>) -> Result<()> {
-    match (K::BITS, pairs, V::BITS) {
-        (32, false, _) => kernels::u32_keys(stream, blocks, same_args(args)),
-        (_, false, _) => kernels::u64_keys(stream, blocks, same_args(args)),
-        (32, true, 32) => kernels::u32_u32(stream, blocks, same_args(args)),
-        (32, true, _) => kernels::u32_u64(stream, blocks, same_args(args)),
-        (_, true, 32) => kernels::u64_u32(stream, blocks, same_args(args)),
-        (_, true, _) => kernels::u64_u64(stream, blocks, same_args(args)),
-    }
-}
-
-/// Elements of a block of the kernel that [`onesweep`] launches.
-pub(super) fn tile<K: Word, V: Word>(pairs: bool) -> u64 {
-    u64::from(match (K::BITS, pairs, V::BITS) {
-        (32, false, _) => OnesweepU32::TILE,
-        (_, false, _) => OnesweepU64::TILE,
-        (32, true, 32) => OnesweepU32U32::TILE,
-        (32, true, _) => OnesweepU32U64::TILE,
-        (_, true, 32) => OnesweepU64U32::TILE,
-        (_, true, _) => OnesweepU64U64::TILE,
-    })
 }
 
 /// The fewest elements of a block, with or without values.

@@ -129,7 +129,7 @@ fn small_sorts_of_all_words_on_the_emulator() {
 
 #[test]
 fn tiles_and_their_borders_on_the_emulator() {
-    let tile = launch::tile::<u64, u32>(true) as usize;
+    let tile = lanetree_launch::radix_sort::tile::<u64, u32>(true) as usize;
     for (seed, len) in [tile - 1, tile, tile + 1, 3 * tile + 77].into_iter().enumerate() {
         let device = Device::emulated_with_seed(seed as u64);
         check::<u64, u32>(&device, Shape::Random, len, 53..64, MAX_PORTION);
@@ -160,7 +160,7 @@ fn odd_ranges_of_bits_on_the_emulator() {
 /// More elements than the states' values can count take several launches per pass.
 #[test]
 fn passes_in_several_launches() {
-    let tile = launch::tile::<u64, u32>(true);
+    let tile = lanetree_launch::radix_sort::tile::<u64, u32>(true);
     let device = Device::emulated_with_seed(3);
     check::<u64, u32>(&device, Shape::Random, 5 * tile as usize + 100, 50..60, 2 * tile + 1);
     check::<u64, u32>(&device, Shape::Few, 3 * tile as usize, 50..58, 1);

@@ -1,13 +1,14 @@
-//! The way to the kernels of builds and batches of updates.
+//! The kernels of builds and of batches of updates.
 
-use super::{Launch, Launched, kernels};
-use crate::Result;
+use super::{Launched, kernels};
+use crate::Launch;
 use kernels::build::{CheckOrder, CheckOrderArgs, FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
 use kernels::update::{
     ApplyArgs, Compact, CompactArgs, FillLens, FillLensArgs, LocateArgs, MarkBases, MarkBasesArgs, Move, Place, Plan,
     PlanArgs, RebuildArgs,
 };
 use lanetree_layout::Word;
+use lanetree_runtime::Result;
 use lanetree_simt::{Launcher, same_args};
 
 /// The kernels for two words, without type parameters: see [`super`].
@@ -101,33 +102,42 @@ super::by_words!(
 );
 
 /// Launches the kernel that marks what updates build on.
+///
+/// # Errors
+/// Those of a launch.
 #[inline(never)]
-pub(in crate::harmonia) fn mark_bases(args: &MarkBasesArgs, launch: Launch<'_>) -> Result<()> {
-    Ok(launch.launch::<MarkBases>(args)?)
+pub fn mark_bases(args: &MarkBasesArgs, launch: Launch<'_>) -> Result<()> {
+    launch.launch::<MarkBases>(args)
 }
 
 /// Launches the kernel that looks for keys out of order.
-pub(in crate::harmonia) fn check_order<K: Word>(args: &CheckOrderArgs<K>, launch: Launch<'_>) -> Result<()> {
+///
+/// # Errors
+/// Those of a launch.
+pub fn check_order<K: Word>(args: &CheckOrderArgs<K>, launch: Launch<'_>) -> Result<()> {
     #[inline(never)]
-    fn of_u32(args: &CheckOrderArgs<u32>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+    fn of_u32(args: &CheckOrderArgs<u32>, launch: Launch<'_>) -> Result<()> {
         launch.launch::<CheckOrder<u32>>(args)
     }
     #[inline(never)]
-    fn of_u64(args: &CheckOrderArgs<u64>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+    fn of_u64(args: &CheckOrderArgs<u64>, launch: Launch<'_>) -> Result<()> {
         launch.launch::<CheckOrder<u64>>(args)
     }
-    Ok(if K::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }?)
+    if K::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }
 }
 
 /// Launches the kernel that writes down the lengths of leaves.
-pub(in crate::harmonia) fn fill_lens<K: Word>(args: &FillLensArgs<K>, launch: Launch<'_>) -> Result<()> {
+///
+/// # Errors
+/// Those of a launch.
+pub fn fill_lens<K: Word>(args: &FillLensArgs<K>, launch: Launch<'_>) -> Result<()> {
     #[inline(never)]
-    fn of_u32(args: &FillLensArgs<u32>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+    fn of_u32(args: &FillLensArgs<u32>, launch: Launch<'_>) -> Result<()> {
         launch.launch::<FillLens<u32>>(args)
     }
     #[inline(never)]
-    fn of_u64(args: &FillLensArgs<u64>, launch: Launch<'_>) -> lanetree_runtime::Result<()> {
+    fn of_u64(args: &FillLensArgs<u64>, launch: Launch<'_>) -> Result<()> {
         launch.launch::<FillLens<u64>>(args)
     }
-    Ok(if K::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }?)
+    if K::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }
 }

@@ -1,0 +1,92 @@
+//! Radix sort.
+
+use crate::Launch;
+use lanetree_kernels_primitives::radix_sort::{
+    HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
+    OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
+};
+use lanetree_layout::Word;
+use lanetree_runtime::Result;
+use lanetree_simt::{Launcher, same_args};
+
+/// The launches without type parameters.
+mod kernels {
+    use super::*;
+
+    macro_rules! launches {
+        ($($function:ident, $kernel:ty, $args:ty;)*) => {$(
+            #[inline(never)]
+            pub(super) fn $function(args: &$args, launch: Launch<'_>) -> Result<()> {
+                launch.launch::<$kernel>(args)
+            }
+        )*};
+    }
+    launches! {
+        histogram_u32, HistogramU32, HistogramArgs<u32>;
+        histogram_u64, HistogramU64, HistogramArgs<u64>;
+        offsets, Offsets, OffsetsArgs;
+        u32_keys, OnesweepU32, OnesweepArgs<u32, u32>;
+        u64_keys, OnesweepU64, OnesweepArgs<u64, u32>;
+        u32_u32, OnesweepU32U32, OnesweepArgs<u32, u32>;
+        u32_u64, OnesweepU32U64, OnesweepArgs<u32, u64>;
+        u64_u32, OnesweepU64U32, OnesweepArgs<u64, u32>;
+        u64_u64, OnesweepU64U64, OnesweepArgs<u64, u64>;
+    }
+}
+
+/// Launches the histogram of all digits.
+///
+/// # Errors
+/// Those of a launch.
+pub fn histogram<K: Word>(args: &HistogramArgs<K>, launch: Launch<'_>) -> Result<()> {
+    match K::BITS {
+        32 => kernels::histogram_u32(same_args(args), launch),
+        _ => kernels::histogram_u64(same_args(args), launch),
+    }
+}
+
+/// Launches the prefix sums of the histograms.
+///
+/// # Errors
+/// Those of a launch.
+pub fn offsets(args: &OffsetsArgs, launch: Launch<'_>) -> Result<()> {
+    kernels::offsets(args, launch)
+}
+
+/// Launches a pass, or a portion of it, in blocks of [`threads`]. Sorts of keys alone have values of 32
+/// bits, which do not matter.
+///
+/// # Errors
+/// Those of a launch.
+pub fn onesweep<K: Word, V: Word>(pairs: bool, args: &OnesweepArgs<K, V>, launch: Launch<'_>) -> Result<()> {
+    match (K::BITS, pairs, V::BITS) {
+        (32, false, _) => kernels::u32_keys(same_args(args), launch),
+        (_, false, _) => kernels::u64_keys(same_args(args), launch),
+        (32, true, 32) => kernels::u32_u32(same_args(args), launch),
+        (32, true, _) => kernels::u32_u64(same_args(args), launch),
+        (_, true, 32) => kernels::u64_u32(same_args(args), launch),
+        (_, true, _) => kernels::u64_u64(same_args(args), launch),
+    }
+}
+
+/// Elements and threads of a block of the kernel that [`onesweep`] launches.
+fn block<K: Word, V: Word>(pairs: bool) -> (u32, u32) {
+    match (K::BITS, pairs, V::BITS) {
+        (32, false, _) => (OnesweepU32::TILE, OnesweepU32::THREADS),
+        (_, false, _) => (OnesweepU64::TILE, OnesweepU64::THREADS),
+        (32, true, 32) => (OnesweepU32U32::TILE, OnesweepU32U32::THREADS),
+        (32, true, _) => (OnesweepU32U64::TILE, OnesweepU32U64::THREADS),
+        (_, true, 32) => (OnesweepU64U32::TILE, OnesweepU64U32::THREADS),
+        (_, true, _) => (OnesweepU64U64::TILE, OnesweepU64U64::THREADS),
+    }
+}
+
+/// Elements of a block of [`onesweep`].
+pub fn tile<K: Word, V: Word>(pairs: bool) -> u64 {
+    block::<K, V>(pairs).0.into()
+}
+
+/// Threads of a block of [`onesweep`].
+pub fn threads<K: Word, V: Word>(pairs: bool) -> u32 {
+    block::<K, V>(pairs).1
+}
