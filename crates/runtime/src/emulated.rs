@@ -108,6 +108,9 @@ impl Machine for Emulated {
     fn working(&self) -> Result<()> {
         self.failures().check()
     }
+    fn transfer(&self) -> Result<()> {
+        self.failures().transfer()
+    }
     fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
         let start = self.alloc_pinned(bytes)?;
         self.allocations().insert(start.addr().get(), bytes);

@@ -201,10 +201,10 @@ pub enum Error {
     Emulator(Fault),
 
     /// A failure that a test has asked for: [`Device::inject`](crate::Device::inject).
-    #[error("{kernel} has failed, as a test asked for")]
+    #[error("{what} has failed, as a test asked for")]
     Injected {
-        /// The kernel.
-        kernel: &'static str,
+        /// The kernel, or what else was to fail.
+        what: &'static str,
     },
 
     /// The CUDA driver reported any other error.

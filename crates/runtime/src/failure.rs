@@ -16,6 +16,9 @@ pub enum Failure {
     /// device fails but the freeing of memory, as on a GPU after an illegal access, until the next
     /// [`Device::inject`](crate::Device::inject).
     Kernel(u64),
+    /// This copy to, from or within device memory, or zeroing of it, is not done and returns an error. The device
+    /// goes on to work.
+    Transfer(u64),
     /// This allocation, of device or page-locked memory, finds no room. The device goes on to work.
     Allocation(u64),
 }
@@ -24,7 +27,7 @@ pub enum Failure {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     next: Option<Failure>,
-    /// The kernel that has failed, if one has for good.
+    /// The kernel that has failed, if one has, and the device with it.
     failed: Option<&'static str>,
 }
 
@@ -47,7 +50,7 @@ impl Failures {
     /// # Errors
     /// [`Error::Injected`] once a kernel has failed.
     pub(crate) fn check(&self) -> Result<()> {
-        self.failed.map_or(Ok(()), |kernel| Err(Error::Injected { kernel }))
+        self.failed.map_or(Ok(()), |what| Err(Error::Injected { what }))
     }
 
     /// Counts a launch.
@@ -59,16 +62,33 @@ impl Failures {
         match &mut self.next {
             Some(Failure::Launch(0)) => {
                 self.next = None;
-                return Err(Error::Injected { kernel });
+                return Err(Error::Injected { what: kernel });
             }
             Some(Failure::Kernel(0)) => {
                 (self.next, self.failed) = (None, Some(kernel));
                 return Ok(Fate::IsCutShort);
             }
             Some(Failure::Launch(before) | Failure::Kernel(before)) => *before -= 1,
-            Some(Failure::Allocation(_)) | None => {}
+            _ => {}
         }
         Ok(Fate::Runs)
+    }
+
+    /// Counts a copy or a zeroing.
+    ///
+    /// # Errors
+    /// As [`Failures::check`], and for one that is to fail.
+    pub(crate) fn transfer(&mut self) -> Result<()> {
+        self.check()?;
+        match &mut self.next {
+            Some(Failure::Transfer(0)) => {
+                self.next = None;
+                return Err(Error::Injected { what: "a transfer" });
+            }
+            Some(Failure::Transfer(before)) => *before -= 1,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Counts an allocation; whether it fails.

@@ -106,6 +106,11 @@ pub(crate) trait Machine: Send + Sync {
         Ok(())
     }
 
+    /// The error of a copy or a zeroing that is to fail.
+    fn transfer(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Allocates `bytes` > 0 bytes on a 256-byte boundary.
     fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
         host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
@@ -157,7 +162,7 @@ pub(crate) trait Machine: Send + Sync {
         bytes: usize,
         _stream: Option<RawStream>,
     ) -> Result<()> {
-        self.working()?;
+        self.transfer()?;
         // SAFETY: all memory of this machine is host memory; the ranges are valid and disjoint.
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
@@ -175,7 +180,7 @@ pub(crate) trait Machine: Send + Sync {
     /// # Safety
     /// As [`Machine::copy`].
     unsafe fn zero_now(&self, at: *mut u8, bytes: usize) -> Result<()> {
-        self.working()?;
+        self.transfer()?;
         // SAFETY: all memory of this machine is host memory, and the range is valid.
         unsafe { core::ptr::write_bytes(at, 0, bytes) };
         Ok(())

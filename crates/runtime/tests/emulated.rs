@@ -137,6 +137,12 @@ fn a_launch_can_be_made_to_fail() {
     assert_eq!(device.inject(Some(Failure::Launch(5))), None, "it has come to pass");
     launch(&device, SHAPE, args).unwrap();
     assert_eq!(device.inject(None), Some(Failure::Launch(4)));
+
+    device.inject(Some(Failure::Transfer(1)));
+    buffer.copy_from(&[1; 150]).unwrap();
+    let error = buffer.copy_from(&[2; 150]).unwrap_err();
+    assert_eq!(error.to_string(), "a transfer has failed, as a test asked for");
+    assert_eq!(buffer.to_vec().unwrap(), [1; 150]);
     assert_eq!(Device::host().inject(Some(Failure::Launch(0))), None);
 }
 

@@ -42,8 +42,8 @@ impl Launcher for Launch<'_> {
 
     fn launch<I: Instance>(self, args: &I::Args) -> Self::Output {
         // SAFETY: the callers in this module's siblings check the buffers' lengths and that they are of
-        // the stream's device; the tree is valid by construction, borrowed for the call, and dropping
-        // it, or any buffer, waits for the kernel.
+        // the stream's device; the tree is valid by construction, borrowed for the call, and when it or
+        // any buffer is dropped, the memory goes to nobody else before the kernel is done.
         unsafe { self.stream.launch::<I>(self.shape, args) }
     }
 }

@@ -46,7 +46,7 @@ impl Launcher for Launch<'_> {
     fn launch<I: Instance>(self, args: &I::Args) -> Self::Output {
         // SAFETY: the callers in this module's siblings check the buffers' lengths and that they are of the
         // stream's device, and zero what has to be; outputs are borrowed mutably, so nothing else is among
-        // them, and dropping a buffer waits for the kernel. Memory is aligned to 256 bytes.
+        // them, and a dropped buffer's memory outlives the kernel. Memory is aligned to 256 bytes.
         Ok(unsafe { self.stream.launch::<I>(self.shape, args) }?)
     }
 }
