@@ -122,9 +122,7 @@ pub enum Error {
     },
 
     /// A pool's limit leaves no room for an allocation.
-    #[error(
-        "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use"
-    )]
+    #[error("a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use")]
     PoolLimit {
         /// Bytes asked for, rounded up to a block.
         requested: usize,

@@ -12,7 +12,7 @@ pub enum Failure {
     /// This launch is refused: nothing of it runs, and [`Stream::launch`](crate::Stream::launch) returns the
     /// error. The device goes on to work.
     Launch(u64),
-    /// This launch returns as if it were well, and half of its blocks run. From then on every call on the
+    /// This launch returns as if it were well, and half of its blocks run, of one none. From then on every call on the
     /// device fails but the freeing of memory, as on a GPU after an illegal access, until the next
     /// [`Device::inject`](crate::Device::inject).
     Kernel(u64),
@@ -35,7 +35,7 @@ pub(crate) struct Failures {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Runs,
-    /// Half of its blocks run.
+    /// Half of its blocks run, rounded down.
     IsCutShort,
 }
 

@@ -240,7 +240,10 @@ fn threads_share_a_pool() {
         });
         let PoolStats { in_use, cached, pinned_in_use, allocations, reuses, .. } = pool.stats();
         assert_eq!((in_use, pinned_in_use, allocations + reuses), (0, 0, 8 * 300 * 2));
-        assert!(cached < 16 << 20 && reuses > allocations, "{cached} bytes, {allocations} allocations, {reuses} reuses");
+        assert!(
+            cached < 16 << 20 && reuses > allocations,
+            "{cached} bytes, {allocations} allocations, {reuses} reuses"
+        );
     }
 }
 
