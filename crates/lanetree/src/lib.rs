@@ -36,6 +36,31 @@
 //! ([`Harmonia::on`]); it allocates nothing, synchronises nothing and may return before the work is
 //! done.
 //!
+//! # Memory
+//! An index and its scratch memory take their memory from the [`Device`] handle that they are made with, and
+//! say how many bytes they have. A handle that a [`Pool`] gives out ([`Pool::device`]) takes it from the pool
+//! and gives it back there: host batches, builds and scratch memory then cost no calls of the driver from one
+//! batch to the next.
+//!
+//! ```
+//! use lanetree::{Device, Harmonia, Pool};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let pool = Pool::new(&Device::emulated());
+//! let mut index = Harmonia::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
+//! let mut allocations = 0;
+//! for batch in 0..20 {
+//!     index.update_many(&[1, 3], &[batch, batch])?;
+//!     assert_eq!(index.get_many(&[3])?, [Some(batch)]);
+//!     if batch == 1 {
+//!         allocations = pool.stats().allocations;
+//!     }
+//! }
+//! assert_eq!(pool.stats().allocations, allocations, "every later batch has found its memory in the pool");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Errors
 //! Everything that input can bring about is an [`Error`] that names the value; nothing panics, and a
 //! failed build leaves nothing behind.
@@ -50,7 +75,7 @@ pub use error::{Error, Result};
 pub use harmonia::Harmonia;
 pub use lanetree_layout::{Key, Word};
 pub use lanetree_runtime as runtime;
-pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Stream};
+pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use ranges::{KeyRange, Ranges};
 
 /// The README's example, compiled and run with the doc tests.

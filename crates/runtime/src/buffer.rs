@@ -15,7 +15,8 @@ use lanetree_simt::{Global, GlobalMut};
 /// is null.
 ///
 /// Dropping it frees the memory; on a GPU that waits for work in flight, so a kernel that was launched
-/// may still be running over a buffer that goes out of scope.
+/// may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
+/// there at once, and to nobody else before that work is done.
 pub struct Buffer<T> {
     device: Device,
     /// Null exactly if the buffer has no bytes.
@@ -35,7 +36,7 @@ impl<T: Pod> Buffer<T> {
         const { assert!(align_of::<T>() <= ALIGNMENT, "allocations are not aligned for this type") };
         let start = match bytes_of::<T>(device, len)? {
             0 => null_mut(),
-            bytes => device.machine.alloc(bytes, zeroed)?.as_ptr().cast(),
+            bytes => device.alloc_bytes(bytes, zeroed)?.as_ptr().cast(),
         };
         Ok(Self { device: device.clone(), start, len, elements: PhantomData })
     }
@@ -73,8 +74,8 @@ impl<T: Pod> Buffer<T> {
     /// The elements, if the CPU can reach them: on the host and the emulator.
     pub fn as_slice(&self) -> Option<&[T]> {
         let start = self.reachable()?;
-        // SAFETY: `len` elements of this buffer, initialised since host memory is allocated zeroed, and
-        // `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed.
+        // SAFETY: `len` elements of this buffer, initialised since host memory is allocated zeroed (a pool's,
+        // before its first use), and `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed.
         Some(unsafe { slice::from_raw_parts(start.as_ptr(), self.len) })
     }
 
@@ -208,7 +209,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Overwrites the elements from `at` on with `from[range]`, on the device, in the stream's order; may
-    /// return before it is done. Either buffer may be dropped at once, since that waits.
+    /// return before it is done. Either buffer may be dropped at once: its memory outlives the copy.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::WrongDevice`].
@@ -244,7 +245,7 @@ impl<T: Pod> Buffer<T> {
         let start = self.part(action, range.start, length(&range))?;
         match length(&range) * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: bytes of the buffer; freeing it waits for the work.
+            // SAFETY: bytes of the buffer; its memory goes to nobody else before the work is done.
             bytes => unsafe { self.device.machine.zero(start, bytes, stream.raw()) },
         }
     }
@@ -285,7 +286,7 @@ impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         if let Some(start) = NonNull::new(self.start) {
             // SAFETY: allocated with this size in `new`; the buffer is gone.
-            unsafe { self.device.machine.free(start.cast(), self.len * size_of::<T>()) };
+            unsafe { self.device.free_bytes(start.cast(), self.len * size_of::<T>()) };
         }
     }
 }

@@ -3,20 +3,23 @@
 use crate::emulated::Emulated;
 use crate::host::Host;
 use crate::machine::{Entry, Machine, RawStream};
-use crate::{Buffer, Error, Event, PinnedBuffer, Result, Stream};
+use crate::{Buffer, Error, Event, Failure, PinnedBuffer, Pool, Result, Stream};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
 use core::ops::Range;
+use core::ptr::NonNull;
 use lanetree_simt::Instance;
 use lanetree_simt::emulator::LaunchReport;
 use std::sync::{Arc, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone; equal to its
-/// clones.
+/// clones, and to its handles with a [`Pool`].
 #[derive(Clone)]
 pub struct Device {
     pub(crate) machine: Arc<dyn Machine>,
+    /// Where memory comes from, if not from the driver.
+    pub(crate) pool: Option<Pool>,
 }
 
 /// The three kinds of [`Device`].
@@ -72,7 +75,7 @@ impl Device {
     /// another device than the one asked for.
     pub fn cuda(ordinal: u32) -> Result<Self> {
         #[cfg(feature = "cuda")]
-        return Ok(Self { machine: crate::cuda::device(ordinal)? });
+        return Ok(Self::of(crate::cuda::device(ordinal)?));
         #[cfg(not(feature = "cuda"))]
         {
             let _ = ordinal;
@@ -83,7 +86,7 @@ impl Device {
     /// The CPU without kernels: for callers that have a native path, over buffers in main memory.
     pub fn host() -> Self {
         static HOST: OnceLock<Arc<Host>> = OnceLock::new();
-        Self { machine: HOST.get_or_init(|| Arc::new(Host)).clone() }
+        Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
     /// A new emulated device, with seed 0. Its kernels see its own buffers only.
@@ -93,13 +96,22 @@ impl Device {
 
     /// A new emulated device; the seed chooses the order in which the emulator lets threads run.
     pub fn emulated_with_seed(seed: u64) -> Self {
-        Self { machine: Arc::new(Emulated::new(seed)) }
+        Self::of(Arc::new(Emulated::new(seed)))
     }
 
     /// The first GPU if one can be used, else the host; `Display` tells which. A caller who must have a
     /// GPU asks for [`Device::cuda`], and is told what is wrong.
     pub fn best() -> Self {
         Self::cuda(0).unwrap_or_else(|_| Self::host())
+    }
+
+    pub(crate) fn of(machine: Arc<dyn Machine>) -> Self {
+        Self { machine, pool: None }
+    }
+
+    /// The pool that this handle's memory comes from, if it is one of [`Pool::device`]'s.
+    pub fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
     }
 
     /// Which kind of device it is.
@@ -120,7 +132,7 @@ impl Device {
         self.machine.properties()
     }
 
-    /// The state of the device's memory now.
+    /// The state of the device's memory now. What pools hold is not free.
     ///
     /// # Errors
     /// [`Error::Cuda`] from the driver.
@@ -128,11 +140,12 @@ impl Device {
         self.machine.memory()
     }
 
-    /// Allocates `len` elements. What they hold is unspecified (zeros, on the host and the emulator). May
-    /// wait for work in flight.
+    /// Allocates `len` elements. What they hold is unspecified (zeros, on the host and the emulator, unless
+    /// they come from a pool). May wait for work in flight.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`]; [`Error::PoolLimit`] from a pool with a limit. An allocation from a pool may
+    /// also come across the error of a kernel that failed meanwhile, as [`Device::synchronize`] does.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len, false)
     }
@@ -140,7 +153,7 @@ impl Device {
     /// Allocates `len` elements of zero bytes; they are zero on return.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// As [`Device::alloc`].
     pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len, true)
     }
@@ -148,7 +161,7 @@ impl Device {
     /// Allocates a buffer that holds `data`; the copy is complete on return.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], and [`Error::Cuda`] from the copy.
+    /// As [`Device::alloc`], and [`Error::Cuda`] from the copy.
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(data.len())?;
         buffer.copy_from(data)?;
@@ -159,7 +172,7 @@ impl Device {
     /// asynchronously: page-locked. Plain memory for the host and the emulator.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// As [`Device::alloc`]; a pool's limit does not hold for it.
     pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::new(self, len)
     }
@@ -192,12 +205,16 @@ impl Device {
         Event::new(self)
     }
 
-    /// Waits for all work on the device, in every stream.
+    /// Waits for all work on the device, in every stream. What has come back to the handle's pool, if it has
+    /// one, can be lent again without another wait.
     ///
     /// # Errors
     /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
     pub fn synchronize(&self) -> Result<()> {
-        self.machine.synchronize()
+        match &self.pool {
+            Some(pool) => pool.synchronize(),
+            None => self.machine.synchronize(),
+        }
     }
 
     /// Loads the module of a kernel, which the first launch of one of its kernels would do otherwise: on
@@ -218,6 +235,53 @@ impl Device {
         self.machine.start_counting(addresses);
         let result = work();
         (result, self.machine.stop_counting())
+    }
+
+    /// Lets something go wrong from now on, for tests of what comes of it, in place of what was asked for
+    /// before; `None` for nothing, which also mends a device that [`Failure::Kernel`] has left unusable. What
+    /// was asked for before and has not come to pass is given back, its number less what has been counted. On
+    /// the emulator only: elsewhere it does nothing and gives `None`.
+    pub fn inject(&self, failure: Option<Failure>) -> Option<Failure> {
+        self.machine.inject(failure)
+    }
+
+    /// [`Machine::alloc`], from the pool if there is one.
+    pub(crate) fn alloc_bytes(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
+        match &self.pool {
+            Some(pool) => pool.alloc(bytes, zeroed),
+            None => self.machine.alloc(bytes, zeroed),
+        }
+    }
+
+    /// Frees memory, or gives it back to the pool.
+    ///
+    /// # Safety
+    /// `at` comes from [`Device::alloc_bytes`] of the same handle or a clone, with the same `bytes`, and is not
+    /// used again by the caller.
+    pub(crate) unsafe fn free_bytes(&self, at: NonNull<u8>, bytes: usize) {
+        match &self.pool {
+            Some(pool) => pool.free(at),
+            // SAFETY: the caller's contract.
+            None => unsafe { self.machine.free(at, bytes) },
+        }
+    }
+
+    /// [`Machine::alloc_pinned`], from the pool if there is one.
+    pub(crate) fn alloc_pinned_bytes(&self, bytes: usize) -> Result<NonNull<u8>> {
+        match &self.pool {
+            Some(pool) => pool.alloc_pinned(bytes),
+            None => self.machine.alloc_pinned(bytes),
+        }
+    }
+
+    /// # Safety
+    /// As [`Device::free_bytes`], for [`Device::alloc_pinned_bytes`].
+    pub(crate) unsafe fn free_pinned_bytes(&self, at: NonNull<u8>, bytes: usize) {
+        match &self.pool {
+            Some(pool) => pool.free_pinned(at),
+            // SAFETY: the caller's contract.
+            None => unsafe { self.machine.free_pinned(at, bytes) },
+        }
     }
 
     /// An error unless `other` is this device.

@@ -1,8 +1,9 @@
 //! The emulator as a device: host memory, and a list of which of it is buffers.
 
+use crate::failure::{Failures, Fate};
 use crate::host;
 use crate::machine::{Entry, Machine, RawStream};
-use crate::{DeviceKind, Error, Properties, Result};
+use crate::{DeviceKind, Error, Failure, Properties, Result};
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -11,23 +12,31 @@ use lanetree_simt::{Access, KernelArgs, LaunchShape};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The bytes of memory that a pool lends.
+const RECYCLED: u8 = 0xa5;
+
 /// A device whose kernels the emulator runs.
 pub(crate) struct Emulated {
     seed: u64,
-    /// Bytes of every live allocation, by its address.
+    /// Bytes of every buffer, by its address: of a live allocation, or of what a pool has lent of one.
     allocations: Mutex<BTreeMap<usize, usize>>,
+    failures: Mutex<Failures>,
     /// While launches are counted: the loads whose transactions are, and what there was so far.
     counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
 }
 
 impl Emulated {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, allocations: Mutex::default(), counted: Mutex::default() }
+        Self { seed, allocations: Mutex::default(), failures: Mutex::default(), counted: Mutex::default() }
     }
 
     fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
         // A panic while the lock is held leaves the map whole: its operations are single calls.
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn counted(&self) -> MutexGuard<'_, Option<(Range<usize>, LaunchReport)>> {
@@ -96,8 +105,14 @@ impl Machine for Emulated {
     fn properties(&self) -> Result<Properties> {
         Ok(host::properties(self.name()))
     }
+    fn working(&self) -> Result<()> {
+        self.failures().check()
+    }
+    fn transfer(&self) -> Result<()> {
+        self.failures().transfer()
+    }
     fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
-        let start = host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))?;
+        let start = self.alloc_pinned(bytes)?;
         self.allocations().insert(start.addr().get(), bytes);
         Ok(start)
     }
@@ -106,6 +121,23 @@ impl Machine for Emulated {
         self.allocations().remove(&at.addr().get());
         // SAFETY: the caller's contract is that of `host::free`.
         unsafe { host::free(at, bytes) }
+    }
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let fails = self.failures().allocation()?;
+        let start = if fails { None } else { host::alloc(bytes) };
+        start.ok_or_else(|| self.out_of_memory(bytes as u128))
+    }
+    unsafe fn lend(&self, at: NonNull<u8>, bytes: usize) {
+        // What a GPU's memory holds is anything, so nobody is to find zeros here and rely on them.
+        // SAFETY: the caller's contract.
+        unsafe { at.write_bytes(RECYCLED, bytes) };
+        self.allocations().insert(at.addr().get(), bytes);
+    }
+    fn take_back(&self, at: NonNull<u8>) {
+        self.allocations().remove(&at.addr().get());
+    }
+    fn inject(&self, failure: Option<Failure>) -> Option<Failure> {
+        self.failures().inject(failure)
     }
     fn start_counting(&self, addresses: Range<usize>) {
         *self.counted() = Some((addresses, LaunchReport::default()));
@@ -118,6 +150,14 @@ impl Machine for Emulated {
     }
     unsafe fn launch(&self, _: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
         entry.check(shape)?;
+        let fate = self.failures().launch(entry.symbol)?;
+        let shape = match fate {
+            Fate::Runs => shape,
+            Fate::IsCutShort => LaunchShape { blocks: shape.blocks / 2, ..shape },
+        };
+        if shape.blocks == 0 {
+            return Ok(());
+        }
         // SAFETY: the caller passes the arguments of the instance that `entry` was made of.
         unsafe { run(self, entry, shape, args) }
     }

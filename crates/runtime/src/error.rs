@@ -121,6 +121,19 @@ pub enum Error {
         device: String,
     },
 
+    /// A pool's limit leaves no room for an allocation.
+    #[error("a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use")]
+    PoolLimit {
+        /// Bytes asked for, rounded up to a block.
+        requested: usize,
+        /// Bytes of the pool that are in use.
+        in_use: usize,
+        /// The pool's limit.
+        limit: usize,
+        /// Whose memory.
+        device: String,
+    },
+
     /// Two lengths that must be equal are not.
     #[error("{action}: {actual} elements given, {expected} needed")]
     LengthMismatch {
@@ -185,6 +198,13 @@ pub enum Error {
     #[error(transparent)]
     Emulator(Fault),
 
+    /// A failure that a test has asked for: [`Device::inject`](crate::Device::inject).
+    #[error("{what} has failed, as a test asked for")]
+    Injected {
+        /// The kernel, or what else was to fail.
+        what: &'static str,
+    },
+
     /// The CUDA driver reported any other error.
     #[error("{action}: {name} ({code}), {message}{}", crate::error::advice(*code))]
     Cuda {
@@ -240,6 +260,10 @@ mod tests {
             (
                 Error::NoDevice { visible: Some("-1".into()) },
                 "the CUDA driver finds no GPU (CUDA_VISIBLE_DEVICES is \"-1\"); does `nvidia-smi` list one?",
+            ),
+            (
+                Error::PoolLimit { requested: 9, in_use: 7, limit: 12, device: "X (cuda:0)".into() },
+                "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes: 7 are in use",
             ),
             (
                 Error::LengthMismatch { action: "copying to a buffer", expected: 3, actual: 2 },

@@ -23,7 +23,9 @@
 //! | [`Stream::launch`], `Buffer::*_async`, [`Buffer::fill_zero`], [`Buffer::copy_from_buffer`], [`Event::record`] | returns at once; runs in the stream's order |
 //! | [`Device::upload`], [`Device::alloc_zeroed`], [`Buffer::copy_from`], [`Buffer::copy_to`], [`Buffer::to_vec`] | returns when the copy is complete; **waits for no stream** |
 //! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
-//! | [`Device::synchronize`], dropping a [`Buffer`] | waits for all work on the device |
+//! | [`Device::synchronize`], dropping a [`Buffer`] that is not of a [`Pool`] | waits for all work on the device |
+//! | dropping a [`Buffer`] of a [`Pool`] | returns at once; the memory goes to nobody else before that work is done |
+//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see there |
 //!
 //! So a result is read after `stream.synchronize()`, never straight after the launch. The emulator and
 //! the host do everything at once.
@@ -37,15 +39,19 @@ mod driver_error;
 mod emulated;
 mod error;
 mod event;
+mod failure;
 mod host;
 mod machine;
 mod pinned;
+mod pool;
 mod stream;
 
 pub use buffer::Buffer;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
+pub use failure::Failure;
 pub use lanetree_simt::emulator::LaunchReport;
 pub use pinned::PinnedBuffer;
+pub use pool::{Pool, PoolStats};
 pub use stream::Stream;

@@ -4,7 +4,7 @@
 //! The default methods are those of memory that the CPU can reach, which the host and the emulator
 //! share; CUDA replaces them all.
 
-use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
+use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
 use crate::{emulated, host};
 use core::ffi::c_void;
 use core::ops::Range;
@@ -99,6 +99,15 @@ pub(crate) trait Machine: Send + Sync {
         Ok(host::memory())
     }
     fn synchronize(&self) -> Result<()> {
+        self.working()
+    }
+    /// The error of a device that has failed for good, where that is known without asking it.
+    fn working(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The error of a copy or a zeroing that is to fail.
+    fn transfer(&self) -> Result<()> {
         Ok(())
     }
 
@@ -123,6 +132,13 @@ pub(crate) trait Machine: Send + Sync {
         // SAFETY: the caller's contract is that of `host::free`.
         unsafe { host::free(at, bytes) }
     }
+    /// Tells that of an allocation, which a pool holds, the first `bytes` are a buffer now.
+    ///
+    /// # Safety
+    /// `at` comes from [`Machine::alloc`] of the same machine with at least as many bytes, and nobody uses them.
+    unsafe fn lend(&self, _at: NonNull<u8>, _bytes: usize) {}
+    /// Tells that of an allocation, which a pool holds, nothing is a buffer any more.
+    fn take_back(&self, _at: NonNull<u8>) {}
     /// The error for `requested` bytes that are not to be had.
     fn out_of_memory(&self, requested: u128) -> Error {
         let MemoryInfo { free, total } = self.memory().unwrap_or_default();
@@ -146,6 +162,7 @@ pub(crate) trait Machine: Send + Sync {
         bytes: usize,
         _stream: Option<RawStream>,
     ) -> Result<()> {
+        self.transfer()?;
         // SAFETY: all memory of this machine is host memory; the ranges are valid and disjoint.
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
@@ -155,12 +172,22 @@ pub(crate) trait Machine: Send + Sync {
     /// # Safety
     /// As [`Machine::copy`].
     unsafe fn zero(&self, at: *mut u8, bytes: usize, _stream: RawStream) -> Result<()> {
+        // SAFETY: the same contract.
+        unsafe { self.zero_now(at, bytes) }
+    }
+    /// Zeroes `bytes` > 0 bytes of device memory; complete on return.
+    ///
+    /// # Safety
+    /// As [`Machine::copy`].
+    unsafe fn zero_now(&self, at: *mut u8, bytes: usize) -> Result<()> {
+        self.transfer()?;
         // SAFETY: all memory of this machine is host memory, and the range is valid.
         unsafe { core::ptr::write_bytes(at, 0, bytes) };
         Ok(())
     }
 
     fn create_stream(&self) -> Result<RawStream> {
+        self.working()?;
         Ok(RawStream(null_mut()))
     }
     /// # Safety
@@ -169,15 +196,16 @@ pub(crate) trait Machine: Send + Sync {
     /// # Safety
     /// The stream is a live one of this machine.
     unsafe fn synchronize_stream(&self, _stream: RawStream) -> Result<()> {
-        Ok(())
+        self.working()
     }
     /// # Safety
     /// Both are live ones of this machine.
     unsafe fn wait_event(&self, _stream: RawStream, _event: RawEvent) -> Result<()> {
-        Ok(())
+        self.working()
     }
 
     fn create_event(&self) -> Result<RawEvent> {
+        self.working()?;
         Ok(RawEvent(null_mut()))
     }
     /// # Safety
@@ -186,12 +214,12 @@ pub(crate) trait Machine: Send + Sync {
     /// # Safety
     /// Both are live ones of this machine.
     unsafe fn record_event(&self, _event: RawEvent, _stream: RawStream) -> Result<()> {
-        Ok(())
+        self.working()
     }
     /// # Safety
     /// The event is a live one of this machine.
     unsafe fn synchronize_event(&self, _event: RawEvent) -> Result<()> {
-        Ok(())
+        self.working()
     }
     /// Milliseconds between two recorded events by the machine's own clock, having waited for both;
     /// `None` where the CPU's clock at the time of recording says it as well.
@@ -206,6 +234,11 @@ pub(crate) trait Machine: Send + Sync {
     fn start_counting(&self, _addresses: Range<usize>) {}
     /// Ends it; what there was.
     fn stop_counting(&self) -> Option<LaunchReport> {
+        None
+    }
+
+    /// Lets something go wrong, where that can be had; gives what was to go wrong before and has not yet.
+    fn inject(&self, _failure: Option<Failure>) -> Option<Failure> {
         None
     }
 

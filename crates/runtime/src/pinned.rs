@@ -28,7 +28,7 @@ impl<T: Pod> PinnedBuffer<T> {
         const { assert!(align_of::<T>() <= ALIGNMENT, "allocations are not aligned for this type") };
         let start = match bytes_of::<T>(device, len)? {
             0 => NonNull::dangling(),
-            bytes => device.machine.alloc_pinned(bytes)?.cast(),
+            bytes => device.alloc_pinned_bytes(bytes)?.cast(),
         };
         Ok(Self { device: device.clone(), start, len })
     }
@@ -60,7 +60,7 @@ impl<T> Drop for PinnedBuffer<T> {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
             // SAFETY: allocated with this size in `new`; the buffer is gone.
-            unsafe { self.device.machine.free_pinned(self.start.cast(), bytes) };
+            unsafe { self.device.free_pinned_bytes(self.start.cast(), bytes) };
         }
     }
 }

@@ -68,8 +68,8 @@ impl Stream {
     ///
     /// # Safety
     /// The kernel's own contract holds for these arguments and this shape: its pointers are to buffers of
-    /// this stream's device, large enough, which live until the kernel is done (dropping a
-    /// [`Buffer`](crate::Buffer) waits for it), and which nobody else accesses until then in a way that
+    /// this stream's device, large enough, which live until the kernel is done (a dropped
+    /// [`Buffer`](crate::Buffer)'s memory does), and which nobody else accesses until then in a way that
     /// conflicts with the kernel: no copies before the stream is synchronised.
     pub unsafe fn launch<I: Instance>(&self, shape: LaunchShape, args: &I::Args) -> Result<()> {
         // SAFETY: the arguments are those of `I`, the stream is one of this device, and lives; the caller

@@ -1,6 +1,6 @@
 //! Launches: on the emulator, and refused on the host.
 
-use lanetree_runtime::{Buffer, Device, Error};
+use lanetree_runtime::{Buffer, Device, Error, Failure, Pool};
 use lanetree_simt::{Access, GlobalMut, Hint, Instance, Kernel, KernelArgs, LaunchShape, Simt};
 
 /// Adds to each element its index and a constant.
@@ -105,6 +105,72 @@ fn accesses_outside_the_devices_buffers_are_faults() {
     assert!(matches!(launch(&device, SHAPE, null), Err(Error::Emulator(_))), "null");
     let unused = AddIndexArgs { values: GlobalMut::null(), len: 0, constant: 0 };
     launch(&device, SHAPE, unused).unwrap();
+}
+
+#[test]
+fn a_pools_blocks_are_no_larger_to_kernels_than_the_buffers_in_them() {
+    let device = Pool::new(&Device::emulated()).device();
+    let mut buffer = device.upload(&[1_u32; 100]).unwrap();
+    let fits = args(&mut buffer);
+    let beyond = AddIndexArgs { len: 101, ..fits };
+    launch(&device, SHAPE, fits).unwrap();
+    assert!(matches!(launch(&device, SHAPE, beyond), Err(Error::Emulator(_))), "the block has 512 bytes");
+    drop(buffer);
+    assert!(matches!(launch(&device, SHAPE, fits), Err(Error::Emulator(_))), "the buffer has gone back");
+    let larger = device.upload(&[1_u32; 120]).unwrap();
+    assert_eq!(larger.global().as_ptr(), fits.values.as_const().as_ptr());
+    launch(&device, SHAPE, beyond).unwrap();
+    assert_eq!(larger.to_vec().unwrap()[100..102], [106, 1]);
+}
+
+#[test]
+fn a_launch_can_be_made_to_fail() {
+    let device = Device::emulated();
+    let mut buffer = device.alloc_zeroed::<u32>(150).unwrap();
+    let args = args(&mut buffer);
+    assert_eq!(device.inject(Some(Failure::Launch(1))), None);
+    launch(&device, SHAPE, args).unwrap();
+    let error = launch(&device, SHAPE, args).unwrap_err();
+    assert_eq!(error.to_string(), "test__add_index has failed, as a test asked for");
+    launch(&device, SHAPE, args).unwrap();
+    assert_eq!(buffer.to_vec().unwrap()[149], 2 * 154, "two of the three have run");
+    assert_eq!(device.inject(Some(Failure::Launch(5))), None, "it has come to pass");
+    launch(&device, SHAPE, args).unwrap();
+    assert_eq!(device.inject(None), Some(Failure::Launch(4)));
+
+    device.inject(Some(Failure::Transfer(1)));
+    buffer.copy_from(&[1; 150]).unwrap();
+    let error = buffer.copy_from(&[2; 150]).unwrap_err();
+    assert_eq!(error.to_string(), "a transfer has failed, as a test asked for");
+    assert_eq!(buffer.to_vec().unwrap(), [1; 150]);
+    assert_eq!(Device::host().inject(Some(Failure::Launch(0))), None);
+}
+
+#[test]
+fn a_kernel_that_fails_takes_the_device_with_it() {
+    let device = Pool::new(&Device::emulated()).device();
+    let (stream, event) = (device.stream().unwrap(), device.event().unwrap());
+    let mut buffer = device.alloc_zeroed::<u32>(150).unwrap();
+    let arguments = args(&mut buffer);
+    drop(device.alloc::<u8>(1000).unwrap());
+    assert_eq!(device.inject(Some(Failure::Kernel(0))), None);
+    launch(&device, SHAPE, arguments).expect("the error comes out of a later call");
+    let is_injected = |result: Result<(), Error>| matches!(result, Err(Error::Injected { .. }));
+    assert!(is_injected(stream.synchronize()) && is_injected(device.synchronize()));
+    assert!(is_injected(buffer.copy_to(&mut [0; 150])) && is_injected(buffer.copy_from(&[0; 150])));
+    assert!(is_injected(buffer.fill_zero(&stream)) && is_injected(event.record(&stream)));
+    // SAFETY: refused, so nothing runs.
+    assert!(is_injected(unsafe { stream.launch::<AddIndex>(SHAPE, &arguments) }));
+    assert!(is_injected(device.alloc::<u8>(1000).map(drop)), "a pending block fits, and cannot be waited for");
+    assert!(is_injected(device.alloc::<u8>(9000).map(drop)) && is_injected(device.pinned::<u8>(1).map(drop)));
+    assert!(is_injected(device.stream().map(drop)) && is_injected(device.event().map(drop)));
+
+    assert_eq!(device.inject(None), None);
+    let values = buffer.to_vec().unwrap();
+    assert_eq!((values[0], values[63], values[64], values[149]), (5, 68, 0, 0), "one of three blocks has run");
+    let pool = device.pool().unwrap();
+    assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (1024, 1024));
+    drop(device.alloc::<u8>(1000).unwrap());
 }
 
 #[test]

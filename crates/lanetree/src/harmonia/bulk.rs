@@ -80,7 +80,8 @@ struct Order {
 impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
     /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value stays. Returns when the tree is
-    /// complete. On the host as [`Builder::build`], without the scratch memory.
+    /// complete. The tree's memory, and later what its host batches take, comes from the stream's device: from
+    /// its [pool](crate::Pool), if that handle has one. On the host as [`Builder::build`], without the scratch memory.
     ///
     /// # Errors
     /// As [`Builder::build`]; [`OutputLength`](Error::OutputLength) for buffers or scratch memory that are
@@ -140,10 +141,10 @@ impl<K: Key, V: Word> Builder<K, V> {
         if order.equal == 0 {
             return self.build_distinct_on(stream, (keys, values), len);
         }
-        let device = stream.device();
         if scratch.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
+            let device = scratch.device.clone();
             let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
-            scratch.distinct = Some(Distinct { keys, values, count, runs: RunScratch::new(device, len)? });
+            scratch.distinct = Some(Distinct { keys, values, count, runs: RunScratch::new(&device, len)? });
         }
         let Some(Distinct { keys: distinct_keys, values: distinct_values, count, runs }) = &mut scratch.distinct else {
             unreachable!("made above")

@@ -29,7 +29,7 @@ pub(super) fn over_in_blocks(
     let threads = (queries as u64).checked_mul(u64::from(threads_per_query)).ok_or_else(too_large)?;
     let shape = LaunchShape::covering(threads, block).ok_or_else(too_large)?;
     // SAFETY: the callers, all in this module's siblings, check the buffers' lengths and that they are of
-    // the stream's device; the tree is valid by construction, borrowed for the call, and dropping it, or any
-    // buffer, waits for the kernel.
+    // the stream's device; the tree is valid by construction, borrowed for the call, and when it or any buffer
+    // is dropped, the memory goes to nobody else before the kernel is done.
     Ok(unsafe { Launch::new(stream, shape) })
 }

@@ -106,13 +106,14 @@ impl Lane {
     /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
     fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
         let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
+        // Both of a pair or none: the next batch asks one for its size.
         if self.input.bytes() < input_bytes {
-            self.input = device.alloc(words(input_bytes))?;
-            self.staged_input = device.pinned(words(input_bytes))?;
+            let words = words(input_bytes);
+            (self.input, self.staged_input) = (device.alloc(words)?, device.pinned(words)?);
         }
         if self.output.bytes() < output_bytes {
-            self.output = device.alloc(words(output_bytes))?;
-            self.staged_output = device.pinned(words(output_bytes))?;
+            let words = words(output_bytes);
+            (self.output, self.staged_output) = (device.alloc(words)?, device.pinned(words)?);
         }
         Ok(())
     }
@@ -385,7 +386,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             }
             let lane = &mut lanes[next];
             if lane.queries.len() < range.len() {
-                // For a piece of any length; dropping the old lane waits for what it may still be doing.
+                // For a piece of any length. The old lane does nothing any more: every batch waits for all lanes.
                 *lane = PinnedLane::new(&self.device, piece)?;
             }
             let PinnedLane { stream, queries, values: answers, found: bits } = lane;

@@ -23,7 +23,7 @@ pub(super) fn tiles(stream: &Stream, elements: usize, tile: u64) -> Result<Launc
     let shape = LaunchShape { blocks: blocks as u32, threads: THREADS, dynamic_shared: 0 };
     // SAFETY: the callers, all in this module's siblings, check the buffers' lengths and that they are of the
     // stream's device, and zero what has to be; outputs are borrowed mutably, so nothing else is among them,
-    // and dropping a buffer waits for the kernel. Memory is aligned to 256 bytes.
+    // and a dropped buffer's memory outlives the kernel. Memory is aligned to 256 bytes.
     Ok(unsafe { Launch::new(stream, shape) })
 }
 

@@ -19,9 +19,7 @@ impl Cuda {
             return Ok(start);
         }
         // SAFETY: the memory is new, and so used by nobody else.
-        let done = unsafe {
-            self.zero(start.as_ptr(), bytes, self.copies).and_then(|()| self.synchronize_stream(self.copies))
-        };
+        let done = unsafe { self.zero_now(start.as_ptr(), bytes) };
         if done.is_err() {
             // SAFETY: allocated above, and given to nobody.
             unsafe { self.release(start) };

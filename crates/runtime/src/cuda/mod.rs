@@ -184,6 +184,10 @@ impl Machine for Cuda {
         let code = unsafe { sys::cuMemsetD8Async(at.addr() as u64, 0, bytes, stream.0.cast()) };
         check(code, || self.doing(&format!("zeroing {bytes} bytes on")))
     }
+    unsafe fn zero_now(&self, at: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's contract; the stream is our own.
+        unsafe { self.zero(at, bytes, self.copies).and_then(|()| self.synchronize_stream(self.copies)) }
+    }
 
     fn create_stream(&self) -> Result<RawStream> {
         self.enter()?;

@@ -1,7 +1,7 @@
 //! Launches, on a GPU if there is one.
 
 use super::Cuda;
-use crate::{Buffer, Device, Error};
+use crate::{Buffer, Device, Error, Pool};
 use lanetree_simt::{Access, GlobalMut, Instance, Kernel, KernelArgs, LaunchShape, Simt};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ fn cuda() -> Option<Arc<Cuda>> {
 }
 
 fn device() -> Option<Device> {
-    Some(Device { machine: cuda()? })
+    Some(Device::of(cuda()?))
 }
 
 #[derive(Clone, Copy)]
@@ -172,4 +172,141 @@ fn a_launch_costs_microseconds() {
     stream.synchronize().unwrap();
     println!("{each:?} a launch");
     assert!(each < std::time::Duration::from_micros(50), "{each:?} a launch");
+}
+
+/// The GPU behind a pool of its own.
+fn pooled() -> Option<(Pool, Device)> {
+    let pool = Pool::new(&device()?);
+    let device = pool.device();
+    Some((pool, device))
+}
+
+/// Puts `count` launches over a buffer on their way, without waiting for them: each adds 5 and its index to
+/// every element.
+fn queue(stream: &crate::Stream, buffer: &mut Buffer<u32>, count: usize) {
+    let len = buffer.len() as u32;
+    let args = Args { values: buffer.global_mut(), number: len, constant: 5 };
+    let shape = LaunchShape { blocks: len.div_ceil(128), threads: 128, dynamic_shared: 0 };
+    for _ in 0..count {
+        // SAFETY: the buffer has these elements; its memory goes to nobody else before the launches are done.
+        unsafe { stream.launch::<AddIndex>(shape, &args).unwrap() };
+    }
+}
+
+#[test]
+fn a_pools_block_is_not_lent_again_while_kernels_write_it() {
+    const LEN: usize = 1 << 24;
+    let Some((pool, device)) = pooled() else { return };
+    let stream = device.stream().unwrap();
+    for round in 0..10 {
+        let mut busy = device.alloc_zeroed::<u32>(LEN).unwrap();
+        // Some milliseconds of work, over a buffer that is dropped at once.
+        queue(&stream, &mut busy, 200);
+        let at = busy.global().as_ptr();
+        drop(busy);
+        // The copy goes through another stream, which waits for none: were the block lent while the kernels
+        // run, they would write over what is copied.
+        let next = device.upload(&vec![round; LEN]).unwrap();
+        assert_eq!(next.global().as_ptr(), at, "the block is used again");
+        assert!(next.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
+        stream.synchronize().unwrap();
+        assert!(next.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.allocations, stats.reuses), (1, 19), "{stats:?}");
+    assert!(stats.waits >= 10, "{stats:?}");
+}
+
+#[test]
+fn dropping_a_pooled_buffer_waits_for_nothing() {
+    let Some((pool, device)) = pooled() else { return };
+    let stream = device.stream().unwrap();
+    let (start, end) = (device.event().unwrap(), device.event().unwrap());
+    let mut busy = device.alloc_zeroed::<u32>(1 << 26).unwrap();
+    queue(&stream, &mut busy, 10);
+    stream.synchronize().unwrap();
+    start.record(&stream).unwrap();
+    queue(&stream, &mut busy, 300);
+    end.record(&stream).unwrap();
+    let dropping = std::time::Instant::now();
+    drop(busy);
+    let dropped = dropping.elapsed();
+    stream.synchronize().unwrap();
+    let work = crate::Event::elapsed_ms(&start, &end).unwrap();
+    println!("{work} ms of kernels, {dropped:?} to drop what they write");
+    assert!(dropped.as_secs_f32() * 1e3 < work / 2.0, "{dropped:?} of {work} ms");
+    assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (0, 4 << 26));
+}
+
+#[test]
+fn an_allocation_that_need_not_wait_costs_microseconds() {
+    let Some((pool, device)) = pooled() else { return };
+    let plain = self::device().unwrap();
+    let time = |device: &Device, bytes: usize| {
+        let one = || drop(device.alloc::<u8>(bytes).unwrap());
+        (0..10).for_each(|_| one());
+        let start = std::time::Instant::now();
+        (0..200).for_each(|_| one());
+        start.elapsed() / 200
+    };
+    for bytes in [1 << 10, 1 << 20, 1 << 28] {
+        let (by_driver, by_pool) = (time(&plain, bytes), time(&device, bytes));
+        println!("{bytes} bytes, allocated and freed: {by_driver:?} by the driver, {by_pool:?} by a pool that waits");
+        let kept: Vec<_> = (0..200).map(|_| device.alloc::<u8>(bytes.min(1 << 20)).unwrap()).collect();
+        drop(kept);
+        device.synchronize().unwrap();
+        let start = std::time::Instant::now();
+        let kept: Vec<_> = (0..200).map(|_| device.alloc::<u8>(bytes.min(1 << 20)).unwrap()).collect();
+        let ready = start.elapsed() / 200;
+        println!("{ready:?} by a pool that need not wait");
+        drop(kept);
+        // Nothing is said of the others: they wait for what other tests have on the device.
+        assert!(ready < std::time::Duration::from_micros(20), "{ready:?}");
+    }
+    assert!(pool.trim() > 0);
+    assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (0, 0));
+}
+
+#[test]
+fn a_pool_gives_the_card_back_what_it_trims() {
+    const BYTES: usize = 1 << 30;
+    let Some((pool, device)) = pooled() else { return };
+    drop(device.alloc::<u8>(BYTES).unwrap());
+    assert_eq!(pool.bytes_cached(), BYTES);
+    // Other tests allocate too, so nothing is said of what the card has free.
+    assert_eq!(pool.trim(), BYTES);
+    assert_eq!(pool.bytes_cached(), 0);
+    // Most of the card's memory, in cached blocks of different sizes, makes room for one of another size.
+    let free = device.memory().unwrap().free as usize;
+    let (first, second) = (free / 10 * 3, free / 10 * 4);
+    drop((device.alloc::<u8>(first).unwrap(), device.alloc::<u8>(first).unwrap()));
+    let whole = device.alloc::<u8>(second + first / 2).unwrap();
+    assert!(pool.bytes_cached() < 2 * first, "{pool:?}");
+    drop(whole);
+    let error = device.alloc::<u8>(device.properties().unwrap().total_memory as usize).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (0, 0), "all cached blocks have been given back");
+}
+
+#[test]
+fn a_pools_page_locked_memory_is_not_lent_again_while_copies_read_it() {
+    const LEN: usize = 1 << 24;
+    let Some((pool, device)) = pooled() else { return };
+    let stream = device.stream().unwrap();
+    let mut target = device.alloc_zeroed::<u32>(LEN).unwrap();
+    for round in 1..6 {
+        let mut source = device.pinned::<u32>(LEN).unwrap();
+        source.fill(round);
+        // Behind kernels, so that the copy has not begun when its source is dropped.
+        queue(&stream, &mut target, 100);
+        // SAFETY: the pool keeps the source's memory from others until the device has been waited for.
+        unsafe { target.upload_async(&stream, 0, &source, 0..LEN).unwrap() };
+        drop(source);
+        // The same block, zeroed: not before the copy is done.
+        let next = device.pinned::<u32>(LEN).unwrap();
+        assert!(next.iter().all(|&word| word == 0));
+        stream.synchronize().unwrap();
+        assert!(target.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
+    }
+    assert_eq!(pool.stats().allocations, 2);
 }

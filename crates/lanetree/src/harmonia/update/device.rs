@@ -185,7 +185,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         if kinds.is_some() && scratch.bases.is_none() {
             let n = scratch.operations;
-            scratch.bases = Some([self.device.alloc(n)?, self.device.alloc(n)?]);
+            scratch.bases = Some([scratch.device.alloc(n)?, scratch.device.alloc(n)?]);
         }
         let found = self.find_changes(stream, keys, values, kinds, scratch)?;
         let UpdateReport { inserted, replaced, removed, .. } = found.report;
@@ -353,26 +353,25 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let (report, leaves) = (&found.report, self.shape.leaves as usize);
         let moves = report.inserted + report.removed > 0;
         // All memory before the first change.
-        let mut ranks = None;
+        let (mut lens, mut ranks) = (None, None);
         if moves {
             if self.lens.is_none() {
-                let mut lens = self.device.alloc(leaves)?;
+                let lens = lens.insert(self.device.alloc(leaves)?);
                 let args = FillLensArgs { tree: self.tree_ref(), lens: lens.global_mut() };
                 launch::update::fill_lens(&args, launch::over(stream, leaves, 1)?)?;
-                self.lens = Some(lens);
             }
             if self.ranks.is_none() {
                 ranks = Some(self.device.alloc(leaves + 1)?);
             }
             if scratch.leaf_scan.as_ref().is_none_or(|&(_, room)| room < leaves) {
-                scratch.leaf_scan = Some((ScanScratch::new(&self.device, leaves)?, leaves));
+                scratch.leaf_scan = Some((ScanScratch::new(&scratch.device, leaves)?, leaves));
             }
         }
         let args = ApplyArgs {
             tree: self.tree_ref(),
             inner: self.inner.global_mut(),
             leaves: self.leaves.global_mut().cast(),
-            lens: self.lens.as_mut().filter(|_| moves).map_or(GlobalMut::null(), Buffer::global_mut),
+            lens: lens.as_mut().or(self.lens.as_mut()).filter(|_| moves).map_or(GlobalMut::null(), Buffer::global_mut),
             changes: scratch.changes(count),
             heads: scratch.leaf_heads.global(),
             head_count: found.leaf_heads,
@@ -383,6 +382,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let node_launch = launch::over_in_blocks(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
         // Readers in other streams: what they were given to do is done before anything changes.
         self.device.synchronize()?;
+        // Complete only now: the kernel that fills them may have failed on its way.
+        self.lens = lens.or(self.lens.take());
         self.lost = true;
         if found.leaf_heads > 0 {
             launch::update::apply_leaves::<K::Bits, V>(fanout, &args, leaf_launch)

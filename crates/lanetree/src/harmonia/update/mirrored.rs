@@ -94,7 +94,8 @@ impl<K: Key, V: Word> Mirrored<K, V> {
     ///
     /// # Errors
     /// As [`Harmonia::apply`]; neither tree has changed then. [`Error::Runtime`] from the device: the host's
-    /// tree has the batch then, and the device's is out of step; [`Mirrored::synchronize`] tries again.
+    /// tree has the batch then, and the device's is out of step: as it was before the batch, or
+    /// [`Lost`](Error::Lost), as its calls say then. [`Mirrored::synchronize`] or the next batch sends it anew.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<MirrorReport> {
         self.apply_each(ops.len(), |i| ops[i])
     }
@@ -154,7 +155,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
 
     fn send_all(&mut self) -> Result<u64> {
         let (copy, bytes) = upload(&self.host, self.copy.device())?;
-        // On a GPU, freeing the old buffers waits for the work that reads them.
+        // The old buffers' memory goes to nobody else before the work that reads them is done.
         self.copy = Arc::new(copy);
         self.in_step = true;
         Ok(bytes)
@@ -171,23 +172,30 @@ impl<K: Key, V: Word> Mirrored<K, V> {
             }
             None => second.insert(duplicate(&self.copy, &self.stream)?),
         };
+        let moves = report.inserted + report.removed > 0;
+        // All memory before the first change.
+        let new_ranks = match (&host.ranks, &copy.ranks) {
+            (Some(ranks), None) if moves => Some(copy.device.alloc(ranks.len())?),
+            _ => None,
+        };
         let bytes = leaf_bytes::<K::Bits, V>(host.shape.fanout);
         let mut sent = 0;
+        // Where sending fails, nobody is to read what is between two batches.
+        copy.lost = true;
         for span in spans(leaves, (GAP / bytes) as u32) {
             let words = (span.start as u64 * bytes / 8) as usize..(span.end as u64 * bytes / 8) as usize;
             sent += send(&host.leaves, words, &mut copy.leaves)?;
         }
-        if report.inserted + report.removed > 0 {
+        if moves {
             let ranks = host.ranks.as_ref().expect("leaves of changed lengths have ranks");
             // A leaf's own rank does not depend on its length.
             let from = if copy.ranks.is_some() { leaves[0] as usize + 1 } else { 0 };
-            let to = match &mut copy.ranks {
-                Some(to) => to,
-                none => none.insert(copy.device.alloc(ranks.len())?),
-            };
+            copy.ranks = copy.ranks.take().or(new_ranks);
+            let to = copy.ranks.as_mut().expect("made above, where there were none");
             sent += send(ranks, from..ranks.len(), to)?;
         }
         copy.shape = host.shape;
+        copy.lost = false;
         if let Some(second) = second {
             self.copy = Arc::new(second);
         }

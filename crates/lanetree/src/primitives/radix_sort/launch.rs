@@ -131,7 +131,8 @@ impl<K: Word> Sort<'_, K> {
 
     fn launch(&self, blocks: u32, threads: u32) -> Launch<'_> {
         // SAFETY: the callers of this module's parent check the buffers' lengths and that they are of the
-        // stream's device, and the counts are of at least as many passes; dropping a buffer waits.
+        // stream's device, and the counts are of at least as many passes; a dropped
+        // buffer's memory outlives the kernel.
         unsafe { Launch::new(self.stream, LaunchShape { blocks, threads, dynamic_shared: 0 }) }
     }
 }

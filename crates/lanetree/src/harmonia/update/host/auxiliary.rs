@@ -89,6 +89,7 @@ impl Auxiliary {
     /// # Errors
     /// [`Runtime`](crate::Error::Runtime) where there is no room.
     pub(super) fn new(leaves: u32, changes: usize) -> Result<Self> {
+        // Not from a tree's pool, whose memory would have to be zeroed.
         let host = Device::host();
         Ok(Self { states: host.alloc_zeroed(leaves as usize)?, chains: host.alloc_zeroed(changes)? })
     }

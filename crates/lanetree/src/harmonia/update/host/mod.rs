@@ -200,6 +200,7 @@ fn move_regions<K: Key, V: Word>(
 ) -> Result<()> {
     let ranks = tree.ranks.as_ref().map(in_memory);
     let settled = Settled {
+        device: &tree.device,
         changes,
         view: View::<K, V>::new(&tree.shape, &[], in_memory(&tree.leaves), None),
         leaves: in_memory(&tree.leaves),

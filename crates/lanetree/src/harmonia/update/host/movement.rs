@@ -19,6 +19,8 @@ use rayon::prelude::*;
 
 /// A tree's leaves when all changes of a batch have come to them.
 pub(super) struct Settled<'a, K: Key, V: Word> {
+    /// The tree's: new regions come from its pool, if it has one.
+    pub(super) device: &'a Device,
     pub(super) changes: &'a [(K::Bits, Change<V>)],
     pub(super) view: View<'a, K, V>,
     pub(super) leaves: &'a [u64],
@@ -67,7 +69,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
         let (leaves, len) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
         let shape = self.shape(leaves, len)?;
 
-        let host = Device::host();
+        let host = self.device;
         let mut inner = host.alloc::<K::Bits>(shape.inner_slots() as usize)?;
         let mut prefix_sum = host.alloc::<u32>(shape.inner as usize)?;
         let mut moved = host.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;

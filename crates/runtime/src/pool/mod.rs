@@ -1,0 +1,350 @@
+//! Memory that is used again instead of being freed.
+
+mod arena;
+
+use crate::machine::Machine;
+use crate::{Device, Error, Result};
+use arena::{Address, Arena, Block, Found, block_bytes};
+use core::fmt;
+use core::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A cache of a device's memory: what buffers give back is kept for those that come.
+///
+/// The driver takes tens to hundreds of microseconds to allocate and to free, and waits for the device
+/// meanwhile. A program that takes and drops buffers again and again, as every host batch and every scratch
+/// memory does, makes a pool once and works with the handle that [`Pool::device`] gives: whatever allocates on
+/// that handle, indexes and scratch memory included, takes its memory from the pool, and dropping it gives the
+/// memory back. Handles of one pool share it; a device can have several pools, and handles without one.
+///
+/// ```
+/// use lanetree_runtime::{Device, Pool};
+///
+/// let pool = Pool::new(&Device::emulated());
+/// let device = pool.device();
+/// for batch in 0..100_u32 {
+///     let keys = device.upload(&vec![batch; 1000])?;
+///     assert_eq!(keys.to_vec()?[999], batch);
+/// }
+/// // One block of 4096 bytes has served all hundred.
+/// assert_eq!((pool.bytes_in_use(), pool.bytes_cached(), pool.stats().allocations), (0, 4096, 1));
+/// pool.trim();
+/// assert_eq!(pool.bytes_cached(), 0);
+/// # Ok::<(), lanetree_runtime::Error>(())
+/// ```
+///
+/// # What waits for what
+/// Dropping a pooled buffer waits for nothing, though kernels and copies over it may be in flight: its block is
+/// *pending* until the device has been waited for as a whole since, by [`Device::synchronize`] on a handle of
+/// the pool or by the pool itself. An allocation takes a block that is not pending. If only pending ones fit,
+/// it synchronises the device first, all streams of it, and none of them is pending afterwards. So a program
+/// that drops and allocates in turns waits for the device once per turn at most; one that keeps its buffers,
+/// not at all.
+///
+/// # How much it holds
+/// A block is at most a quarter larger than what is asked for, or by less than 512 bytes; blocks are not split.
+/// A pool holds at most twice what has been in use at once (and may hold 16 MiB): beyond that, the blocks that
+/// have not been used for the longest time go back to the driver when a new one is allocated. Where the device
+/// has no room, all cached blocks go, and the allocation is tried once more. [`Pool::trim`] gives them all back
+/// at any time; dropping the pool, its handles and their buffers does so too.
+///
+/// Page-locked memory ([`Device::pinned`]) is cached in the same way, and counted apart; a limit does not hold
+/// for it.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+/// What a pool holds, and what it has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Bytes of device memory that buffers have, rounding included.
+    pub in_use: usize,
+    /// Bytes of device memory that wait for buffers.
+    pub cached: usize,
+    /// Bytes of page-locked memory that buffers have, rounding included.
+    pub pinned_in_use: usize,
+    /// Bytes of page-locked memory that wait for buffers.
+    pub pinned_cached: usize,
+    /// Blocks that came from the driver, of either memory.
+    pub allocations: u64,
+    /// Requests that a cached block has served.
+    pub reuses: u64,
+    /// Times that the pool has waited for the device.
+    pub waits: u64,
+}
+
+/// Which memory a block is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Device,
+    Pinned,
+}
+
+struct Shared {
+    machine: Arc<dyn Machine>,
+    /// Most bytes of device memory.
+    limit: Option<usize>,
+    state: Mutex<State>,
+    /// Held where a request is not served from the cache at once: so that two threads do not both wait for the
+    /// device, or allocate, where one block is enough.
+    growing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    device: Arena,
+    pinned: Arena,
+    /// Grows with each time that the device is waited for. A block is marked with the epoch in which it comes
+    /// back: work over it was launched before.
+    epoch: u64,
+    /// The latest epoch before whose beginning all work was launched that has been waited for.
+    waited: u64,
+    allocations: u64,
+    reuses: u64,
+    waits: u64,
+}
+
+impl State {
+    fn arena(&mut self, kind: Kind) -> &mut Arena {
+        match kind {
+            Kind::Device => &mut self.device,
+            Kind::Pinned => &mut self.pinned,
+        }
+    }
+
+    fn find(&mut self, kind: Kind, bytes: usize) -> Found {
+        let waited = self.waited;
+        let found = self.arena(kind).find(bytes, waited);
+        self.reuses += u64::from(matches!(found, Found::Ready(_)));
+        found
+    }
+}
+
+impl Pool {
+    /// A pool of a device's memory, empty at first.
+    pub fn new(device: &Device) -> Self {
+        Self::make(device, None)
+    }
+
+    /// A pool that holds at most so many bytes of device memory, whether in use or cached. What would need more
+    /// is refused with [`Error::PoolLimit`].
+    pub fn with_limit(device: &Device, bytes: usize) -> Self {
+        Self::make(device, Some(bytes))
+    }
+
+    fn make(device: &Device, limit: Option<usize>) -> Self {
+        let machine = device.machine.clone();
+        Self { shared: Arc::new(Shared { machine, limit, state: Mutex::default(), growing: Mutex::default() }) }
+    }
+
+    /// The pool's device, as a handle whose memory comes from the pool. It equals every other handle of the
+    /// device, and streams, events and buffers of either go with those of the other.
+    pub fn device(&self) -> Device {
+        Device { machine: self.shared.machine.clone(), pool: Some(self.clone()) }
+    }
+
+    /// The most bytes of device memory that it holds, if there is a limit.
+    pub fn limit(&self) -> Option<usize> {
+        self.shared.limit
+    }
+
+    /// Bytes of device memory that buffers have, rounding included.
+    pub fn bytes_in_use(&self) -> usize {
+        self.shared.state().device.in_use
+    }
+
+    /// Bytes of device memory that wait for buffers.
+    pub fn bytes_cached(&self) -> usize {
+        self.shared.state().device.cached_bytes
+    }
+
+    /// What it holds, and what it has done.
+    pub fn stats(&self) -> PoolStats {
+        let state = self.shared.state();
+        PoolStats {
+            in_use: state.device.in_use,
+            cached: state.device.cached_bytes,
+            pinned_in_use: state.pinned.in_use,
+            pinned_cached: state.pinned.cached_bytes,
+            allocations: state.allocations,
+            reuses: state.reuses,
+            waits: state.waits,
+        }
+    }
+
+    /// Gives all cached blocks back to the driver, device memory and page-locked memory: so many bytes. On a
+    /// GPU that waits for work in flight.
+    pub fn trim(&self) -> usize {
+        self.shared.trim(Kind::Device) + self.shared.trim(Kind::Pinned)
+    }
+
+    /// Waits for all work on the device: no block is pending afterwards that was so before.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.shared.wait()
+    }
+
+    /// As [`Machine::alloc`].
+    pub(crate) fn alloc(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
+        let (at, _) = self.shared.take(Kind::Device, bytes)?;
+        let machine = &self.shared.machine;
+        // SAFETY: the block has these bytes, and is ready: nobody else uses it.
+        unsafe { machine.lend(at, bytes) };
+        if zeroed {
+            // SAFETY: as above.
+            if let Err(error) = unsafe { machine.zero_now(at.as_ptr(), bytes) } {
+                self.free(at);
+                return Err(error);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Takes memory back that [`Pool::alloc`] has given, and that the caller uses no more; work in flight may.
+    pub(crate) fn free(&self, at: NonNull<u8>) {
+        // First: once the block is back, another thread may have it.
+        self.shared.machine.take_back(at);
+        self.shared.give_back(Kind::Device, at);
+    }
+
+    /// As [`Machine::alloc_pinned`].
+    pub(crate) fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let (at, used) = self.shared.take(Kind::Pinned, bytes)?;
+        if used {
+            // SAFETY: the block has these bytes, and is ready: nobody else uses it.
+            unsafe { at.write_bytes(0, bytes) };
+        }
+        Ok(at)
+    }
+
+    /// [`Pool::free`], of [`Pool::alloc_pinned`].
+    pub(crate) fn free_pinned(&self, at: NonNull<u8>) {
+        self.shared.give_back(Kind::Pinned, at);
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What panics while the lock is held does so before anything is changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A block of at least `bytes` > 0 bytes that no work touches; and whether it was used before.
+    fn take(&self, kind: Kind, bytes: usize) -> Result<(NonNull<u8>, bool)> {
+        // Bound first: a lock that a scrutinee has taken is held in the arms.
+        let found = self.state().find(kind, bytes);
+        if let Found::Ready(at) = found {
+            return Ok((at.0, true));
+        }
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Meanwhile another thread may have waited for the device, or given back what fits.
+        let mut found = self.state().find(kind, bytes);
+        if found == Found::Pending {
+            self.wait()?;
+            let mut state = self.state();
+            state.waits += 1;
+            found = state.find(kind, bytes);
+        }
+        match found {
+            Found::Ready(at) => Ok((at.0, true)),
+            Found::Pending | Found::Nothing => Ok((self.grow(kind, bytes)?, false)),
+        }
+    }
+
+    /// A new block.
+    fn grow(&self, kind: Kind, bytes: usize) -> Result<NonNull<u8>> {
+        let block = block_bytes(bytes);
+        let limit = self.limit.filter(|_| kind == Kind::Device);
+        let reserved = self.state().arena(kind).reserve(block, limit.unwrap_or(usize::MAX));
+        let too_much = |in_use: usize| Error::PoolLimit {
+            requested: block,
+            in_use,
+            limit: limit.unwrap_or(usize::MAX),
+            device: self.machine.description(),
+        };
+        self.release(kind, reserved.map_err(too_much)?);
+        let new = self.machine_alloc(kind, block).or_else(|error| match error {
+            Error::OutOfMemory { .. } if self.trim(kind) > 0 => self.machine_alloc(kind, block),
+            _ => Err(error),
+        });
+        let mut state = self.state();
+        match new {
+            Ok(at) => {
+                state.allocations += 1;
+                state.arena(kind).lend(Address(at), block);
+                Ok(at)
+            }
+            Err(error) => {
+                state.arena(kind).cancel(block);
+                drop(state);
+                Err(match error {
+                    // In the caller's numbers.
+                    Error::OutOfMemory { .. } => self.machine.out_of_memory(bytes as u128),
+                    error => error,
+                })
+            }
+        }
+    }
+
+    fn machine_alloc(&self, kind: Kind, bytes: usize) -> Result<NonNull<u8>> {
+        match kind {
+            Kind::Device => self.machine.alloc(bytes, false),
+            Kind::Pinned => self.machine.alloc_pinned(bytes),
+        }
+    }
+
+    fn give_back(&self, kind: Kind, at: NonNull<u8>) {
+        let mut state = self.state();
+        let epoch = state.epoch;
+        state.arena(kind).give_back(Address(at), epoch);
+    }
+
+    fn wait(&self) -> Result<()> {
+        // What comes back from here on is of the new epoch: it may have been used after the wait began.
+        let begun = {
+            let mut state = self.state();
+            state.epoch += 1;
+            state.epoch
+        };
+        self.machine.synchronize()?;
+        let mut state = self.state();
+        state.waited = state.waited.max(begun);
+        Ok(())
+    }
+
+    fn trim(&self, kind: Kind) -> usize {
+        let blocks = self.state().arena(kind).drain();
+        let bytes = blocks.iter().map(|block| block.bytes).sum();
+        self.release(kind, blocks);
+        bytes
+    }
+
+    /// Gives blocks back to the driver, pending ones too: freeing waits for the work.
+    fn release(&self, kind: Kind, blocks: Vec<Block>) {
+        for Block { bytes, at, .. } in blocks {
+            // SAFETY: allocated with this size, and drained from the cache: nobody else has it.
+            unsafe {
+                match kind {
+                    Kind::Device => self.machine.free(at.0, bytes),
+                    Kind::Pinned => self.machine.free_pinned(at.0, bytes),
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Every buffer holds on to the pool, so none is left: all blocks are cached.
+        self.trim(Kind::Device);
+        self.trim(Kind::Pinned);
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PoolStats { in_use, cached, .. } = self.stats();
+        write!(f, "Pool[{in_use} bytes in use, {cached} cached, on {}]", self.shared.machine.description())
+    }
+}
