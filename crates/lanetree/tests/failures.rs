@@ -93,7 +93,7 @@ fn assert_answers(tree: &Harmonia<u32, u32>, model: &Model) {
 
 /// A tree of 300 keys, ten apart, in leaves that have room; `batches` of them have been applied before.
 fn tree(device: &Device, batches: usize) -> (Harmonia<u32, u32>, Model) {
-    let mut model: Model = (0..300).map(|i| (i * 10, i as u32)).collect();
+    let mut model: Model = (0..300).map(|i| (i * 10, i)).collect();
     let (keys, values): (Vec<u32>, Vec<u32>) = model.iter().map(|(&key, &value)| (key, value)).unzip();
     let mut tree = Harmonia::builder().fanout(8).fill(0.6).build(device, &keys, &values).unwrap();
     for batch in 0..batches as u32 {
@@ -269,7 +269,8 @@ fn a_build_that_fails_leaves_nothing_and_its_scratch_memory_usable() {
 #[test]
 fn look_ups_that_fail_say_so_and_the_next_ones_answer() {
     let queries: Vec<u32> = (0..100).map(|i| i * 31).collect();
-    let calls: [fn(&Harmonia<u32, u32>, &[u32]) -> Result<()>; 6] = [
+    type Call = fn(&Harmonia<u32, u32>, &[u32]) -> Result<()>;
+    let calls: [Call; 6] = [
         |tree, queries| tree.get_many(queries).map(drop),
         |tree, queries| tree.get_many_or(queries, 0, &mut [0; 100]),
         |tree, queries| tree.upper_bound_many(queries).map(drop),

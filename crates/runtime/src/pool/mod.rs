@@ -46,7 +46,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A pool holds at most twice what has been in use at once (and may hold 16 MiB): beyond that, the blocks that
 /// have not been used for the longest time go back to the driver when a new one is allocated. Where the device
 /// has no room, all cached blocks go, and the allocation is tried once more. [`Pool::trim`] gives them all back
-/// at any time; dropping the pool, its handles and their buffers does so too.
+/// at any time; dropping the pool, its handles and their buffers does so too. What allocates past the pool, or
+/// from another one, does not know of its cached blocks: trim it before.
 ///
 /// Page-locked memory ([`Device::pinned`]) is cached in the same way, and counted apart; a limit does not hold
 /// for it.
@@ -174,8 +175,8 @@ impl Pool {
         }
     }
 
-    /// Gives all cached blocks back to the driver, device memory and page-locked memory: so many bytes. On a
-    /// GPU that waits for work in flight.
+    /// Gives all cached blocks back to the driver, device memory and page-locked memory: so many bytes. Waits for
+    /// all work on the device, if there are any.
     pub fn trim(&self) -> usize {
         self.shared.trim(Kind::Device) + self.shared.trim(Kind::Pinned)
     }
@@ -320,8 +321,13 @@ impl Shared {
         bytes
     }
 
-    /// Gives blocks back to the driver, pending ones too: freeing waits for the work.
+    /// Gives blocks back to the driver, pending ones too.
     fn release(&self, kind: Kind, blocks: Vec<Block>) {
+        if !blocks.is_empty() {
+            // Freeing device memory waits for work by itself; of page-locked memory the driver does not say so.
+            // An error is that of earlier work, which the caller's next call reports.
+            let _ = self.machine.synchronize();
+        }
         for Block { bytes, at, .. } in blocks {
             // SAFETY: allocated with this size, and drained from the cache: nobody else has it.
             unsafe {
