@@ -6,6 +6,7 @@
 //! is mostly latency is read and written by the kernel across the bus.
 
 use super::Harmonia;
+use super::range_batch::RangeStaging;
 use crate::{Error, Result};
 use core::fmt;
 use core::ops::Range;
@@ -23,7 +24,7 @@ const PIECE: usize = 1 << 20;
 const LANES: usize = 4;
 
 /// Most queries that a kernel reads across the bus itself.
-const ACROSS_THE_BUS: usize = 1 << 14;
+pub(super) const ACROSS_THE_BUS: usize = 1 << 14;
 
 /// Bytes that a thread copies at a time, where several copy.
 const COPY: usize = 1 << 18;
@@ -146,13 +147,15 @@ impl<K: Key, V: Word> PinnedLane<K, V> {
 pub(super) struct Staging<K, V> {
     idle: Mutex<Vec<Vec<Lane>>>,
     idle_pinned: Mutex<Vec<Vec<PinnedLane<K, V>>>>,
+    /// Those of batches of ranges.
+    pub(super) ranges: RangeStaging<K, V>,
     /// Queries of a piece: [`PIECE`], but in tests.
     piece: usize,
 }
 
 impl<K, V> Default for Staging<K, V> {
     fn default() -> Self {
-        Self { idle: Mutex::default(), idle_pinned: Mutex::default(), piece: PIECE }
+        Self { idle: Mutex::default(), idle_pinned: Mutex::default(), ranges: RangeStaging::default(), piece: PIECE }
     }
 }
 
@@ -162,7 +165,7 @@ impl<K: Key, V: Word> Staging<K, V> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = self.idle_pinned.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = idle.iter().flatten().map(Lane::bytes).sum();
-        bytes + pinned.iter().flatten().map(PinnedLane::bytes).sum::<usize>()
+        bytes + pinned.iter().flatten().map(PinnedLane::bytes).sum::<usize>() + self.ranges.bytes()
     }
 
     fn take(&self) -> Vec<Lane> {
