@@ -157,14 +157,14 @@ fn an_error_half_way_leaves_nothing_and_the_tree_goes_on() {
     for device in [Device::host(), Device::emulated()] {
         let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
         tree.staging.ranges.sizes = TINY;
-        let mut out = tree.range_many([3..9]).unwrap();
-        let reversed = (0..100_i64).map(|i| if i == 70 { 9..3 } else { i..i + 50 });
+        let mut out = tree.range_many([3..=8]).unwrap();
+        let reversed = (0..100_i64).map(|i| if i == 70 { i..i - 6 } else { i..i + 50 });
         let error = tree.range_many_into(reversed, &mut out).unwrap_err();
         assert!(matches!(error, Error::ReversedRange { index: 70, .. }), "{error}");
         assert_eq!(out, Ranges::default());
         let error = tree.range_between_many_into(&[1, 2], &[1], &mut out).unwrap_err();
         assert_eq!(error.to_string(), "the ends has room for 1 elements, and 2 are needed");
-        assert_eq!(tree.range_many([3..6]).unwrap().keys, [3, 4, 5]);
+        assert_eq!(tree.range_many([3..=5]).unwrap().keys, [3, 4, 5]);
     }
 }
 
