@@ -39,7 +39,7 @@ impl RangeScratch {
     }
 }
 
-/// The results of a batch of ranges on the device, as [`Ranges`] on the host.
+/// The results of a batch of ranges on the device, as [`Ranges`](crate::Ranges) on the host.
 #[derive(Debug)]
 pub struct DeviceRanges<K, V> {
     /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
