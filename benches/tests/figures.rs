@@ -54,3 +54,16 @@ fn what_cannot_be_measured_is_said() {
     let output = bench(&["--figure", "harmonia-memory", "--sizes", "20"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn sorting_is_compared_with_the_paper_and_the_plan_with_the_clock() {
+    let arguments = ["--figure", "harmonia-psa", "--device", "emulated", "--sizes", "7,8", "--queries", "8"];
+    let (text, json) = figure(&arguments);
+    for part in ["EMULATED", "partial", "full", "1.22", "0.93", "1.10", "planned", "predicted ms", "chosen"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 5 * 3);
+    assert_eq!(rows.iter().filter(|row| row["psa"]["is_chosen"] == true).count(), 2 * 5);
+    assert!(rows.iter().all(|row| row["psa"]["predicted_ms"].as_f64().unwrap() > 0.0));
+}

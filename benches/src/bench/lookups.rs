@@ -154,7 +154,7 @@ fn lanes<K: Key, V: lanetree::Word>(session: &Session, on: &OnStream<'_, K, V>) 
 pub(super) fn batch_order(order: Order) -> BatchOrder {
     match order {
         Order::Random => BatchOrder::Random,
-        Order::Top16 => BatchOrder::Clustered,
+        Order::Top16 => BatchOrder::TopBits(16),
         Order::Sorted => BatchOrder::Sorted,
     }
 }

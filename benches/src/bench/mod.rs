@@ -5,6 +5,7 @@ mod cpu;
 mod data;
 mod error;
 mod host;
+mod host_ranges;
 mod ladder;
 mod lookups;
 mod machine;
@@ -12,6 +13,8 @@ mod memory;
 mod plan;
 mod primitives;
 mod psa;
+mod psa_figure;
+mod psa_widths;
 mod ranges;
 mod report;
 mod run;
@@ -45,6 +48,7 @@ Examples:
   lanetree-bench bench --figure harmonia-ntg --sizes 26
   lanetree-bench bench --figure harmonia-ladder          the paper's optimisations, one by one
   lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
+  lanetree-bench bench --figure harmonia-psa             what sorting the queries costs, and gains
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -110,6 +114,13 @@ enum Figure {
     /// The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator
     #[value(name = "harmonia-memory")]
     Memory,
+    /// The paper's figure 8: queries not sorted, partially sorted (PSA) and sorted, at every fanout; and whether
+    /// the library's choice among them is the fastest
+    #[value(name = "harmonia-psa")]
+    Psa,
+    /// Every fanout and width of thread groups, for queries sorted by few or many bits, at one size
+    #[value(name = "harmonia-psa-widths")]
+    PsaWidths,
 }
 
 /// The value of `--key-width`.
@@ -139,6 +150,7 @@ fn bench(args: &Args) -> Result<()> {
         plan.cpu = args.sizes.clone();
         plan.sizes = args.sizes.clone();
         plan.ladder = args.sizes.clone();
+        plan.psa = args.sizes.clone();
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
     if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
@@ -157,6 +169,8 @@ fn bench(args: &Args) -> Result<()> {
     let sections = match (args.figure, args.only.is_empty()) {
         (Some(Figure::Ntg), _) => [Section::HarmoniaNtg].into(),
         (Some(Figure::Ladder), _) => [Section::HarmoniaLadder].into(),
+        (Some(Figure::Psa), _) => [Section::HarmoniaPsa].into(),
+        (Some(Figure::PsaWidths), _) => [Section::HarmoniaPsaWidths].into(),
         (Some(Figure::Memory), _) => [].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),

@@ -9,12 +9,16 @@ pub(super) struct Plan {
     pub(super) sizes: Vec<u32>,
     /// Keys of the trees of the figure `harmonia-ladder`.
     pub(super) ladder: Vec<u32>,
+    /// Keys of the trees of the figure `harmonia-psa`.
+    pub(super) psa: Vec<u32>,
     /// Queries of a batch.
     pub(super) queries: u32,
     /// Pairs that a batch of ranges returns, at most.
     pub(super) range_pairs: u32,
     /// Queries of a batch that begins and ends in host memory.
     pub(super) host_queries: u32,
+    /// Ranges of such a batch.
+    pub(super) host_ranges: u32,
     /// Keys of the trees on the CPU, and queries of a batch there.
     pub(super) cpu: Vec<u32>,
     pub(super) cpu_queries: u32,
@@ -40,9 +44,13 @@ impl Plan {
                     runs| Self {
             sizes: sizes.into(),
             ladder: ladder.into(),
+            // The smallest of the ladder's sizes, and its largest.
+            psa: ladder.iter().enumerate().filter(|&(i, _)| i == 0 || i + 1 == ladder.len()).map(|(_, &n)| n).collect(),
             queries,
             range_pairs,
             host_queries,
+            // Of 8 pairs each.
+            host_ranges: if host_queries > 23 { 23 } else { host_queries },
             cpu: cpu.into(),
             cpu_queries,
             copy_bytes,

@@ -79,6 +79,6 @@ fn of_length<W: BenchWord>(session: &mut Session, subject: &Subject<W>, length: 
 }
 
 /// The ranks at which ranges start, such that each has all its pairs.
-fn first_ranks<W: BenchWord>(batch: &Batch<W>, last: usize) -> Vec<usize> {
+pub(super) fn first_ranks<W: BenchWord>(batch: &Batch<W>, last: usize) -> Vec<usize> {
     batch.origins.par_iter().map(|origin| origin.rank().min(last)).collect()
 }

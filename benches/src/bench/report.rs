@@ -33,6 +33,33 @@ pub(super) enum Section {
     /// The paper's optimisations, one after another
     #[value(skip)]
     HarmoniaLadder,
+    /// Partially-sorted aggregation, the paper's figure 8
+    #[value(skip)]
+    HarmoniaPsa,
+    /// Widths of thread groups for queries sorted by few or many bits
+    #[value(skip)]
+    HarmoniaPsaWidths,
+}
+
+/// What sorted look-ups consist of, and what was predicted of them.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PsaParts {
+    /// `none`, `partial` or `full`.
+    pub(super) sort: &'static str,
+    /// The look-up of queries that are sorted already, and how much faster it is than that of unsorted ones;
+    /// the paper's figure for this.
+    pub(super) lookup_ms: f64,
+    pub(super) lookup_ratio: f64,
+    pub(super) paper_lookup_ratio: Option<f64>,
+    /// Putting the results into the queries' order.
+    pub(super) scatter_ms: Option<f64>,
+    /// The paper's figure for all of it together.
+    pub(super) paper_ratio: Option<f64>,
+    /// What the planner's model predicts of all of it together.
+    pub(super) predicted_ms: f64,
+    /// Whether the planner chooses it, and whether it is the fastest.
+    pub(super) is_chosen: bool,
+    pub(super) is_fastest: bool,
 }
 
 /// A rung of the ladder of optimisations.
@@ -139,6 +166,10 @@ pub(super) struct Row {
     /// the row's own times are without; absent where the sort was not timed.
     pub(super) sorted_bits: Option<u32>,
     pub(super) sort_ms: Option<f64>,
+    /// Of look-ups that sort their queries.
+    pub(super) psa: Option<PsaParts>,
+    /// The width that the library chooses by itself.
+    pub(super) auto_group: Option<u32>,
     /// What 99 of 100 runs take at most, where latency is the point.
     pub(super) p99_ms: Option<f64>,
 }
@@ -183,6 +214,8 @@ impl Row {
             in_flight: None,
             sorted_bits: None,
             sort_ms: None,
+            psa: None,
+            auto_group: None,
             p99_ms: None,
         }
     }

@@ -5,7 +5,10 @@ use super::error::{Error, Result};
 use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
-use super::{Args, Figure, KeyWidth, ceilings, cpu, host, ladder, lookups, memory, primitives, ranges, rungs, updates};
+use super::{
+    Args, Figure, KeyWidth, ceilings, cpu, host, host_ranges, ladder, lookups, memory, primitives, psa_figure,
+    psa_widths, ranges, rungs, updates,
+};
 use crate::keys::{self, FileKey, Format};
 use std::path::Path;
 
@@ -61,7 +64,15 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         return ladder::measure(session, data);
     }
     if session.wants(Section::HarmoniaLadder) {
-        return up_the_ladder(session);
+        let sizes = session.plan.ladder.clone();
+        return at_every_size(session, "ladder", sizes, rungs::measure);
+    }
+    if session.wants(Section::HarmoniaPsa) {
+        let sizes = session.plan.psa.clone();
+        return at_every_size(session, "PSA", sizes, psa_figure::measure);
+    }
+    if session.wants(Section::HarmoniaPsaWidths) {
+        return psa_widths::measure(session, Data::<u64>::uniform(1 << main, seed(session, main)));
     }
     ceilings::copy(session)?;
     for size in sizes {
@@ -80,16 +91,21 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The figure `harmonia-ladder`, at every size.
-fn up_the_ladder(session: &mut Session) -> Result<()> {
+/// A figure that has several sizes.
+fn at_every_size(
+    session: &mut Session,
+    figure: &str,
+    sizes: Vec<u32>,
+    measure: fn(&mut Session, Data<u64>) -> Result<()>,
+) -> Result<()> {
     if !session.runs_kernels() {
-        return rungs::measure(session, Data::<u64>::uniform(0, 0));
+        return measure(session, Data::<u64>::uniform(0, 0));
     }
-    for size in session.plan.ladder.clone() {
-        let what = format!("ladder, n = 2^{size}");
+    for size in sizes {
+        let what = format!("{figure}, n = 2^{size}");
         if session.has_time(&what) {
             let data = Data::<u64>::uniform(1 << size, seed(session, size));
-            within_memory(rungs::measure(session, data), session, &what)?;
+            within_memory(measure(session, data), session, &what)?;
         }
     }
     Ok(())
@@ -127,6 +143,12 @@ fn over_file<W: BenchWord + FileKey>(session: &mut Session, path: &Path, format:
     if session.wants(Section::HarmoniaLadder) {
         return rungs::measure(session, data);
     }
+    if session.wants(Section::HarmoniaPsa) {
+        return psa_figure::measure(session, data);
+    }
+    if session.wants(Section::HarmoniaPsaWidths) {
+        return psa_widths::measure(session, data);
+    }
     ceilings::copy(session)?;
     cpu::measure(session, &data)?;
     over_data(session, data, Extent::All)
@@ -139,6 +161,7 @@ fn over_data<W: BenchWord>(session: &mut Session, data: Data<W>, extent: Extent)
         lookups::neighbors(session, &subject)?;
         ranges::measure(session, &subject)?;
         host::end_to_end(session, &subject)?;
+        host_ranges::end_to_end(session, &subject)?;
         updates::measure(session, &subject.into_data())?;
     }
     Ok(())
@@ -191,8 +214,7 @@ mod tests {
     #[test]
     fn every_rung_is_checked_at_every_fanout() {
         let mut session = session(Device::emulated(), &[Section::HarmoniaLadder]);
-        up_the_ladder(&mut session).unwrap();
-        assert_eq!(session.plan.ladder, [9], "or there are more rows");
+        at_every_size(&mut session, "ladder", vec![9], rungs::measure).unwrap();
         let rows = &session.report.rows;
         for fanout in lanetree::harmonia::FANOUTS {
             let rung = |rung: Rung| rows.iter().filter(move |row| row.fanout == Some(fanout) && row.rung == Some(rung));
@@ -213,8 +235,39 @@ mod tests {
     #[test]
     fn the_host_climbs_no_ladder() {
         let mut session = session(Device::host(), &[Section::HarmoniaLadder]);
-        up_the_ladder(&mut session).unwrap();
-        assert!(session.report.rows.is_empty() && session.report.skipped[0].contains("no GPU"));
+        at_every_size(&mut session, "ladder", vec![9], rungs::measure).unwrap();
+        psa_figure::measure(&mut session, Data::<u64>::uniform(600, 1)).unwrap();
+        psa_widths::measure(&mut session, Data::<u64>::uniform(600, 1)).unwrap();
+        assert!(session.report.rows.is_empty());
+        assert!(session.report.skipped.len() == 3 && session.report.skipped.iter().all(|why| why.contains("no GPU")));
+    }
+
+    #[test]
+    fn every_way_of_sorting_is_checked_at_every_fanout() {
+        let mut session = session(Device::emulated(), &[Section::HarmoniaPsa]);
+        at_every_size(&mut session, "PSA", vec![9], psa_figure::measure).unwrap();
+        let rows = &session.report.rows;
+        for fanout in lanetree::harmonia::FANOUTS {
+            let of: Vec<&Row> = rows.iter().filter(|row| row.fanout == Some(fanout)).collect();
+            let parts = || of.iter().map(|row| row.psa.as_ref().unwrap());
+            assert!(parts().map(|parts| parts.sort).eq(["none", "partial", "full"]));
+            // One is chosen, and one the fastest.
+            assert_eq!(parts().filter(|parts| parts.is_chosen).count(), 1);
+            assert_eq!(parts().filter(|parts| parts.is_fastest).count(), 1);
+            assert!(of.iter().map(|row| row.sorted_bits).eq([None, Some(5), Some(64)]));
+            assert_eq!((of[0].ratio_to_baseline, parts().next().unwrap().lookup_ratio), (Some(1.0), 1.0));
+        }
+        assert!(rows.iter().all(|row| row.checksum == rows[0].checksum), "all answer in the order of the queries");
+    }
+
+    #[test]
+    fn every_width_is_measured_for_every_number_of_bits() {
+        let mut session = session(Device::emulated(), &[Section::HarmoniaPsaWidths]);
+        psa_widths::measure(&mut session, Data::<u64>::uniform(600, 1)).unwrap();
+        let widths = lanetree::harmonia::FANOUTS.map(|fanout| lanetree_kernels_harmonia::group_widths(fanout).len());
+        let bits: std::collections::BTreeSet<_> = session.report.rows.iter().map(|row| row.sorted_bits).collect();
+        // And the look-up of sorted batches.
+        assert_eq!(session.report.rows.len(), bits.len() * (widths.into_iter().sum::<usize>() + widths.len()));
     }
 
     #[test]

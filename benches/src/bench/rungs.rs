@@ -104,7 +104,7 @@ fn steps<W: BenchWord>(
         steps.push(step(Rung::Psa, widest, true));
         // The paper's choice may be not to narrow: the row is the same rung then, and says so.
         steps.push(step(Rung::Ntg, profiled, true));
-        let tuned = subject.tree.on(&session.stream).order(BatchOrder::Clustered).group_width()?;
+        let tuned = subject.tree.on(&session.stream).order(BatchOrder::TopBits(queries.bits)).group_width()?;
         if tuned != profiled {
             steps.push(step(Rung::NtgTuned, tuned, true));
         }

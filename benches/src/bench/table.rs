@@ -1,15 +1,15 @@
 //! Tables of a report.
 
-use super::memory;
 use super::report::{Report, Row, Rung, Section};
 use super::subject::power;
+use super::{memory, psa_figure, psa_widths};
 use comfy_table::{CellAlignment, Table, presets};
 use lanetree::DeviceKind;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// A column: its head, and a row's cell.
-type Column = (&'static str, fn(&Row) -> String);
+pub(super) type Column = (&'static str, fn(&Row) -> String);
 
 /// Writes all tables, what was skipped, and what went wrong.
 pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
@@ -29,6 +29,8 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         match section {
             Section::HarmoniaNtg => profiles(&rows, out)?,
             Section::HarmoniaLadder => tops(&rows, out)?,
+            Section::HarmoniaPsa => psa_figure::print(&rows, out)?,
+            Section::HarmoniaPsaWidths => psa_widths::print(&rows, out)?,
             _ => {}
         }
     }
@@ -46,11 +48,13 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 13] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
     Section::HarmoniaLadder,
+    Section::HarmoniaPsa,
+    Section::HarmoniaPsaWidths,
     Section::Neighbors,
     Section::Ranges,
     Section::Build,
@@ -66,12 +70,16 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::Lookups => "Look-ups, queries and results on the device",
         Section::HarmoniaNtg => "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
         Section::HarmoniaLadder => "Harmonia: the paper's optimisations one after another; all hits, on the device",
+        Section::HarmoniaPsa => {
+            "Harmonia: random queries not sorted, partially sorted (PSA) and sorted (the paper's figure 8); all hits"
+        }
+        Section::HarmoniaPsaWidths => "Harmonia: lanes per query for queries sorted by their top bits; all hits",
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
         Section::Build => "Build from sorted pairs in host memory, upload included",
         Section::Updates => "Builds and batches of updates, pairs on the device",
         Section::Primitives => "Primitives, input and output on the device",
-        Section::EndToEnd => "Look-ups, queries and results in host memory, transfers included",
+        Section::EndToEnd => "Look-ups and ranges, queries and results in host memory, transfers included",
         Section::Cpu => "CPU look-ups",
     };
     match (kind, section) {
@@ -102,7 +110,7 @@ fn columns(section: Section) -> &'static [Column] {
             CHILD,
             LANES,
             ("Q", |row| optional(row.in_flight, |queries| queries.to_string())),
-            ("top bits", |row| optional(row.sorted_bits, |bits| bits.to_string())),
+            TOP_BITS,
             BATCH,
             MS,
             RATE,
@@ -111,6 +119,10 @@ fn columns(section: Section) -> &'static [Column] {
             ("G/s with sort", |row| optional(with_sort(row), figure)),
             SIZE,
         ],
+        Section::HarmoniaPsa => psa_figure::COLUMNS,
+        Section::HarmoniaPsaWidths => {
+            &[N, FANOUT, TOP_BITS, ("look-up", |row| row.operation.clone()), LANES, BATCH, MS, RATE]
+        }
         Section::Neighbors => &[
             INDEX,
             ("operation", |row| row.operation.clone()),
@@ -157,6 +169,7 @@ fn columns(section: Section) -> &'static [Column] {
             BATCH,
             THREADS,
             MS,
+            ("G pairs/s", |row| optional(row.pairs, |pairs| figure(row.giga_per_second_of(pairs)))),
             ("p99 ms", |row| optional(row.p99_ms, |ms| format!("{ms:.3}"))),
             RATE,
             ("of the bus", CEILING.1),
@@ -178,19 +191,20 @@ fn columns(section: Section) -> &'static [Column] {
     }
 }
 
+pub(super) const TOP_BITS: Column = ("top bits", |row| optional(row.sorted_bits, |bits| bits.to_string()));
 const INDEX: Column = ("index", |row| row.index.into());
 const WORDS: Column = ("key/value", |row| format!("{}/{}", row.key, row.value));
 const KEYS: Column = ("keys", |row| row.keys.clone());
-const N: Column = ("n", |row| power(row.n));
-const FANOUT: Column = ("F", |row| optional(row.fanout, |fanout| fanout.to_string()));
-const LANES: Column = ("G", |row| optional(row.group, |group| group.to_string()));
+pub(super) const N: Column = ("n", |row| power(row.n));
+pub(super) const FANOUT: Column = ("F", |row| optional(row.fanout, |fanout| fanout.to_string()));
+pub(super) const LANES: Column = ("G", |row| optional(row.group, |group| group.to_string()));
 const CHILD: Column = ("child", |row| row.child_region.unwrap_or("-").into());
 const ORDER: Column = ("order", |row| row.order.unwrap_or("-").into());
 const HITS: Column = ("hits", |row| optional(row.hit_rate, |rate| format!("{:.0} %", rate * 100.0)));
-const BATCH: Column = ("batch", batch);
+pub(super) const BATCH: Column = ("batch", batch);
 const THREADS: Column = ("threads", |row| optional(row.threads, |threads| threads.to_string()));
-const MS: Column = ("ms", ms);
-const RATE: Column = ("G/s", rate);
+pub(super) const MS: Column = ("ms", ms);
+pub(super) const RATE: Column = ("G/s", rate);
 const BASELINE: Column = ("x binary search", |row| optional(row.ratio_to_baseline, figure));
 const CEILING: Column = ("of ceiling", |row| {
     optional(row.ceiling_giga_per_second, |ceiling| format!("{:.0} %", 100.0 * row.giga_per_second / ceiling))
@@ -214,7 +228,7 @@ fn mega(row: &Row) -> String {
 }
 
 /// Three digits that count, or those before the point.
-fn figure(number: f64) -> String {
+pub(super) fn figure(number: f64) -> String {
     match number {
         number if number >= 100.0 => format!("{number:.0}"),
         number if number >= 10.0 => format!("{number:.1}"),
@@ -228,7 +242,7 @@ fn mebibytes(bytes: u64) -> String {
     if bytes >= 1 << 20 { (bytes >> 20).to_string() } else { format!("{:.3}", bytes as f64 / f64::from(1 << 20)) }
 }
 
-fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+pub(super) fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or("-".into(), text)
 }
 
@@ -263,6 +277,11 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "that sort, which is shown apart where it was timed. NTG: the width that the paper's profile of a sample",
             "chooses (it may be the widest), and the one that was measured best on an H200 where that is another.",
         ],
+        Section::HarmoniaPsa => psa_figure::FOOTNOTES,
+        Section::HarmoniaPsaWidths => &[
+            "Look-ups alone, of queries that are sorted already. G: lanes per query. leaves: the look-up of sorted batches,",
+            "which brings whole leaves to shared memory, over queries that are sorted by their top bits only.",
+        ],
         Section::Neighbors => {
             &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."]
         }
@@ -280,7 +299,9 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         Section::EndToEnd => &[
             "By the CPU's clock; ms: the median. Bus: as many keys to the device and values back, both at once, from and",
             "to page-locked memory, and nothing else. get_many_into writes Options, twice the bytes of get_many_or;",
-            "get_many_pinned is given page-locked memory, and copies nothing on the CPU.",
+            "get_many_pinned is given page-locked memory, and copies nothing on the CPU. range_many makes its vectors,",
+            "range_many_into uses them again, range_between_many_into is given slices of bounds; G/s: ranges; bus: bounds",
+            "to the device, and offsets, keys and values back.",
         ],
         Section::Cpu => &["By the CPU's clock. BTreeMap does not tell its size."],
     }
@@ -294,7 +315,9 @@ fn table(columns: &[Column], rows: &[&Row]) -> Table {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
     }
     for (column, (head, _)) in table.column_iter_mut().zip(columns) {
-        if !["index", "operation", "key/value", "keys", "order", "child", "rung"].contains(head) {
+        if !["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan"]
+            .contains(head)
+        {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -25,6 +25,23 @@ impl<K: Key> KeyRange<K> {
     pub fn limit(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
+
+    /// The inclusive bounds and the limit of the `index`-th range of a batch; a start behind the end if no key
+    /// can be in it.
+    ///
+    /// # Errors
+    /// [`Error::ReversedRange`].
+    #[inline]
+    pub(crate) fn resolve(self, index: usize) -> Result<(K, K, u64)> {
+        if let (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) =
+            (self.start, self.end)
+            && start > end
+        {
+            return Err(Error::ReversedRange { index, start: start.to_string(), end: end.to_string() });
+        }
+        let (start, end) = inclusive(&self).unwrap_or((K::MAX, K::MIN));
+        Ok((start, end, self.limit))
+    }
 }
 
 macro_rules! from_range {
@@ -59,27 +76,16 @@ impl<K: Key> RangeBatch<K> {
         let (mut starts, mut ends, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         let mut limited = false;
         for (index, range) in ranges.into_iter().enumerate() {
-            let range = range.into();
-            if let (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) =
-                (range.start, range.end)
-                && start > end
-            {
-                return Err(Error::ReversedRange { index, start: start.to_string(), end: end.to_string() });
-            }
-            let (start, end) = inclusive(&range).unwrap_or((K::MAX, K::MIN));
+            let (start, end, limit) = range.into().resolve(index)?;
             starts.push(start);
             ends.push(end);
-            limits.push(range.limit);
-            limited |= range.limit != u64::MAX;
+            limits.push(limit);
+            limited |= limit != u64::MAX;
         }
         if !limited {
             limits = Vec::new();
         }
         Ok(Self { starts, ends, limits })
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.starts.len()
     }
 }
 

@@ -53,7 +53,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// [`Error::GroupWidth`].
     pub fn group_width(&self) -> Result<u32> {
-        self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order)
+        self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order, self.tree.len())
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no

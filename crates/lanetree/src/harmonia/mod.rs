@@ -15,6 +15,7 @@ mod native;
 mod profile;
 mod psa;
 mod range;
+mod range_batch;
 mod staging;
 mod streaming;
 mod tuning;
@@ -175,8 +176,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 
     /// Bytes that host batches on a device have taken, page-locked ones included, and that are kept for the
-    /// next ones: at most those of four pieces of 2^20 queries for each thread that has been in such a call
-    /// at the same time.
+    /// next ones: for each thread that has been in such a call at the same time, at most those of four pieces of
+    /// 2^20 queries, of two of 2^18 ranges, and of four windows of 2^21 pairs.
     pub fn staging_bytes(&self) -> usize {
         self.staging.bytes()
     }

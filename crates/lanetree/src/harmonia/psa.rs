@@ -42,6 +42,15 @@ impl QuerySort {
             Self::Full => K::Bits::BITS,
         }
     }
+
+    /// The order in which queries are afterwards.
+    fn order<K: Key>(self) -> BatchOrder {
+        match self.bits::<K>() {
+            0 => BatchOrder::Random,
+            bits if bits == K::Bits::BITS => BatchOrder::Sorted,
+            bits => BatchOrder::TopBits(bits),
+        }
+    }
 }
 
 impl fmt::Display for QuerySort {
@@ -120,10 +129,9 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         }
         let sorted = (&mut scratch.keys, &mut scratch.positions);
         radix_argsort(self.stream, queries, count, width - bits..width, sorted, &mut scratch.sort)?;
-        let order = if bits == width { BatchOrder::Sorted } else { BatchOrder::Clustered };
         let wanted = if found.is_some() { scratch.found.global_mut() } else { GlobalMut::null() };
         let keys = super::lookup::bits::<K>(&scratch.keys);
-        self.order(order).launch_get(keys, count, scratch.values.global_mut(), wanted, miss)?;
+        self.order(sort.order::<K>()).launch_get(keys, count, scratch.values.global_mut(), wanted, miss)?;
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(found) = found {
             found.fill_zero_range(self.stream, 0..count.div_ceil(32))?;
@@ -150,6 +158,10 @@ pub struct PsaModel {
     pub queries: usize,
     /// The bits of equation 2.
     pub bits: u32,
+    /// Lanes that serve a query together, where queries are in random order, sorted by these bits, and sorted:
+    /// what [`GroupWidth::Auto`](super::GroupWidth::Auto) comes to. Sorted ones that are dense enough are looked
+    /// up by whole leaves instead.
+    pub lanes: [u32; 3],
     /// Looking up queries in random order.
     pub random: f64,
     /// Looking up queries that are sorted by these bits.
@@ -191,11 +203,13 @@ impl fmt::Display for PsaPlan {
     /// What was chosen, and why.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { choice, predicted: [none, partial, full], model } = self;
-        let PsaModel { queries, bits, random, clustered, sorted, sort_bits, sort_full, scatter } = model;
+        let PsaModel { queries, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter } = model;
+        let lanes = lanes[1];
         write!(
             f,
             "queries are {choice}: of {queries} queries each takes {none:.4} ns unsorted, \
-             {partial:.4} ns sorted by the top {bits} bits ({sort_bits:.4} to sort, {clustered:.4} to look up, \
+             {partial:.4} ns sorted by the top {bits} bits ({sort_bits:.4} to sort, {clustered:.4} to look up with \
+             {lanes} lanes a query, \
              {scatter:.4} to put the result back), {full:.4} ns sorted by all ({sort_full:.4}, {sorted:.4}, \
              {scatter:.4}); a look-up in random order takes {random:.4} ns"
         )
@@ -253,11 +267,17 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let get = |order, keys: &Buffer<K>, values: &mut Buffer<V>| {
             clock.fastest(|| self.on(stream).order(order).get(keys, values, None, V::MIN))
         };
-        let random = get(BatchOrder::Random, queries, &mut values)?;
+        let sorts = [QuerySort::None, QuerySort::TopBits(bits), QuerySort::Full];
+        let orders = sorts.map(|sort| sort.order::<K>());
+        let mut lanes = [0; 3];
+        for (lanes, order) in lanes.iter_mut().zip(orders) {
+            *lanes = self.on(stream).order(order).group_width()?;
+        }
+        let random = get(orders[0], queries, &mut values)?;
         let sort_bits = sort(bits, &mut scratch)?;
-        let clustered = get(BatchOrder::Clustered, &scratch.keys, &mut scratch.values)?;
+        let clustered = get(orders[1], &scratch.keys, &mut scratch.values)?;
         let sort_full = sort(width, &mut scratch)?;
-        let sorted = get(BatchOrder::Sorted, &scratch.keys, &mut scratch.values)?;
+        let sorted = get(orders[2], &scratch.keys, &mut scratch.values)?;
         let args = ScatterArgs {
             values: scratch.values.global(),
             found: Global::null(),
@@ -268,7 +288,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         };
         let scatter =
             clock.fastest(|| Ok(launch::scatter(&args, launch::over(stream, count.div_ceil(SCATTERED), 1)?)?))?;
-        Ok(Some(PsaModel { queries: count, bits, random, clustered, sorted, sort_bits, sort_full, scatter }))
+        Ok(Some(PsaModel { queries: count, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter }))
     }
 }
 
@@ -322,6 +342,7 @@ mod tests {
         let model = PsaModel {
             queries: 1 << 20,
             bits: 16,
+            lanes: [4, 2, 1],
             random: 1.0,
             clustered: 0.3,
             sorted: 0.1,
@@ -334,6 +355,7 @@ mod tests {
         assert_eq!(PsaModel { sort_full: 0.2, ..model }.plan().choice, QuerySort::Full);
         let text = model.plan().to_string();
         assert!(text.starts_with("queries are sorted by the top 16 bits: of 1048576 queries"), "{text}");
+        assert!(text.contains("0.3000 to look up with 2 lanes a query, 0.1000 to put"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Range queries: locate, prefix sums, copy.
 
+use super::OnStream;
 use super::launch;
 use super::lookup::bits;
 use super::native::TASK;
-use super::{Harmonia, OnStream};
 use crate::Result;
 use crate::primitives::{ScanScratch, exclusive_scan};
-use crate::ranges::{KeyRange, RangeBatch, Ranges};
 use lanetree_kernels_harmonia::{self as kernels, GatherArgs, RangeArgs, Side};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
@@ -16,9 +15,9 @@ use rayon::prelude::*;
 /// Scratch memory of a batch of ranges: 16 bytes per range, to be used again by the next batch.
 #[derive(Debug)]
 pub struct RangeScratch {
-    cursors: Buffer<u64>,
-    counts: Buffer<u64>,
-    scan: ScanScratch,
+    pub(super) cursors: Buffer<u64>,
+    pub(super) counts: Buffer<u64>,
+    pub(super) scan: ScanScratch,
 }
 
 impl RangeScratch {
@@ -33,9 +32,14 @@ impl RangeScratch {
             scan: ScanScratch::new(device, ranges)?,
         })
     }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.cursors.bytes() + self.counts.bytes() + self.scan.bytes()
+    }
 }
 
-/// The results of a batch of ranges on the device, as [`Ranges`] on the host.
+/// The results of a batch of ranges on the device, as [`Ranges`](crate::Ranges) on the host.
 #[derive(Debug)]
 pub struct DeviceRanges<K, V> {
     /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
@@ -137,15 +141,31 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             self.locate_on_host(bounds, cursors, counts);
             return Ok(());
         }
+        let limits = bounds.limits.map_or(Global::null(), Buffer::global);
+        let found = (cursors.map_or(GlobalMut::null(), Buffer::global_mut), counts.global_mut());
+        let (starts, ends) = (bits::<K>(bounds.starts), bits::<K>(bounds.ends));
+        self.launch_locate(count, (starts, ends), limits, bounds.limit, found)
+    }
+
+    /// Launches the search for the bounds of `count` ranges, at least one, in memory that the device reaches;
+    /// out come their cursors, unless null, and counts.
+    pub(super) fn launch_locate(
+        &self,
+        count: usize,
+        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
         let args = RangeArgs {
             tree: self.tree.tree_ref(),
-            starts: bits::<K>(bounds.starts),
-            ends: bits::<K>(bounds.ends),
-            limits: bounds.limits.map_or(Global::null(), Buffer::global),
+            starts,
+            ends,
+            limits,
             count: count as u64,
-            limit: bounds.limit,
-            cursors: cursors.map_or(GlobalMut::null(), Buffer::global_mut),
-            counts: counts.global_mut(),
+            limit,
+            cursors,
+            counts,
             start_side: Side::Lower as u32,
             end_side: Side::Upper as u32,
         };
@@ -154,7 +174,6 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         Ok(launch::range::<K::Bits, V>(self.tree.fanout(), &args, launch)?)
     }
 
-    /// On the host a cursor is simply the rank of the first pair.
     fn locate_on_host(&self, bounds: Bounds<'_, K>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
         let count = bounds.starts.len();
         let tree = self.tree.view().expect("a tree on the host is in main memory");
@@ -170,15 +189,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
                 &mut unwanted[..]
             }
         };
-        let tasks = starts.par_chunks(TASK).zip(ends.par_chunks(TASK));
-        let outputs = cursors.par_chunks_mut(TASK).zip(counts.par_chunks_mut(TASK));
-        tasks.zip(outputs).enumerate().for_each(|(task, ((starts, ends), (cursors, counts)))| {
-            tree.rank(starts, false, |i, rank| cursors[i] = rank);
-            tree.rank(ends, true, |i, rank| {
-                let own = limits.map_or(u64::MAX, |limits| limits[task * TASK + i]);
-                counts[i] = rank.saturating_sub(cursors[i]).min(bounds.limit).min(own);
-            });
-        });
+        locate_rows(tree, (starts, ends), limits, bounds.limit, cursors, counts);
     }
 
     fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<K, V>) -> Result<()> {
@@ -194,23 +205,52 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             copy_rows(tree, cursors, offsets, keys, values);
             return Ok(());
         }
-        let args = GatherArgs {
-            tree: self.tree.tree_ref(),
-            cursors: scratch.cursors.global(),
-            offsets: out.offsets.global(),
-            count: count as u64,
-            capacity: out.keys.len() as u64,
-            keys: out.keys.global_mut().cast(),
-            values: out.values.global_mut(),
-        };
-        let group = if out.keys.len() / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
+        let capacity = out.keys.len();
+        let rows = (scratch.cursors.global(), out.offsets.global());
+        let pairs = (out.keys.global_mut().cast(), out.values.global_mut());
+        self.launch_gather(count, capacity, rows, pairs, capacity)
+    }
+
+    /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
+    /// cursors to their offsets in memory that the device reaches, with room for so many pairs.
+    pub(super) fn launch_gather(
+        &self,
+        count: usize,
+        expected: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+        capacity: usize,
+    ) -> Result<()> {
+        let (tree, capacity) = (self.tree.tree_ref(), capacity as u64);
+        let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
+        let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
         let launch = launch::over(self.stream, count, group)?;
         Ok(launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args, launch)?)
     }
 }
 
+/// Locates ranges on the host, in parallel, where a cursor is simply the rank of the first pair.
+pub(super) fn locate_rows<K: Key, V: Word>(
+    tree: super::native::View<'_, K, V>,
+    (starts, ends): (&[K], &[K]),
+    limits: Option<&[u64]>,
+    limit: u64,
+    cursors: &mut [u64],
+    counts: &mut [u64],
+) {
+    let tasks = starts.par_chunks(TASK).zip(ends.par_chunks(TASK));
+    let outputs = cursors.par_chunks_mut(TASK).zip(counts.par_chunks_mut(TASK));
+    tasks.zip(outputs).enumerate().for_each(|(task, ((starts, ends), (cursors, counts)))| {
+        tree.rank(starts, false, |i, rank| cursors[i] = rank);
+        tree.rank(ends, true, |i, rank| {
+            let own = limits.map_or(u64::MAX, |limits| limits[task * TASK + i]);
+            counts[i] = rank.saturating_sub(cursors[i]).min(limit).min(own);
+        });
+    });
+}
+
 /// Copies each row's pairs, as far as there is room, in parallel.
-fn copy_rows<K: Key, V: Word>(
+pub(super) fn copy_rows<K: Key, V: Word>(
     tree: super::native::View<'_, K, V>,
     cursors: &[u64],
     offsets: &[u64],
@@ -236,57 +276,4 @@ fn copy_rows<K: Key, V: Word>(
             tree.copy(cursor, &mut keys[row.clone()], &mut values[row]);
         }
     });
-}
-
-impl<K: Key, V: Word> Harmonia<K, V> {
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`,
-    /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
-    /// when the results are there.
-    ///
-    /// # Errors
-    /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start; [`Runtime`](crate::Error::Runtime) where the
-    /// device has no room for the batch or its results, or from its driver.
-    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
-        let batch = RangeBatch::new(ranges)?;
-        let located = self.locate_many(&batch)?;
-        let on = self.on(&located.stream);
-        let mut scratch = located.scratch;
-        let mut out = DeviceRanges::new(self.device(), batch.len(), 0)?;
-        exclusive_scan(&located.stream, &scratch.counts, batch.len(), &mut out.offsets, &mut scratch.scan)?;
-        located.stream.synchronize()?;
-        let offsets = out.offsets.to_vec()?;
-        let total = offsets[batch.len()];
-        let capacity = usize::try_from(total).unwrap_or(usize::MAX);
-        out.keys = self.device().alloc(capacity)?;
-        out.values = self.device().alloc(capacity)?;
-        on.gather(batch.len(), &scratch, &mut out)?;
-        located.stream.synchronize()?;
-        Ok(Ranges { offsets, keys: out.keys.to_vec()?, values: out.values.to_vec()? })
-    }
-
-    /// How many pairs each range has, [`Harmonia::range_many`] without copying them.
-    ///
-    /// # Errors
-    /// As [`Harmonia::range_many`].
-    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
-        let located = self.locate_many(&RangeBatch::new(ranges)?)?;
-        located.stream.synchronize()?;
-        Ok(located.scratch.counts.to_vec()?)
-    }
-
-    fn locate_many(&self, batch: &RangeBatch<K>) -> Result<Located> {
-        let device = self.device();
-        let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
-        let limits = if batch.limits.is_empty() { None } else { Some(device.upload(&batch.limits)?) };
-        let (stream, mut scratch) = (device.stream()?, RangeScratch::new(device, batch.len())?);
-        let bounds = Bounds { starts: &starts, ends: &ends, limits: limits.as_ref(), limit: u64::MAX };
-        self.on(&stream).locate(bounds, &mut scratch)?;
-        Ok(Located { stream, scratch })
-    }
-}
-
-/// A host batch of ranges that is located, or on its way to be, on its stream.
-struct Located {
-    stream: lanetree_runtime::Stream,
-    scratch: RangeScratch,
 }

@@ -7,6 +7,7 @@
 //! the kernel across the bus.
 
 use super::Harmonia;
+use super::range_batch::RangeStaging;
 use crate::{Error, Result};
 use core::fmt;
 use lanetree_layout::{Key, Word};
@@ -32,7 +33,7 @@ const PINNED_LANES: usize = 4;
 const PINNED_PIECE: usize = 1 << 20;
 
 /// Most queries that a kernel reads across the bus itself.
-const ACROSS_THE_BUS: usize = 1 << 14;
+pub(super) const ACROSS_THE_BUS: usize = 1 << 14;
 
 /// Of a query's results, the bytes in each of their arrays; found bits come behind those.
 #[derive(Clone, Copy, Debug)]
@@ -158,13 +159,15 @@ struct Lengths {
 pub(super) struct Staging<K, V> {
     idle: Mutex<Vec<Vec<Lane>>>,
     idle_pinned: Mutex<Vec<Vec<PinnedLane<K, V>>>>,
+    /// Those of batches of ranges.
+    pub(super) ranges: RangeStaging<K, V>,
     lengths: Lengths,
 }
 
 impl<K, V> Default for Staging<K, V> {
     fn default() -> Self {
         let lengths = Lengths { short: SHORT_PIECE, long: PIECE, pinned: PINNED_PIECE };
-        Self { idle: Mutex::default(), idle_pinned: Mutex::default(), lengths }
+        Self { idle: Mutex::default(), idle_pinned: Mutex::default(), ranges: RangeStaging::default(), lengths }
     }
 }
 
@@ -174,7 +177,7 @@ impl<K: Key, V: Word> Staging<K, V> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let pinned = self.idle_pinned.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = idle.iter().flatten().map(Lane::bytes).sum();
-        bytes + pinned.iter().flatten().map(PinnedLane::bytes).sum::<usize>()
+        bytes + pinned.iter().flatten().map(PinnedLane::bytes).sum::<usize>() + self.ranges.bytes()
     }
 
     fn take(&self) -> Vec<Lane> {
