@@ -4,8 +4,8 @@ use super::{Launch, Launched, kernels};
 use crate::Result;
 use kernels::build::{CheckOrder, CheckOrderArgs, FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
 use kernels::update::{
-    ApplyArgs, Compact, CompactArgs, FillLens, FillLensArgs, LocateArgs, MarkBases, MarkBasesArgs, Move, Place, Plan,
-    PlanArgs, RebuildArgs,
+    ApplyArgs, Compact, CompactArgs, FillLens, FillLensArgs, LocateArgs, MarkBases, MarkBasesArgs, MarkEffects,
+    MarkEffectsArgs, Move, Place, Plan, PlanArgs, RebuildArgs,
 };
 use lanetree_layout::Word;
 use lanetree_simt::{Launcher, same_args};
@@ -104,6 +104,12 @@ super::by_words!(
 #[inline(never)]
 pub(in crate::harmonia) fn mark_bases(args: &MarkBasesArgs, launch: Launch<'_>) -> Result<()> {
     Ok(launch.launch::<MarkBases>(args)?)
+}
+
+/// Launches the kernel that marks operations with an effect.
+#[inline(never)]
+pub(in crate::harmonia) fn mark_effects(args: &MarkEffectsArgs, launch: Launch<'_>) -> Result<()> {
+    Ok(launch.launch::<MarkEffects>(args)?)
 }
 
 /// Launches the kernel that looks for keys out of order.
