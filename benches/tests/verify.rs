@@ -31,13 +31,14 @@ fn small(device: &str, more: &[&str], json: &Path) -> (Option<i32>, Value) {
 }
 
 /// Operations that build no tree.
-const PRIMITIVES: [&str; 9] = [
+const PRIMITIVES: [&str; 10] = [
     "exclusive_scan",
     "inclusive_max_scan",
     "select",
     "partition",
     "unique, last by key",
     "run lengths",
+    "local_sort_pairs",
     "sum by key",
     "merge",
     "merge, replacing",

@@ -86,8 +86,11 @@ pub(super) struct Outcome {
     pub(super) kernels: Vec<String>,
 }
 
+/// Batches that a tree goes through.
+const BATCHES: usize = 12;
+
 /// Builds the tree and takes it through batches: small ones, which mostly fit where they are, large ones,
-/// one that empties it and one that fills it again.
+/// one that empties it, one that fills it again, one with a hot key, and some of keys with few bits.
 pub(super) fn run<K: Key, V: Word>(
     spec: &Spec,
     device: &Device,
@@ -121,7 +124,7 @@ pub(super) fn run<K: Key, V: Word>(
     let (small, large) = (64, (spec.len / 2).max(300));
     let mut scratch = UpdateScratch::new(device, large)?;
     let mut queries = spec.len;
-    for batch in 0..9 {
+    for batch in 0..BATCHES {
         if difference.is_some() {
             break;
         }
@@ -129,6 +132,8 @@ pub(super) fn run<K: Key, V: Word>(
             0 => model.keys().step_by(5).map(|&key| Op::Update(key, V::truncate(rng.next_u64()))).collect(),
             1 => crowd(&model, spec.fanout, &mut rng),
             7 => model.keys().map(|&key| Op::Remove(key)).collect(),
+            9 => hot(&model, large.max(HOT), &mut rng),
+            10 | 11 => low(large, &mut rng),
             _ => operations(&model, spec, if batch < 5 { small } else { large }, batch == 4, &mut rng),
         };
         if ops.len() > large {
@@ -155,7 +160,7 @@ pub(super) fn run<K: Key, V: Word>(
             break;
         }
         if !ops.is_empty() {
-            kernels.extend([spec.kernel("locate"), spec.update_kernel("compact")]);
+            kernels.insert(spec.kernel("locate"));
         }
         if !ops.is_empty() && tree.stats().levels > 0 {
             kernels.insert(spec.update_kernel("plan"));
@@ -168,7 +173,8 @@ pub(super) fn run<K: Key, V: Word>(
             // New values stay where the old ones are.
             UpdatePath::InPlace if batch == 0 => kernels.insert(spec.kernel("apply_leaves")),
             UpdatePath::Rebuilt => {
-                kernels.insert(spec.update_kernel("place")) | kernels.insert(spec.update_kernel("move"))
+                kernels.extend(["place", "move", "compact"].map(|name| spec.update_kernel(name)));
+                kernels.insert("harmonia_update__mark_effects".into())
             }
             _ => false,
         };
@@ -182,6 +188,37 @@ pub(super) fn run<K: Key, V: Word>(
     }
     let answer = Answer { queries, time, difference };
     Ok(Outcome { answer, kernels: kernels.into_iter().collect() })
+}
+
+/// So many operations of one key are more than the leaves under any one node of fanout 16 have slots, twice.
+const HOT: usize = 600;
+
+/// One key again and again, and a few others.
+fn hot<K: Key, V: Word>(model: &BTreeMap<K, V>, count: usize, rng: &mut StdRng) -> Vec<Op<K, V>> {
+    let key = model.keys().copied().choose(rng).unwrap_or_default();
+    let other = K::decode(key.encode().wrapping_add(K::Bits::truncate(1)));
+    (0..count)
+        .map(|i| {
+            let (key, value) = (if i % 100 == 3 { other } else { key }, V::truncate(rng.next_u64()));
+            match rng.random_range(0..4) {
+                0 if i + 1 < count => Op::Remove(key),
+                1 => Op::Update(key, value),
+                _ => Op::Insert(key, value),
+            }
+        })
+        .collect()
+}
+
+/// Keys that their upper bits do not tell apart, but for a few.
+fn low<K: Key, V: Word>(count: usize, rng: &mut StdRng) -> Vec<Op<K, V>> {
+    (0..count as u64)
+        .map(|i| {
+            let low = rng.random_range(0..2 * count as u64);
+            let word = if i % 97 == 5 { i << (K::Bits::BITS - 12) } else { low };
+            let (key, value) = (K::decode(K::Bits::truncate(word)), V::truncate(rng.next_u64()));
+            if i % 3 == 0 { Op::Remove(key) } else { Op::Insert(key, value) }
+        })
+        .collect()
 }
 
 /// A batch as the device takes it.

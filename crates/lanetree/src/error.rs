@@ -135,6 +135,19 @@ pub enum Error {
         operations: usize,
     },
 
+    /// Operations of a batch on the device that are neither inserts nor updates nor removals.
+    #[error(
+        "{operations} operations of an unknown kind, first kinds[{index}] = {kind}: 0 inserts, 1 updates, 2 removes"
+    )]
+    UnknownKinds {
+        /// How many.
+        operations: u64,
+        /// The place of the first of them in the batch.
+        index: usize,
+        /// Its kind.
+        kind: u32,
+    },
+
     /// A batch of updates in buffers, for a tree on the host.
     #[error("a tree on {device} takes its updates from slices")]
     NoUpdates {

@@ -1,6 +1,7 @@
-//! Radix sort.
+//! Radix sort, and the local sort after one.
 
 use crate::Launch;
+use lanetree_kernels_primitives::local_sort::{LocalSort, LocalSortArgs};
 use lanetree_kernels_primitives::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
     OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
@@ -31,6 +32,10 @@ mod kernels {
         u32_u64, OnesweepU32U64, OnesweepArgs<u32, u64>;
         u64_u32, OnesweepU64U32, OnesweepArgs<u64, u32>;
         u64_u64, OnesweepU64U64, OnesweepArgs<u64, u64>;
+        local_u32_u32, LocalSort<u32, u32>, LocalSortArgs<u32, u32>;
+        local_u32_u64, LocalSort<u32, u64>, LocalSortArgs<u32, u64>;
+        local_u64_u32, LocalSort<u64, u32>, LocalSortArgs<u64, u32>;
+        local_u64_u64, LocalSort<u64, u64>, LocalSortArgs<u64, u64>;
     }
 }
 
@@ -89,4 +94,17 @@ pub fn tile<K: Word, V: Word>(pairs: bool) -> u64 {
 /// Threads of a block of [`onesweep`].
 pub fn threads<K: Word, V: Word>(pairs: bool) -> u32 {
     block::<K, V>(pairs).1
+}
+
+/// Launches the local sort.
+///
+/// # Errors
+/// Those of a launch.
+pub fn local_sort<K: Word, V: Word>(args: &LocalSortArgs<K, V>, launch: Launch<'_>) -> Result<()> {
+    match (K::BITS, V::BITS) {
+        (32, 32) => kernels::local_u32_u32(same_args(args), launch),
+        (32, _) => kernels::local_u32_u64(same_args(args), launch),
+        (_, 32) => kernels::local_u64_u32(same_args(args), launch),
+        (_, _) => kernels::local_u64_u64(same_args(args), launch),
+    }
 }

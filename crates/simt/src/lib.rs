@@ -25,10 +25,12 @@ mod kernel;
 mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
+mod unroll;
 
 pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
 pub use lanetree_layout::Word;
 pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
+pub use unroll::unroll;
 
 /// Lanes of a warp.
 pub const WARP: u32 = 32;

@@ -1,5 +1,6 @@
 //! The device-wide primitives under the indexes.
 
+mod local_sort;
 mod merge;
 mod runs;
 mod scan;
@@ -37,7 +38,7 @@ macro_rules! operation {
 
 /// All operations over keys and values of four types.
 macro_rules! pairs {
-    ($operations:ident, $k:ty, $v:ty, $words:literal, $key_module:literal, $module:literal, $lengths:literal) => {
+    ($operations:ident, $k:ty, $v:ty, $words:literal, $key_module:literal, $module:literal, $sort:literal, $lengths:literal) => {
         $operations.extend([
             operation!("select", $words, select::run::<$k, $v, false>, [$key_module "select", $module "select"]),
             operation!(
@@ -46,6 +47,7 @@ macro_rules! pairs {
             ),
             operation!("unique, last by key", $words, runs::last::<$k, $v>, [$key_module "unique", $module "last"]),
             operation!("run lengths", $words, runs::lengths::<$k, $v>, [$key_module $lengths]),
+            operation!("local_sort_pairs", $words, local_sort::run::<$k, $v>, [$sort "local_sort"]),
             operation!("sum by key", $words, runs::sums::<$k, $v>, [$module "sums"]),
             operation!(
                 "merge", $words, merge::run::<$k, $v, false>,
@@ -67,10 +69,10 @@ pub(super) fn operations() -> Vec<Operation> {
         operation!("inclusive_max_scan", "u64", scan::maxima::<u64>, ["scan" "inclusive_max_u64"]),
         operation!("inclusive_max_scan", "u32", scan::maxima::<u32>, ["scan" "inclusive_max_u32"]),
     ];
-    pairs!(operations, u32, u32, "u32-u32", "u32", "u32_u32", "lengths_u32");
-    pairs!(operations, i32, u64, "i32-u64", "u32", "u32_u64", "lengths_u64");
-    pairs!(operations, u64, u32, "u64-u32", "u64", "u64_u32", "lengths_u32");
-    pairs!(operations, i64, u64, "i64-u64", "u64", "u64_u64", "lengths_u64");
+    pairs!(operations, u32, u32, "u32-u32", "u32", "u32_u32", "sort_u32_u32", "lengths_u32");
+    pairs!(operations, i32, u64, "i32-u64", "u32", "u32_u64", "sort_u32_u64", "lengths_u64");
+    pairs!(operations, u64, u32, "u64-u32", "u64", "u64_u32", "sort_u64_u32", "lengths_u32");
+    pairs!(operations, i64, u64, "i64-u64", "u64", "u64_u64", "sort_u64_u64", "lengths_u64");
     operations
 }
 

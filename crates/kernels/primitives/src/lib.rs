@@ -4,18 +4,17 @@
 //! * [`select`]: elements whose bit is set, in front of the others or without them;
 //! * [`runs`]: what a run of equal neighbouring keys comes to;
 //! * [`merge`]: two sorted sequences into one;
-//! * [`radix_sort`]: a least-significant-digit radix sort.
+//! * [`radix_sort`]: a least-significant-digit radix sort;
+//! * [`local_sort`]: what remains to do after a sort by only the upper bits.
 //!
 //! A block takes a tile of the input. Where it must know what all tiles before its own come to, it learns
 //! that from their blocks, in the same pass ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
-#[macro_use]
-mod unroll;
-
 mod count;
 pub mod instances;
+pub mod local_sort;
 pub mod lookback;
 pub mod merge;
 pub mod radix_sort;

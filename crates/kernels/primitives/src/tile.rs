@@ -4,6 +4,7 @@
 //! and stores are one access for two elements, coalesced whatever the width of the words, and a warp-wide
 //! scan of a step serves 64 elements.
 
+pub(crate) use lanetree_simt::unroll;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Shared, Simt, WARP, Word};
 
 /// Threads of a block, in every kernel of this crate.
@@ -14,19 +15,7 @@ pub(crate) const WARPS: u32 = THREADS / WARP;
 /// Elements of a warp's step.
 pub(crate) const STEP: u64 = 2 * WARP as u64;
 
-/// Calls `body` with 0 to `N - 1`, at most 16 of them, one after another.
-///
-/// Not a loop: LLVM unrolls large ones not at all, and an array that a loop indexes is in local memory.
-#[inline(always)]
-pub(crate) fn unroll<const N: usize>(mut body: impl FnMut(usize)) {
-    const { assert!(N <= 16) };
-    macro_rules! calls {
-        ($($index:literal)*) => { $(if $index < N { body($index); })* };
-    }
-    calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-}
-
-/// The same with 0 to `2 * N - 1`.
+/// Calls its argument with 0 to `2 * N - 1`, one after another.
 #[inline(always)]
 pub(crate) fn each_twice<const N: usize>(mut body: impl FnMut(usize)) {
     unroll::<N>(|index| {

@@ -4,7 +4,8 @@
 //! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, without the others or before them;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
 //! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first's;
-//! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits.
+//! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
+//! * [`local_sort_pairs`]: what remains to do after a sort by only the upper bits.
 //!
 //! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
 //! Scratch memory is made beforehand for a number of elements; a call leaves nothing in it that matters to
@@ -17,6 +18,7 @@
 mod check;
 mod input;
 mod launch;
+mod local_sort;
 mod merge;
 mod native;
 mod radix_sort;
@@ -27,6 +29,8 @@ mod select;
 mod test_data;
 
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
+pub use local_sort::local_sort_pairs;
+pub(crate) use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
 pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs};
 pub use radix_sort::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,

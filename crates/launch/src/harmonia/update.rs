@@ -4,8 +4,8 @@ use super::{Launched, kernels};
 use crate::Launch;
 use kernels::build::{CheckOrder, CheckOrderArgs, FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
 use kernels::update::{
-    ApplyArgs, Compact, CompactArgs, FillLens, FillLensArgs, LocateArgs, MarkBases, MarkBasesArgs, Move, Place, Plan,
-    PlanArgs, RebuildArgs,
+    ApplyArgs, Compact, CompactArgs, FillLens, FillLensArgs, LocateArgs, MarkBases, MarkBasesArgs, MarkEffects,
+    MarkEffectsArgs, Move, Place, Plan, PlanArgs, RebuildArgs,
 };
 use lanetree_layout::Word;
 use lanetree_runtime::Result;
@@ -108,6 +108,15 @@ super::by_words!(
 #[inline(never)]
 pub fn mark_bases(args: &MarkBasesArgs, launch: Launch<'_>) -> Result<()> {
     launch.launch::<MarkBases>(args)
+}
+
+/// Launches the kernel that marks operations with an effect.
+///
+/// # Errors
+/// Those of a launch.
+#[inline(never)]
+pub fn mark_effects(args: &MarkEffectsArgs, launch: Launch<'_>) -> Result<()> {
+    launch.launch::<MarkEffects>(args)
 }
 
 /// Launches the kernel that looks for keys out of order.

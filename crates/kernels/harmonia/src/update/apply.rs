@@ -1,7 +1,7 @@
 //! Changes in place.
 
 use super::plan::children_of;
-use super::{Changes, Effect, has_effect};
+use super::{Changes, Effect, has_effect, split_head};
 use crate::tree::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{inner_slot, leaf_offset, leaf_values_offset};
@@ -21,13 +21,11 @@ pub struct ApplyArgs<K, V> {
     pub lens: GlobalMut<u32>,
     /// What is to change.
     pub changes: Changes<K, V>,
-    /// From [`Plan`](super::Plan), which found that they fit: heads of leaves for [`ApplyLeaves`](super::ApplyLeaves), of nodes
-    /// for [`ApplyNodes`].
-    pub heads: Global<u32>,
+    /// From [`Plan`](super::Plan), which found that they fit: heads of leaves for
+    /// [`ApplyLeaves`](super::ApplyLeaves), of nodes for [`ApplyNodes`].
+    pub heads: Global<u64>,
     /// How many.
     pub head_count: u64,
-    /// Whether there are removals, for which leaves make room first.
-    pub removals: u64,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -109,10 +107,8 @@ impl<K: Word, V: Word, const F: u32> Kernel for ApplyNodes<K, V, F> {
         }
         // SAFETY: a head, the first change of a node of the last inner level.
         let target = unsafe {
-            let from = u64::from(simt.load(args.heads, head, Hint::ReadOnly));
-            let parent = simt.load(args.changes.parents, from, Hint::ReadOnly);
-            let count = simt.load(args.changes.count, 0, Hint::ReadOnly);
-            let to = run_end(simt, args.changes.parents, from, count, parent);
+            let (from, parent) = split_head(simt.load(args.heads, head, Hint::ReadOnly));
+            let to = run_end(simt, args.changes.parents, from, args.changes.count, parent);
             let (first_leaf, leaves) = children_of(simt, &args.tree, parent);
             Target { first_leaf, leaves, from, to, parent }
         };
@@ -179,7 +175,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             let mut effect = 0;
             if at < run {
                 // SAFETY: a change.
-                effect = unsafe { simt.load(changes.effects, target.from + u64::from(at), Hint::ReadOnly) };
+                effect = unsafe { changes.effect(simt, target.from + u64::from(at)) };
             }
             let inserted = simt.ballot(FULL_MASK, has_effect(effect, Effect::Insert));
             removals += simt.ballot(FULL_MASK, has_effect(effect, Effect::Remove)).count_ones();
@@ -205,14 +201,16 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
                 unsafe {
                     key = simt.shared_load(copy.keys, at);
                     value = simt.shared_load(copy.values, at);
-                    change =
-                        lower_bound(run, |i| simt.load(changes.keys, target.from + u64::from(i), Hint::ReadOnly) < key);
+                    // Behind those of the pair's own key, of which the last has the effect.
+                    change = lower_bound(run, |i| changes.key(simt, target.from + u64::from(i)) <= key);
                     is_kept = true;
-                    let index = target.from + u64::from(change);
-                    if change < run && simt.load(changes.keys, index, Hint::ReadOnly) == key {
-                        let effect = simt.load(changes.effects, index, Hint::ReadOnly);
+                    let index = (target.from + u64::from(change)).wrapping_sub(1);
+                    if change > 0 && changes.key(simt, index) == key {
+                        let effect = changes.effect(simt, index);
                         is_kept = !has_effect(effect, Effect::Remove);
-                        value = simt.load(changes.values, index, Hint::ReadOnly);
+                        if has_effect(effect, Effect::Replace) {
+                            value = changes.value(simt, index);
+                        }
                     }
                 }
             }
@@ -241,9 +239,9 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             // SAFETY: a change; the copy was written before the warp met; the new pair's place is its own.
             unsafe {
                 let index = target.from + u64::from(at);
-                if has_effect(simt.load(changes.effects, index, Hint::ReadOnly), Effect::Insert) {
-                    let key = simt.load(changes.keys, index, Hint::ReadOnly);
-                    let value = simt.load(changes.values, index, Hint::ReadOnly);
+                if has_effect(changes.effect(simt, index), Effect::Insert) {
+                    let key = changes.key(simt, index);
+                    let value = changes.value(simt, index);
                     let below = lower_bound(old, |i| simt.shared_load(copy.keys, i) < key);
                     let to = simt.shared_load(copy.kept, below) + simt.shared_load(copy.inserts, at);
                     Self::put(simt, args, &spread, to, key, value);

@@ -1,58 +1,87 @@
 //! Changes in place, leaf by leaf.
 
 use super::apply::ApplyArgs;
-use super::{Effect, has_effect};
-use crate::tree::{group_bits, group_sum};
+use super::{Changes, Effect, has_effect, slot_of, split_head};
+use crate::tree::{THREADS, group_bits};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::{leaf_offset, leaf_values_offset};
-use lanetree_simt::{FULL_MASK, Hint, Kernel, Simt, WARP, Word};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, unroll};
 
 /// Applies the changes of leaves that have room for them: `G` lanes per head, `G` the fanout or 32, each with
-/// `S` slots next to each other in its registers; any block of whole warps.
+/// `S` slots; blocks of
+/// [`THREADS`].
+///
+/// No key is compared: [`Locate`](super::Locate) found the slot of each change, so that a pair moves by the
+/// inserts at or before its slot, less the removals before it, and writes itself there.
 #[derive(Debug)]
 pub struct ApplyLeaves<K, V, const F: u32, const G: u32, const S: usize>(PhantomData<(K, V)>);
 
-/// Calls `each` with 0, 1, … up to `S`, at most 4. Written out: the compiler leaves a loop where the body is
-/// long, and then the arrays that it indexes are not registers.
-#[inline(always)]
-fn each_slot<const S: usize>(mut each: impl FnMut(usize)) {
-    const { assert!(S <= 4, "more slots than are written out") };
-    each(0);
-    if S > 1 {
-        each(1);
-    }
-    if S > 2 {
-        each(2);
-    }
-    if S > 3 {
-        each(3);
-    }
-}
-
-/// The array of what `each` gives for 0, 1, … up to `S`.
-#[inline(always)]
-fn slots<T: Copy, const S: usize>(mut each: impl FnMut(usize) -> T) -> [T; S] {
-    let mut all = [each(0); S];
-    each_slot::<S>(|j| all[j] = each(j));
-    all
-}
-
-/// A leaf in the registers of a group of lanes: its pairs in order, and anything behind them.
+/// Where a leaf lies.
 #[derive(Clone, Copy)]
-struct Leaf<K, V, const S: usize> {
-    keys: [K; S],
-    values: [V; S],
-    /// Pairs.
-    len: u32,
+struct Leaf<K, V> {
+    keys: GlobalMut<K>,
+    values: GlobalMut<V>,
+}
+
+impl<K: Word, V: Word> Leaf<K, V> {
+    /// Per thread. Writes a pair to the slots from one on, up to another.
+    ///
+    /// # Safety
+    /// Slots of the leaf, which nobody else accesses.
+    #[inline(always)]
+    unsafe fn put<M: Simt>(self, simt: M, from: u32, end: u32, key: K, value: V) {
+        let mut slot = from;
+        while slot < end {
+            // SAFETY: the caller's promise.
+            unsafe {
+                simt.store(self.keys, u64::from(slot), key, Hint::Default);
+                simt.store(self.values, u64::from(slot), value, Hint::Default);
+            }
+            slot += 1;
+        }
+    }
+}
+
+/// An operation of a batch.
+#[derive(Clone, Copy)]
+struct Operation<K> {
+    /// Whether there is one; otherwise the last of the batch is read.
+    is_there: bool,
+    leaf: u32,
+    effect: u32,
+    key: K,
+    /// Where its value is.
+    place: u64,
+}
+
+impl<K: Word> Operation<K> {
+    /// Per thread.
+    ///
+    /// # Safety
+    /// There are operations.
+    #[inline(always)]
+    unsafe fn load<M: Simt, V: Word>(simt: M, changes: &Changes<K, V>, index: u64) -> Self {
+        let is_there = index < changes.count;
+        let at = if is_there { index } else { changes.count - 1 };
+        // SAFETY: an operation.
+        unsafe {
+            let (leaf, effect, key) = (changes.leaf(simt, at), changes.effect(simt, at), changes.key(simt, at));
+            Self { is_there, leaf, effect, key, place: changes.place(simt, at) }
+        }
+    }
 }
 
 impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for ApplyLeaves<K, V, F, G, S> {
     type Args = ApplyArgs<K, V>;
+    // So many registers that the loads go out together.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        if S == 1 { Some(LaunchBounds { threads: THREADS, blocks: 5 }) } else { None };
 
     #[inline(always)]
     unsafe fn run<M: Simt>(simt: M, args: &Self::Args) {
         const { assert!(G as usize * S == F as usize && G <= WARP, "a leaf's slots, over the lanes of a group") };
-        let (tree, changes) = (&args.tree, &args.changes);
+        let changes = &args.changes;
+        let (member, group) = (simt.lane() % G, simt.lane() / G);
         let head = simt.global_index() / u64::from(G);
         if simt.global_index() / u64::from(WARP) * u64::from(WARP / G) >= args.head_count {
             // Of this warp's heads there is none.
@@ -60,130 +89,111 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
         }
         let has_head = head < args.head_count;
         let at = if has_head { head } else { args.head_count - 1 };
-        // SAFETY: a head, the first change of a leaf of the tree.
-        let (from, count, leaf) = unsafe {
-            let from = u64::from(simt.load(args.heads, at, Hint::ReadOnly));
-            let count = simt.load(changes.count, 0, Hint::ReadOnly);
-            (from, count, simt.load(changes.leaves, from, Hint::ReadOnly))
+        // SAFETY: a head, the first operation with an effect of a leaf of the tree.
+        let (mut from, number) = split_head(unsafe { simt.load(args.heads, at, Hint::ReadOnly) });
+        // All that needs no more than the head, before anything waits for any of it.
+        // SAFETY: the leaf has operations.
+        let mut operation = unsafe { Operation::load(simt, changes, from + u64::from(member)) };
+        let leaf = Leaf {
+            keys: args.leaves.byte_add(leaf_offset::<K, V>(F, number)).cast::<K>(),
+            values: args.leaves.byte_add(leaf_values_offset::<K, V>(F, number)).cast::<V>(),
         };
-        let keys_at = args.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
-        let values_at = args.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
-        let slot = |j: usize| simt.lane() % G * S as u32 + j as u32;
+        let slot = |j: usize| member * S as u32 + j as u32;
+        let (mut keys, mut values) = ([K::MIN; S], [V::MIN; S]);
         // SAFETY: slots of the leaf, which this group alone writes.
-        let mut pairs = unsafe {
-            let (first, next) = tree.leaf_ranks(simt, leaf);
-            Leaf {
-                keys: slots(|j| simt.load(keys_at.as_const(), u64::from(slot(j)), Hint::Default)),
-                values: slots(|j| simt.load(values_at.as_const(), u64::from(slot(j)), Hint::Default)),
-                len: (next - first) as u32,
+        let len = unsafe {
+            unroll!(S, j => {
+                keys[j] = simt.load(leaf.keys.as_const(), u64::from(slot(j)), Hint::Default);
+                values[j] = simt.load(leaf.values.as_const(), u64::from(slot(j)), Hint::Default);
+            });
+            if args.lens.is_null() {
+                let (before, behind) = args.tree.leaf_ranks(simt, number);
+                (behind - before) as u32
+            } else {
+                simt.load(args.lens.as_const(), u64::from(number), Hint::Default)
             }
         };
-        let old_len = pairs.len;
-        // Removals and new values first: then there is room for the inserts, in whichever order the changes are.
-        // Without removals there is room anyway.
-        let mut inserts = args.removals == 0;
+        simt.sync_warp(FULL_MASK);
+
+        // By how much each pair moves, and whether it is removed or written by the change that replaces it.
+        let (mut shifts, mut gone) = ([0_u32; S], [false; S]);
+        // By how much the next changes move; and the pair of the last of the lane's changes that has one.
+        let (mut shift, mut last) = (0_u32, (u32::MAX, K::MIN, V::MIN));
+        let mut is_own = has_head && operation.is_there && operation.leaf == number;
         loop {
-            let mut change = from;
-            loop {
-                let index = if change < count { change } else { from };
-                // SAFETY: a change.
-                let (its_leaf, effect, key, value) = unsafe {
-                    (
-                        simt.load(changes.leaves, index, Hint::ReadOnly),
-                        simt.load(changes.effects, index, Hint::ReadOnly),
-                        simt.load(changes.keys, index, Hint::ReadOnly),
-                        simt.load(changes.values, index, Hint::ReadOnly),
-                    )
-                };
-                let is_own = has_head && change < count && its_leaf == leaf;
-                if !simt.any(FULL_MASK, is_own) {
-                    break;
+            let effect = if is_own { operation.effect } else { Effect::None as u32 };
+            let place = if slot_of(effect) < len { slot_of(effect) } else { len };
+            let inserts = has_effect(effect, Effect::Insert);
+            let removes = has_effect(effect, Effect::Remove);
+            let inserted = group_bits::<G>(simt.ballot(FULL_MASK, inserts), group);
+            let removed = group_bits::<G>(simt.ballot(FULL_MASK, removes), group);
+            let below = (1 << member) - 1;
+            if inserts || has_effect(effect, Effect::Replace) {
+                let before = (inserted & below).count_ones().wrapping_sub((removed & below).count_ones());
+                let to = place.wrapping_add(shift).wrapping_add(before);
+                // SAFETY: an operation with a value; its slot is its own.
+                unsafe {
+                    last = (to, operation.key, simt.load(changes.values, operation.place, Hint::ReadOnly));
+                    leaf.put(simt, to, to + 1, last.1, last.2);
                 }
-                let does = is_own && (has_effect(effect, Effect::Insert) == inserts || args.removals == 0);
-                pairs = Self::changed(simt, pairs, effect, key, value, does);
-                change += 1;
             }
-            if inserts {
+            let owns = simt.ballot(FULL_MASK, is_own);
+            let own = place << 2 | effect & 3;
+            for change in 0..most_of_a_group::<G>(owns) {
+                let other = simt.shuffle(FULL_MASK, own, group * G + change);
+                let (inserts, removes) = (has_effect(other, Effect::Insert), has_effect(other, Effect::Remove));
+                let replaces = has_effect(other, Effect::Replace);
+                unroll!(S, j => {
+                    let here = slot(j);
+                    shifts[j] = shifts[j].wrapping_add(u32::from(inserts && slot_of(other) <= here));
+                    shifts[j] = shifts[j].wrapping_sub(u32::from(removes && slot_of(other) < here));
+                    gone[j] |= (removes || replaces) && slot_of(other) == here;
+                });
+            }
+            shift = shift.wrapping_add(inserted.count_ones()).wrapping_sub(removed.count_ones());
+            // Where all lanes of a group have a change of its leaf, there may be more.
+            let goes_on = group_bits::<G>(owns, group) >> (G - 1) & 1 != 0;
+            if !simt.any(FULL_MASK, goes_on) {
                 break;
             }
-            inserts = true;
+            from += u64::from(G);
+            // SAFETY: the batch has operations.
+            operation = unsafe { Operation::load(simt, changes, from + u64::from(member)) };
+            is_own = goes_on && operation.is_there && operation.leaf == number;
         }
-        // What lies behind the last pair repeats it.
-        let last = if pairs.len == 0 { 0 } else { pairs.len - 1 };
-        let (mut last_key, mut last_value) = (pairs.keys[0], pairs.values[0]);
-        each_slot::<S>(|j| {
-            if last as usize % S == j {
-                (last_key, last_value) = (pairs.keys[j], pairs.values[j]);
+        if !has_head {
+            return;
+        }
+        let new_len = len.wrapping_add(shift);
+        unroll!(S, j => {
+            let (here, to) = (slot(j), slot(j).wrapping_add(shifts[j]));
+            if here < len && !gone[j] {
+                // What lies behind the last pair repeats it: and does already, if that was the last before and
+                // has not moved back.
+                let is_last = to + 1 == new_len && (here + 1 != len || to < here);
+                let from = if to == here { to + 1 } else { to };
+                // SAFETY: a slot that is the pair's, and those behind the last.
+                unsafe { leaf.put(simt, from, if is_last { F } else { to + 1 }, keys[j], values[j]) };
             }
         });
-        let holder = simt.lane() / G * G + last / S as u32;
-        last_key = simt.shuffle(FULL_MASK, last_key, holder);
-        last_value = simt.shuffle(FULL_MASK, last_value, holder);
-        if has_head {
-            each_slot::<S>(|j| {
-                let key = if slot(j) < pairs.len { pairs.keys[j] } else { last_key };
-                // SAFETY: slots of the leaf.
-                unsafe { simt.store(keys_at, u64::from(slot(j)), key, Hint::Default) };
-            });
-            each_slot::<S>(|j| {
-                let value = if slot(j) < pairs.len { pairs.values[j] } else { last_value };
-                // SAFETY: slots of the leaf.
-                unsafe { simt.store(values_at, u64::from(slot(j)), value, Hint::Default) };
-            });
-            if simt.lane().is_multiple_of(G) && pairs.len != old_len && !args.lens.is_null() {
-                // SAFETY: one length per leaf.
-                unsafe { simt.store(args.lens, u64::from(leaf), pairs.len, Hint::Default) };
-            }
+        if last.0.wrapping_add(1) == new_len {
+            // SAFETY: the slots behind the last pair.
+            unsafe { leaf.put(simt, new_len, F, last.1, last.2) };
+        }
+        if member == 0 && shift != 0 && !args.lens.is_null() {
+            // SAFETY: one length per leaf.
+            unsafe { simt.store(args.lens, u64::from(number), new_len, Hint::Default) };
         }
     }
 }
 
-impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> ApplyLeaves<K, V, F, G, S> {
-    /// Warp collective (all lanes). The group's leaf with a change, if it `does` anything.
-    #[inline(always)]
-    fn changed<M: Simt>(simt: M, leaf: Leaf<K, V, S>, effect: u32, key: K, value: V, does: bool) -> Leaf<K, V, S> {
-        let (lane, group) = (simt.lane() % G, simt.lane() / G);
-        let slot = |j: usize| lane * S as u32 + j as u32;
-        // The number of pairs below the key: where it is, or belongs.
-        let mut below = 0;
-        each_slot::<S>(|j| below += u32::from(slot(j) < leaf.len && leaf.keys[j] < key));
-        let place = if S == 1 {
-            group_bits::<G>(simt.ballot(FULL_MASK, below != 0), group).count_ones()
-        } else {
-            group_sum::<M, G>(simt, below)
-        };
-        // The neighbours' pairs: of the lane before the last one, of the lane behind the first one.
-        let before =
-            (simt.shuffle_up(FULL_MASK, leaf.keys[S - 1], 1), simt.shuffle_up(FULL_MASK, leaf.values[S - 1], 1));
-        let behind = (simt.shuffle_down(FULL_MASK, leaf.keys[0], 1), simt.shuffle_down(FULL_MASK, leaf.values[0], 1));
-        if !does {
-            return leaf;
-        }
-        let (inserts, removes) = (has_effect(effect, Effect::Insert), has_effect(effect, Effect::Remove));
-        let keys = slots(|j| {
-            let (here, first, end) = (slot(j), j == 0, j + 1 == S);
-            if inserts && here > place {
-                if first { before.0 } else { leaf.keys[j.wrapping_sub(1) % S] }
-            } else if removes && here >= place {
-                if end { behind.0 } else { leaf.keys[(j + 1) % S] }
-            } else if !removes && here == place {
-                key
-            } else {
-                leaf.keys[j]
-            }
-        });
-        let values = slots(|j| {
-            let (here, first, end) = (slot(j), j == 0, j + 1 == S);
-            if inserts && here > place {
-                if first { before.1 } else { leaf.values[j.wrapping_sub(1) % S] }
-            } else if removes && here >= place {
-                if end { behind.1 } else { leaf.values[(j + 1) % S] }
-            } else if !removes && here == place {
-                value
-            } else {
-                leaf.values[j]
-            }
-        });
-        Leaf { keys, values, len: leaf.len + u32::from(inserts) - u32::from(removes) }
+/// The most lanes of a group that are in a ballot, where those of each group are its first.
+#[inline(always)]
+fn most_of_a_group<const G: u32>(ballot: u32) -> u32 {
+    let (mut lanes, mut width) = (ballot, WARP);
+    while width > G {
+        width /= 2;
+        lanes |= lanes >> width;
     }
+    group_bits::<G>(lanes, 0).count_ones()
 }

@@ -1,6 +1,6 @@
 //! From sorted operations to the changes that they make.
 
-use super::{Effect, Kind, has_effect, pack};
+use super::{Effect, Kind, pack};
 use crate::tree::{Rounds, TreeRef, children, count_below, descend_levels, launch_bounds, tile_start};
 use core::marker::PhantomData;
 use lanetree_layout::harmonia::leaf_offset;
@@ -21,6 +21,9 @@ pub struct MarkBasesArgs {
     pub marks: GlobalMut<u32>,
     /// How many.
     pub count: u64,
+    /// In and out: `[2]`, how many operations are of no kind, added to what is there; and of the first of them
+    /// the kind, and above it 2^32 - 1 less its place in the batch, the maximum with what is there.
+    pub unknown: GlobalMut<u64>,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -29,11 +32,12 @@ unsafe impl KernelArgs for MarkBasesArgs {
         visit(self.order.as_ptr().addr(), Access::Read);
         visit(self.kinds.as_ptr().addr(), Access::Read);
         visit(self.marks.as_ptr().addr(), Access::ReadWrite);
+        visit(self.unknown.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
 /// Marks the operations that have an effect whatever was before: their running maximum tells each update
-/// on what it builds. A thread per operation; any block.
+/// on what it builds. Counts those of no kind, which a batch should not have. A thread per operation; any block.
 #[derive(Debug)]
 pub struct MarkBases;
 
@@ -44,12 +48,18 @@ impl Kernel for MarkBases {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
         if index < args.count {
-            // SAFETY: `index` is an operation, and its place is one too.
+            // SAFETY: `index` is an operation, and its place is one too; the last two words are accessed atomically
+            // only.
             unsafe {
                 let place = simt.load(args.order, index, Hint::ReadOnly);
                 let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
                 let mark = if kind == Kind::Update as u32 { 0 } else { index as u32 + 1 };
                 simt.store(args.marks, index, mark, Hint::Default);
+                if kind > Kind::Remove as u32 {
+                    let first = u64::from(u32::MAX - place) << 32 | u64::from(kind);
+                    simt.atomic_add(args.unknown, 0, 1, Order::Relaxed, Scope::Device);
+                    simt.atomic_max(args.unknown, 1, first, Order::Relaxed, Scope::Device);
+                }
             }
         }
     }
@@ -71,8 +81,6 @@ pub struct LocateArgs<K> {
     pub bases: Global<u32>,
     /// How many.
     pub count: u64,
-    /// Out: `[count]`, 1 where the operation has an effect, else 0.
-    pub flags: GlobalMut<u32>,
     /// Out: `[count]`, effects and slots, packed.
     pub effects: GlobalMut<u32>,
     /// Out: `[count]`, leaves.
@@ -81,6 +89,8 @@ pub struct LocateArgs<K> {
     pub parents: GlobalMut<u32>,
     /// In and out: how many keys were inserted, replaced, removed, and left alone; added to what is there.
     pub tally: GlobalMut<u64>,
+    /// Not 0 if the keys are not sorted after all: then nothing is done.
+    pub unsorted: Global<u64>,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -91,10 +101,10 @@ unsafe impl<K: Word> KernelArgs for LocateArgs<K> {
             visit(address, Access::Read);
         }
         visit(self.bases.as_ptr().addr(), Access::Read);
-        for address in [self.flags.as_ptr().addr(), self.effects.as_ptr().addr(), self.leaves.as_ptr().addr()] {
+        visit(self.unsorted.as_ptr().addr(), Access::Read);
+        for address in [self.effects.as_ptr().addr(), self.leaves.as_ptr().addr(), self.parents.as_ptr().addr()] {
             visit(address, Access::ReadWrite);
         }
-        visit(self.parents.as_ptr().addr(), Access::ReadWrite);
         visit(self.tally.as_ptr().addr(), Access::ReadWrite);
     }
 }
@@ -117,6 +127,10 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const Q: usize> Kernel for Lo
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: one word, the same for all threads.
+        if unsafe { simt.load(args.unsorted, 0, Hint::ReadOnly) } != 0 {
+            return;
+        }
         if simt.thread_index() < 4 {
             // SAFETY: one thread per element; a barrier follows.
             unsafe { simt.shared_store(TALLY, simt.thread_index(), 0) };
@@ -213,7 +227,6 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
     if in_batch {
         // SAFETY: an operation's index.
         unsafe {
-            simt.store(args.flags, index, u32::from(effect != Effect::None), Hint::Default);
             simt.store(args.effects, index, pack(effect, slot), Hint::Default);
             simt.store(args.leaves, index, leaf, Hint::Default);
             simt.store(args.parents, index, parent, Hint::Default);
@@ -249,96 +262,5 @@ unsafe fn folded_kind<S: Simt, K: Word>(simt: S, args: &LocateArgs<K>, index: u6
         let place = simt.load(args.order, u64::from(base - 1), Hint::ReadOnly);
         let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
         if kind == Kind::Remove as u32 { Kind::Remove } else { Kind::Insert }
-    }
-}
-
-/// Arguments of [`Compact`].
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CompactArgs<K, V> {
-    /// As [`LocateArgs::keys`].
-    pub keys: Global<K>,
-    /// As [`LocateArgs::order`].
-    pub order: Global<u32>,
-    /// New values, in the batch's order: `[count]`.
-    pub values: Global<V>,
-    /// How many operations.
-    pub count: u64,
-    /// The prefix sums of [`LocateArgs::flags`], and their total: `[count + 1]`.
-    pub offsets: Global<u64>,
-    /// From [`Locate`]: `[count]` each.
-    pub effects: Global<u32>,
-    /// See [`CompactArgs::effects`].
-    pub leaves: Global<u32>,
-    /// See [`CompactArgs::effects`].
-    pub parents: Global<u32>,
-    /// Out: as [`Changes`](super::Changes), `[count]` each; and for the prefix sums of a rebuild, 1 for an
-    /// insert and 2^32 for a removal.
-    pub out_keys: GlobalMut<K>,
-    /// See [`CompactArgs::out_keys`].
-    pub out_values: GlobalMut<V>,
-    /// See [`CompactArgs::out_keys`].
-    pub out_effects: GlobalMut<u32>,
-    /// See [`CompactArgs::out_keys`].
-    pub out_leaves: GlobalMut<u32>,
-    /// See [`CompactArgs::out_keys`].
-    pub out_parents: GlobalMut<u32>,
-    /// See [`CompactArgs::out_keys`].
-    pub out_nets: GlobalMut<u64>,
-    /// As [`TreeRef::flip`](crate::TreeRef::flip).
-    pub flip: K,
-}
-
-// SAFETY: `repr(C)`; every pointer is visited.
-unsafe impl<K: Word, V: Word> KernelArgs for CompactArgs<K, V> {
-    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.keys.as_ptr().addr(), Access::Read);
-        visit(self.order.as_ptr().addr(), Access::Read);
-        visit(self.values.as_ptr().addr(), Access::Read);
-        visit(self.offsets.as_ptr().addr(), Access::Read);
-        visit(self.effects.as_ptr().addr(), Access::Read);
-        visit(self.leaves.as_ptr().addr(), Access::Read);
-        visit(self.parents.as_ptr().addr(), Access::Read);
-        visit(self.out_keys.as_ptr().addr(), Access::ReadWrite);
-        visit(self.out_values.as_ptr().addr(), Access::ReadWrite);
-        visit(self.out_effects.as_ptr().addr(), Access::ReadWrite);
-        visit(self.out_leaves.as_ptr().addr(), Access::ReadWrite);
-        visit(self.out_parents.as_ptr().addr(), Access::ReadWrite);
-        visit(self.out_nets.as_ptr().addr(), Access::ReadWrite);
-    }
-}
-
-/// Puts the operations with an effect next to each other. A thread per operation; any block.
-#[derive(Debug)]
-pub struct Compact<K, V>(PhantomData<(K, V)>);
-
-impl<K: Word, V: Word> Kernel for Compact<K, V> {
-    type Args = CompactArgs<K, V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is an operation, its place too; offsets of operations with an effect are below
-        // their number.
-        unsafe {
-            let effect = simt.load(args.effects, index, Hint::ReadOnly);
-            if has_effect(effect, Effect::None) {
-                return;
-            }
-            let to = simt.load(args.offsets, index, Hint::ReadOnly);
-            let place = u64::from(simt.load(args.order, index, Hint::ReadOnly));
-            let key = simt.load(args.keys, index, Hint::ReadOnly).xor(args.flip);
-            simt.store(args.out_keys, to, key, Hint::Default);
-            simt.store(args.out_values, to, simt.load(args.values, place, Hint::ReadOnly), Hint::Default);
-            simt.store(args.out_effects, to, effect, Hint::Default);
-            let net =
-                u64::from(has_effect(effect, Effect::Insert)) | u64::from(has_effect(effect, Effect::Remove)) << 32;
-            simt.store(args.out_nets, to, net, Hint::Default);
-            simt.store(args.out_leaves, to, simt.load(args.leaves, index, Hint::ReadOnly), Hint::Default);
-            simt.store(args.out_parents, to, simt.load(args.parents, index, Hint::ReadOnly), Hint::Default);
-        }
     }
 }

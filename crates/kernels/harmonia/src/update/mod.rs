@@ -4,12 +4,16 @@
 //!
 //! 1. [`Locate`]: every operation finds its leaf; the last one of each key knows what it does to the tree
 //!    (its [`Effect`]), the others do nothing;
-//! 2. prefix sums and [`Compact`]: the operations with an effect, next to each other;
-//! 3. [`Plan`]: whether the leaves, or the leaves of one inner node together, have room;
-//! 4. if they have, [`ApplyLeaves`] and [`ApplyNodes`]: these leaves are written anew, in place;
-//! 5. if not, [`Place`] and [`Move`] write the pairs of batch and tree into new leaves.
+//! 2. [`Plan`]: whether the leaves, or the leaves of one inner node together, have room;
+//! 3. if they have, [`ApplyLeaves`] and [`ApplyNodes`]: these leaves are written anew, in place;
+//! 4. if not, [`MarkEffects`], prefix sums and [`Compact`] put the operations with an effect next to each other,
+//!    and [`Place`] and [`Move`] write the pairs of batch and tree into new leaves.
+//!
+//! Operations without an effect are skipped by those of the second and third step. Where a node has so many of
+//! them that this would take long, they are removed first, by the kernels of the fourth.
 
 mod apply;
+mod compact;
 mod instances;
 mod leaves;
 mod locate;
@@ -17,12 +21,13 @@ mod plan;
 mod rebuild;
 
 pub use apply::{ApplyArgs, ApplyNodes, apply_warps, is_by_node};
+pub use compact::{Compact, CompactArgs, MarkEffects, MarkEffectsArgs};
 pub use leaves::ApplyLeaves;
-pub use locate::{Compact, CompactArgs, Locate, LocateArgs, MarkBases, MarkBasesArgs};
+pub use locate::{Locate, LocateArgs, MarkBases, MarkBasesArgs};
 pub use plan::{FillLens, FillLensArgs, Plan, PlanArgs};
 pub use rebuild::{MOVE_SLOTS, Move, Place, RebuildArgs};
 
-use lanetree_simt::{Access, Global, Word};
+use lanetree_simt::{Access, Global, Hint, Simt, Word};
 
 /// What an operation of a batch is.
 #[repr(u32)]
@@ -68,22 +73,39 @@ pub(crate) fn slot_of(packed: u32) -> u32 {
     packed >> 2
 }
 
-/// The operations of a batch that have an effect, in ascending order of their keys, which are distinct.
+/// A head of operations, the first of a unit, in one word.
+#[inline(always)]
+pub(crate) fn head(first: u64, unit: u32) -> u64 {
+    u64::from(unit) << 32 | first
+}
+
+/// The first operation and the unit of a word made by [`head`].
+#[inline(always)]
+pub(crate) fn split_head(head: u64) -> (u64, u32) {
+    (head & u64::from(u32::MAX), (head >> 32) as u32)
+}
+
+/// Operations of a batch in ascending order of their keys: all of them, or those that have an effect, whose keys
+/// are distinct. Of equal keys only the last has an effect.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<K, V> {
-    /// Ordered words.
+    /// Their keys.
     pub keys: Global<K>,
     /// New values; unspecified for a removal.
     pub values: Global<V>,
+    /// Where each has its value; null where that is its own place.
+    pub order: Global<u32>,
     /// What each does, and the first slot of its leaf whose key is not below its own.
     pub effects: Global<u32>,
     /// Their leaves, numbered from 0.
     pub leaves: Global<u32>,
     /// The inner nodes above those.
     pub parents: Global<u32>,
-    /// How many: on the device, since the host learns it last.
-    pub count: Global<u64>,
+    /// How many.
+    pub count: u64,
+    /// Exclusive-or mask between a key and the word by which it is ordered.
+    pub flip: K,
 }
 
 impl<K: Word, V: Word> Changes<K, V> {
@@ -92,12 +114,65 @@ impl<K: Word, V: Word> Changes<K, V> {
         for address in [
             self.keys.as_ptr().addr(),
             self.values.as_ptr().addr(),
+            self.order.as_ptr().addr(),
             self.effects.as_ptr().addr(),
             self.leaves.as_ptr().addr(),
             self.parents.as_ptr().addr(),
-            self.count.as_ptr().addr(),
         ] {
             visit(address, Access::Read);
         }
+    }
+
+    /// Per thread. The ordered word of a key.
+    ///
+    /// # Safety
+    /// One of the operations.
+    #[inline(always)]
+    pub(crate) unsafe fn key<S: Simt>(&self, simt: S, index: u64) -> K {
+        // SAFETY: the caller's promise.
+        unsafe { simt.load(self.keys, index, Hint::ReadOnly) }.xor(self.flip)
+    }
+
+    /// Per thread. Where an operation has its value.
+    ///
+    /// # Safety
+    /// One of the operations.
+    #[inline(always)]
+    pub(crate) unsafe fn place<S: Simt>(&self, simt: S, index: u64) -> u64 {
+        if self.order.is_null() {
+            return index;
+        }
+        // SAFETY: the caller's promise.
+        u64::from(unsafe { simt.load(self.order, index, Hint::ReadOnly) })
+    }
+
+    /// Per thread. A new value.
+    ///
+    /// # Safety
+    /// One of the operations, not a removal.
+    #[inline(always)]
+    pub(crate) unsafe fn value<S: Simt>(&self, simt: S, index: u64) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { simt.load(self.values, self.place(simt, index), Hint::ReadOnly) }
+    }
+
+    /// Per thread. What an operation does, packed by [`pack`].
+    ///
+    /// # Safety
+    /// One of the operations.
+    #[inline(always)]
+    pub(crate) unsafe fn effect<S: Simt>(&self, simt: S, index: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { simt.load(self.effects, index, Hint::ReadOnly) }
+    }
+
+    /// Per thread. The leaf of an operation.
+    ///
+    /// # Safety
+    /// One of the operations.
+    #[inline(always)]
+    pub(crate) unsafe fn leaf<S: Simt>(&self, simt: S, index: u64) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { simt.load(self.leaves, index, Hint::ReadOnly) }
     }
 }

@@ -15,10 +15,8 @@ use lanetree_simt::{Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelAr
 pub struct RebuildArgs<K, V> {
     /// The tree as it is.
     pub tree: TreeRef<K>,
-    /// What is to change.
+    /// What is to change, without operations that have no effect.
     pub changes: Changes<K, V>,
-    /// How many.
-    pub change_count: u64,
     /// How many inserts (low half) and removals (high half) are before each change: `[changes + 1]`.
     pub nets: Global<u64>,
     /// Out: the new leaf region.
@@ -53,23 +51,23 @@ impl<K: Word, V: Word> Kernel for Place<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let change = simt.global_index();
-        if change >= args.change_count {
+        if change >= args.changes.count {
             return;
         }
         let changes = &args.changes;
         // SAFETY: a change; its leaf is the tree's, if that has any.
         unsafe {
-            let effect = simt.load(changes.effects, change, Hint::ReadOnly);
+            let effect = changes.effect(simt, change);
             if !has_effect(effect, Effect::Insert) {
                 return;
             }
             let mut rank = 0;
             if args.tree.leaf_count > 0 {
-                rank = args.tree.rank(simt, simt.load(changes.leaves, change, Hint::ReadOnly), slot_of(effect));
+                rank = args.tree.rank(simt, changes.leaf(simt, change), slot_of(effect));
             }
             let rank = new_rank(rank, simt.load(args.nets, change, Hint::ReadOnly));
-            let key = simt.load(changes.keys, change, Hint::ReadOnly);
-            let value = simt.load(changes.values, change, Hint::ReadOnly);
+            let key = changes.key(simt, change);
+            let value = changes.value(simt, change);
             put_pair(simt, args.leaves, &args.filling, rank, key, value);
         }
     }
@@ -101,9 +99,9 @@ impl<K: Word, V: Word> Kernel for Move<K, V> {
         }
         // The changes of these leaves: their bounds, one lane each.
         let bound = first_leaf + u64::from(simt.lane() % 2) * u64::from(MOVE_SLOTS >> shift);
-        let found = lower_bound(args.change_count as u32, |i| {
+        let found = lower_bound(args.changes.count as u32, |i| {
             // SAFETY: a change.
-            u64::from(unsafe { simt.load(changes.leaves, u64::from(i), Hint::ReadOnly) }) < bound
+            u64::from(unsafe { changes.leaf(simt, u64::from(i)) }) < bound
         });
         let from = simt.shuffle(FULL_MASK, found, 0);
         let run = simt.shuffle(FULL_MASK, found, 1) - from;
@@ -162,12 +160,12 @@ impl<K: Word, V: Word> Changed<'_, K, V> {
         let at = |i: u32| u64::from(self.from) + u64::from(i);
         // SAFETY: changes, and a new place that is this pair's alone.
         unsafe {
-            let below = lower_bound(self.run, |i| simt.load(changes.keys, at(i), Hint::ReadOnly) < key);
-            if below < self.run && simt.load(changes.keys, at(below), Hint::ReadOnly) == key {
-                if has_effect(simt.load(changes.effects, at(below), Hint::ReadOnly), Effect::Remove) {
+            let below = lower_bound(self.run, |i| changes.key(simt, at(i)) < key);
+            if below < self.run && changes.key(simt, at(below)) == key {
+                if has_effect(changes.effect(simt, at(below)), Effect::Remove) {
                     return;
                 }
-                value = simt.load(changes.values, at(below), Hint::ReadOnly);
+                value = changes.value(simt, at(below));
             }
             let net = simt.load(self.args.nets, at(below), Hint::ReadOnly);
             put_pair(simt, self.args.leaves, &self.args.filling, new_rank(rank, net), key, value);

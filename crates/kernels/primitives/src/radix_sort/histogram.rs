@@ -2,7 +2,7 @@
 
 use super::{Digit, Extract, MAX_PASSES, RADIX};
 use core::marker::PhantomData;
-use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Order, Scope, Shared, Simt, Word};
+use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Order, Scope, Shared, Simt, Word, unroll};
 
 /// Threads of a block of [`Histogram`].
 pub const HISTOGRAM_THREADS: u32 = 512;

@@ -5,7 +5,7 @@ use super::{DIGIT_BITS, Digit, Extract, RADIX};
 use core::marker::PhantomData;
 use lanetree_simt::{
     Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, LaunchBounds, Order, Scope, Shared, Simt, WARP,
-    Word,
+    Word, unroll,
 };
 
 /// Elements that a thread writes at a time: their loads from shared memory overlap.

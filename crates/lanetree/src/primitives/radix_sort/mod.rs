@@ -16,6 +16,7 @@ use core::ops::Range;
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
 use launch::{Arrays, Counters, Sort, smallest_tile};
+pub(super) use native::sort_pairs as sort_on_host;
 
 /// Words before the states: a ticket per pass, and what makes the states begin on a line of their own.
 const TICKETS: usize = 64;

@@ -13,7 +13,7 @@ pub(super) fn sort_keys<K: Key>(keys: &mut [K], bits: Range<u32>) {
 }
 
 /// Sorts as many values as keys by a range of the keys' bits.
-pub(super) fn sort_pairs<K: Key, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
+pub(in crate::primitives) fn sort_pairs<K: Key, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
     if bits.is_empty() {
         return;
     }

@@ -8,7 +8,7 @@ use crate::{Device, Error, Harmonia, Key, Word};
 use lanetree_layout::harmonia::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn agrees<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, touched: &[K]) {
     tree.validate();
@@ -124,6 +124,103 @@ fn batches_on_the_device_follow_the_model() {
     for path in [UpdatePath::Unchanged, UpdatePath::InPlace, UpdatePath::Rebuilt] {
         assert!(paths.contains(&path), "no batch took the path {path:?}");
     }
+}
+
+/// A tree that goes through batches whose keys few of their bits do not tell apart, all in one scratch memory.
+fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
+    let device = Device::emulated_with_seed(fanout.into());
+    let stream = device.stream().unwrap();
+    let mut rng = StdRng::seed_from_u64(fanout.into());
+    let width = K::Bits::BITS;
+    let mut model: BTreeMap<K, V> =
+        (0..2000_u64).map(|i| (key(rng.random::<u64>() >> (i % 2 * 40)), V::truncate(i))).collect();
+    let (keys, values): (Vec<K>, Vec<V>) = model.iter().map(|(&key, &value)| (key, value)).unzip();
+    let mut tree = Harmonia::builder().fanout(fanout).fill(0.6).build(&device, &keys, &values).unwrap();
+    let mut scratch = UpdateScratch::new(&device, 2500).unwrap();
+    let mut sorted_by = BTreeSet::new();
+    for batch in 0..10 {
+        let first = rng.random::<u64>();
+        let words: Vec<u64> = match batch {
+            // One key, thousands of times.
+            0 | 7 => vec![first; 2500],
+            // Low bits, and a few outliers at the top.
+            1 | 2 | 5 => (0..2000_u64)
+                .map(|i| if i % 500 == 7 { i << (width - 11) } else { rng.random_range(0..1 << 12) })
+                .collect(),
+            // As they like to be.
+            3 | 8 => (0..2500).map(|_| rng.random()).collect(),
+            4 => (0..1500).rev().map(|i| first.wrapping_add(i)).collect(),
+            6 => [0, u64::MAX].into_iter().cycle().take(1000).chain(0..30).collect(),
+            _ => vec![first, first ^ 1],
+        };
+        let kinds: Vec<u32> = words.iter().map(|_| if batch == 3 { 0 } else { rng.random_range(0..3) }).collect();
+        let keys: Vec<K> = words.into_iter().map(key).collect();
+        let values: Vec<V> = keys.iter().map(|_| V::truncate(rng.random())).collect();
+        let op = |i: usize| match kinds[i] {
+            0 => Op::Insert(keys[i], values[i]),
+            1 => Op::Update(keys[i], values[i]),
+            _ => Op::Remove(keys[i]),
+        };
+        let expected = apply_to_model(&mut model, &(0..keys.len()).map(op).collect::<Vec<_>>());
+        let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let kinds = (batch != 3).then(|| device.upload(&kinds).unwrap());
+        sorted_by.insert(scratch.sort_range.bits(keys.len()).len());
+        let report = tree.apply_on(&stream, &buffers.0, &buffers.1, kinds.as_ref(), &mut scratch).unwrap();
+        assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of {}", K::NAME);
+        agrees(&tree, &model, &keys);
+    }
+    assert!(sorted_by.len() > 1, "{sorted_by:?} bits of {}", K::NAME);
+}
+
+#[test]
+fn batches_that_few_bits_do_not_sort_follow_the_model() {
+    follows_the_model_in_any_order::<u64, u64>(8);
+    follows_the_model_in_any_order::<i64, u32>(16);
+    follows_the_model_in_any_order::<u32, u32>(8);
+    follows_the_model_in_any_order::<i32, u64>(64);
+}
+
+/// Hot keys are no reason to build the tree again.
+#[test]
+fn a_key_that_is_written_a_thousand_times_is_replaced_in_place() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    for fanout in FANOUTS {
+        let keys: Vec<u64> = (0..3000).map(|i| i * 7).collect();
+        let mut tree = Harmonia::builder().fanout(fanout).build(&device, &keys, &keys).unwrap();
+        let batch: Vec<u64> = (0..1500).map(|i| if i % 3 == 0 { 7 * i } else { 2100 }).collect();
+        let values: Vec<u64> = (0..1500).map(|i| i + 90_000).collect();
+        let buffers = (device.upload(&batch).unwrap(), device.upload(&values).unwrap());
+        let mut scratch = UpdateScratch::new(&device, 1500).unwrap();
+        let report = tree.apply_on(&stream, &buffers.0, &buffers.1, None, &mut scratch).unwrap();
+        assert_eq!((report.replaced, report.path), (500, UpdatePath::InPlace), "fanout {fanout}");
+        assert_eq!(tree.get_many(&[2100, 0, 7, 10_479]).unwrap(), [Some(91_499), Some(90_000), Some(7), Some(91_497)]);
+        tree.validate();
+    }
+}
+
+#[test]
+fn kinds_that_are_none_are_counted_and_nothing_changes() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let mut tree = Harmonia::build(&device, &[1_u64, 2, 3], &[1_u64, 2, 3]).unwrap();
+    let mut scratch = UpdateScratch::new(&device, 4).unwrap();
+    let keys = device.upload(&[9_u64, 1, 8, 2]).unwrap();
+    for (kinds, expected) in [
+        ([0, 4, 2, 3], "2 operations of an unknown kind, first kinds[1] = 4: 0 inserts, 1 updates, 2 removes"),
+        (
+            [u32::MAX, 0, 1, 2],
+            "1 operations of an unknown kind, first kinds[0] = 4294967295: 0 inserts, 1 updates, 2 removes",
+        ),
+    ] {
+        let kinds = device.upload(&kinds).unwrap();
+        let error = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(tree.get_many(&[1, 2, 3, 8, 9]).unwrap(), [Some(1), Some(2), Some(3), None, None]);
+    }
+    let kinds = device.upload(&[0_u32, 1, 0, 2]).unwrap();
+    let report = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
+    assert_eq!((report.inserted, report.replaced, report.removed), (2, 1, 1));
 }
 
 #[test]

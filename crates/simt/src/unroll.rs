@@ -1,0 +1,36 @@
+//! Loops that must not remain loops.
+
+/// Runs a block for an index from 0 up to a constant, at most 32, written out: `unroll!(N, i => { ... })`.
+///
+/// An array that a loop indexes lies in registers only where no loop is left, and LLVM leaves one where
+/// the body is long. [`unroll`](fn@crate::unroll) does the same with a closure.
+#[macro_export]
+macro_rules! unroll {
+    ($count:expr, $index:ident => $body:block) => {
+        $crate::unroll!(@each $count, $index, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@each $count:expr, $index:ident, $body:block, $($number:literal)*) => {{
+        const { assert!($count <= 32, "more rounds than are written out") };
+        $(
+            #[allow(unused_assignments, reason = "what the last round leaves for a next one is not read")]
+            {
+                if $number < $count {
+                    let $index: usize = $number;
+                    $body
+                }
+            };
+        )*
+    }};
+}
+
+/// Calls a closure with 0 up to `N - 1`, at most 31, written out.
+///
+/// [`unroll!`](macro@crate::unroll) copies a body; this one calls it, and whether the calls are inlined LLVM
+/// decides. Where they are, the order of what comes of it differs, and so do registers: each has kernels that spill
+/// with the other.
+#[inline(always)]
+pub fn unroll<const N: usize>(mut body: impl FnMut(usize)) {
+    unroll!(N, index => {
+        body(index);
+    });
+}
