@@ -47,7 +47,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             },
             |piece, out| {
                 let values = piece.array::<V>(0);
-                place(out, |i| piece.is_found(i).then_some(values[i]));
+                piece.place(out, |i| values[i]);
             },
         )
     }
@@ -147,7 +147,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 let (values, keys) = (piece.array::<V>(0), piece.array::<K::Bits>(1));
                 // Results are in the caller's form, not ordered words.
                 let key = |i: usize| K::decode(keys[i].xor(K::FLIP));
-                place(out, |i| piece.is_found(i).then(|| (key(i), values[i])));
+                piece.place(out, |i| (key(i), values[i]));
             },
         )?;
         Ok(out)
@@ -164,9 +164,4 @@ fn check_output(keys: usize, out: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::OutputLength { what: "the output", expected: keys, found: out })
-}
-
-/// Fills a slice.
-fn place<T>(out: &mut [T], result: impl Fn(usize) -> T) {
-    out.iter_mut().enumerate().for_each(|(i, out)| *out = result(i));
 }

@@ -76,10 +76,14 @@ impl Piece<'_> {
         bytemuck::cast_slice(&self.bytes[start..start + self.count * T::BYTES])
     }
 
-    /// Whether a query was found.
-    pub(super) fn is_found(&self, i: usize) -> bool {
+    /// Fills a slice: with a query's result, if it was found.
+    pub(super) fn place<T>(&self, out: &mut [Option<T>], result: impl Fn(usize) -> T) {
         let words: &[u32] = bytemuck::cast_slice(&self.bytes[self.offsets[2]..self.offsets[3]]);
-        words[i / 32] >> (i % 32) & 1 == 1
+        for ((out, &word), first) in out.chunks_mut(32).zip(words).zip((0..).step_by(32)) {
+            for (lane, out) in out.iter_mut().enumerate() {
+                *out = (word >> lane & 1 == 1).then(|| result(first + lane));
+            }
+        }
     }
 }
 
