@@ -21,6 +21,9 @@ pub const LOCAL_SORT_THREADS: u32 = 256;
 /// Pairs of a thread.
 const ITEMS: usize = 2;
 
+/// Pairs that a thread may have to put in their places: its own, and one behind the tile.
+const PLACES: usize = ITEMS + 1;
+
 /// Pairs of a block.
 pub const LOCAL_SORT_TILE: u32 = ITEMS as u32 * LOCAL_SORT_THREADS;
 
@@ -109,7 +112,7 @@ impl<K: Word> Window<K> {
         while end < self.to && end - start <= LONGEST_RUN && self.is_one_run(load(end), key) {
             end += 1;
         }
-        let is_own = start >= HALO && start < HALO + LOCAL_SORT_TILE;
+        let is_own = (HALO..HALO + LOCAL_SORT_TILE).contains(&start);
         let is_short = end - start <= LONGEST_RUN;
         let mut to = at;
         if is_own && is_short && end - start > 1 {
@@ -150,8 +153,8 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             // SAFETY: a pair of the input. Other blocks may be sorting those of the halos, hence atomic.
             unsafe { simt.atomic_load(args.keys, index(at), Order::Relaxed, Scope::Device) }.xor(args.flip)
         };
-        let mut keys = [K::MIN; ITEMS + 1];
-        unroll!(ITEMS + 1, item => {
+        let mut keys = [K::MIN; PLACES];
+        unroll!(PLACES, item => {
             if is_there(item) {
                 keys[item] = load(own(item));
             }
@@ -160,7 +163,7 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             // SAFETY: each thread has its own.
             unsafe { simt.shared_store(Self::KEYS, thread, load(thread)) };
         }
-        unroll!(ITEMS + 1, item => {
+        unroll!(PLACES, item => {
             if is_there(item) {
                 // SAFETY: each thread has its own.
                 unsafe { simt.shared_store(Self::KEYS, own(item), keys[item]) };
@@ -168,9 +171,9 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         });
         simt.barrier();
 
-        let mut places = [Place { to: 0, gives_up: false }; ITEMS + 1];
+        let mut places = [Place { to: 0, gives_up: false }; PLACES];
         let mut differing = 0;
-        unroll!(ITEMS + 1, item => {
+        unroll!(PLACES, item => {
             if is_there(item) {
                 // SAFETY: stored before the barrier.
                 places[item] = unsafe { window.place(simt, own(item), keys[item]) };
@@ -181,15 +184,15 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             }
         });
         let moves = |item: usize| is_there(item) && places[item].to != own(item);
-        let mut values = [V::MIN; ITEMS + 1];
-        unroll!(ITEMS + 1, item => {
+        let mut values = [V::MIN; PLACES];
+        unroll!(PLACES, item => {
             if moves(item) {
                 // SAFETY: a pair of a run that is the block's.
                 values[item] = unsafe { simt.load(args.values.as_const(), index(own(item)), Hint::Default) };
             }
         });
         let mut gives_up = false;
-        unroll!(ITEMS + 1, item => {
+        unroll!(PLACES, item => {
             gives_up |= places[item].gives_up;
         });
         if gives_up {
@@ -206,7 +209,7 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         }
         // Whoever reads a pair of the block's runs has read it.
         simt.barrier();
-        unroll!(ITEMS + 1, item => {
+        unroll!(PLACES, item => {
             if moves(item) {
                 let to = index(places[item].to);
                 // SAFETY: the places of a run's pairs are the run's, each once.
