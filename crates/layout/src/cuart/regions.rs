@@ -169,14 +169,20 @@ impl<'a> Regions<'a> {
         link
     }
 
+    /// A key's entry of the root table; `None` where the key is too short, or there is no table.
+    #[inline(always)]
+    pub fn table_entry(&self, key: &[u8]) -> Option<&'a Link> {
+        match (self.table_bytes, key) {
+            (3, [a, b, c, ..]) => Some(&self.table[table_index(*a, *b, Some(*c))]),
+            (2, [a, b, ..]) => Some(&self.table[table_index(*a, *b, None)]),
+            _ => None,
+        }
+    }
+
     /// Where the search for a key begins: a link, and how many bytes of the key lie before it.
     #[inline(always)]
     pub fn start(&self, key: &[u8]) -> (Link, usize) {
-        match (self.table_bytes, key) {
-            (2, [a, b, ..]) => (self.table[table_index(*a, *b, None)], 2),
-            (3, [a, b, c, ..]) => (self.table[table_index(*a, *b, Some(*c))], 3),
-            _ => (self.root, 0),
-        }
+        self.table_entry(key).map_or((self.root, 0), |&entry| (entry, self.table_bytes as usize))
     }
 
     /// Bytes of everything but host leaves.
