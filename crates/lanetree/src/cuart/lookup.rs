@@ -29,9 +29,10 @@ impl<V: Word> Cuart<V> {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
         }
         let tree = self.view();
-        out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
-            let first = task * TASK;
-            tree.get(keys, first..first + out.len(), |i, value| out[i - first] = value.map(V::truncate));
+        let len = tree.task(keys.len());
+        out.par_chunks_mut(len).enumerate().for_each(|(task, out)| {
+            let first = task * len;
+            tree.get(keys, first..first + out.len(), out);
         });
         Ok(())
     }

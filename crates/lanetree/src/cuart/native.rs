@@ -1,16 +1,27 @@
 //! The CPU's own path over the same layout: a batch is split among rayon's threads, and each has several
 //! queries under way, so that their cache misses overlap.
 
-use crate::byte_keys::{ByteKeys, Side};
+use crate::byte_keys::{ByteKeys, ByteKeysBuf, Side};
 use core::cmp::Ordering;
 use core::ops::Range;
+use lanetree_layout::Word;
 use lanetree_layout::cuart::{Kind, LeafRef, Link, Regions, probe_offset};
 
 /// Queries that a thread has under way.
-const IN_FLIGHT: usize = 16;
+const IN_FLIGHT: usize = 32;
 
 /// Queries of one task: enough to outweigh its dispatch.
 pub(super) const TASK: usize = 4096;
+
+/// The most queries of one task in a large tree.
+const PARTED_TASK: usize = 1 << 19;
+
+/// Queries of a task from which on it pays to part them.
+const PARTED: usize = 1 << 17;
+
+/// Bytes of a tree from which on a random access misses the TLB too. A large batch is then parted by the byte
+/// that the root branches by: while one part is looked up, the pages that it needs stay in the TLB.
+const LARGE: u64 = 64 << 20;
 
 /// A tree in main memory.
 #[derive(Clone, Copy)]
@@ -43,34 +54,70 @@ impl<'a> View<'a> {
         Self { regions }
     }
 
-    /// Looks up the queries of a range and calls `each` with what was found, in any order.
-    pub(super) fn get(&self, queries: ByteKeys<'_>, range: Range<usize>, mut each: impl FnMut(usize, Option<u64>)) {
+    /// How many of a batch's queries make a task.
+    pub(super) fn task(&self, queries: usize) -> usize {
+        if self.is_large() { queries.div_ceil(rayon::current_num_threads()).clamp(TASK, PARTED_TASK) } else { TASK }
+    }
+
+    /// Whether look-ups in random order miss the TLB.
+    fn is_large(&self) -> bool {
+        self.regions.device_bytes() > LARGE
+    }
+
+    /// Looks up the queries of a range, and sets `out[i]` for the `i`-th of them.
+    pub(super) fn get<V: Word>(&self, queries: ByteKeys<'_>, range: Range<usize>, out: &mut [Option<V>]) {
+        let start = out.as_ptr();
+        if self.is_large() && range.len() >= PARTED {
+            let depth = self.regions.depth(self.regions.root, 0);
+            let (parted, order) = ByteKeysBuf::part(queries.slice(range), depth);
+            let place = |slot: usize| order[slot] as usize;
+            // Results go all over the output: its lines are asked for too.
+            let ask = |slot: usize| prefetch(start.wrapping_add(place(slot)), 0);
+            let each = |slot: usize, value: Option<u64>| out[place(slot)] = value.map(V::truncate);
+            return self.get_in_order((&parted).into(), 0..parted.len(), ask, each);
+        }
+        let first = range.start;
+        let each = |query: usize, value: Option<u64>| out[query - first] = value.map(V::truncate);
+        self.get_in_order(queries, range, |_| (), each);
+    }
+
+    /// Calls `begun` with each query as its search begins, and `each` with what was found.
+    fn get_in_order(
+        &self,
+        queries: ByteKeys<'_>,
+        mut next: Range<usize>,
+        begun: impl Fn(usize),
+        mut each: impl FnMut(usize, Option<u64>),
+    ) {
         if self.regions.root.is_none() {
-            return range.for_each(|query| each(query, None));
+            return next.for_each(|query| each(query, None));
         }
         let mut lanes = [Lane { key: &[], query: 0, link: Link::NONE, depth: START }; IN_FLIGHT];
-        let mut next = range.clone();
-        let mut active = 0;
-        for (lane, query) in lanes.iter_mut().zip(&mut next) {
-            *lane = self.begin(queries, query);
-            active += 1;
-        }
-        while active > 0 {
-            let mut i = 0;
-            while i < active {
-                let lane = &mut lanes[i];
-                if let Step::Done(found) = self.step(lane) {
-                    each(lane.query, found);
-                    match next.next() {
-                        Some(query) => *lane = self.begin(queries, query),
-                        None => {
-                            active -= 1;
-                            lanes[i] = lanes[active];
-                            continue;
+        loop {
+            // Side by side from the root down: at one level most nodes are of one kind, which the CPU's branch
+            // prediction learns. Lanes that begin again as soon as they are free mix the levels up.
+            let mut active = 0;
+            for (lane, query) in lanes.iter_mut().zip(&mut next) {
+                *lane = self.begin(queries, query);
+                begun(query);
+                active += 1;
+            }
+            if active == 0 {
+                return;
+            }
+            while active > 0 {
+                let mut kept = 0;
+                for i in 0..active {
+                    let mut lane = lanes[i];
+                    match self.step(&mut lane) {
+                        Step::Walking => {
+                            lanes[kept] = lane;
+                            kept += 1;
                         }
+                        Step::Done(found) => each(lane.query, found),
                     }
                 }
-                i += 1;
+                active = kept;
             }
         }
     }
