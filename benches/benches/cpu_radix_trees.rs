@@ -143,7 +143,9 @@ fn competitors<const N: usize>(keys: &[[u8; N]], values: &[u64], options: &Optio
     add("ART", &|| Box::new(Art::new(keys.iter().zip(values.iter().copied()))));
     add("blart", &|| {
         let mut map: TreeMap<[u8; N], u64> = TreeMap::new();
-        keys.iter().zip(values).for_each(|(&key, &value)| drop(map.insert(key, value)));
+        for (&key, &value) in keys.iter().zip(values) {
+            map.insert(key, value);
+        }
         Box::new(map)
     });
     if N == 8 {

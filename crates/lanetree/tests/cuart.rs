@@ -124,7 +124,7 @@ proptest! {
 
 /// Sets of strings that have broken radix trees.
 fn adversarial() -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let text: Vec<u8> = (0..3000_u32).map(|i| (i * i >> 3) as u8).collect();
+    let text: Vec<u8> = (0..3000_u32).map(|i| ((i * i) >> 3) as u8).collect();
     let runs = |byte: u8| (0..300).flat_map(move |len| [vec![byte; len], [vec![byte; len], vec![!byte]].concat()]);
     vec![
         ("none", vec![]),

@@ -190,8 +190,8 @@ impl<'a> NodeRef<'a> {
             Self::N16(node) => &node.keys[..usize::from(node.head.count)],
             Self::N48(_) | Self::N256(_) => &[],
         };
-        let all = if sorted.is_empty() { 0..=u8::MAX } else { 1..=0 };
-        sorted.iter().copied().chain(all).filter_map(move |byte| Some((byte, self.child(byte)?)))
+        let all = sorted.is_empty().then_some(0..=u8::MAX);
+        sorted.iter().copied().chain(all.into_iter().flatten()).filter_map(move |byte| Some((byte, self.child(byte)?)))
     }
 }
 

@@ -7,6 +7,9 @@ use crate::{Error, Result};
 use lanetree_layout::Word;
 use rayon::prelude::*;
 
+/// A neighbour of a query, if there is one: its key and value.
+pub type Neighbor<V> = Option<(Vec<u8>, V)>;
+
 impl<V: Word> Cuart<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
     ///
@@ -58,7 +61,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// None on the host.
-    pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
+    pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let ranks = self.rank_many(keys.into(), Side::Upper);
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
     }
@@ -67,7 +70,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// None on the host.
-    pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
+    pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let ranks = self.rank_many(keys.into(), Side::Lower);
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank)).collect())
     }
@@ -78,7 +81,7 @@ impl<V: Word> Cuart<V> {
         Some((leaf.key, V::truncate(leaf.value)))
     }
 
-    fn owned_pair(&self, rank: u64) -> Option<(Vec<u8>, V)> {
+    fn owned_pair(&self, rank: u64) -> Neighbor<V> {
         self.pair(rank).map(|(key, value)| (key.to_vec(), value))
     }
 

@@ -17,6 +17,7 @@ mod table;
 pub use build::{Builder, LongKeys, RootTable};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
+pub use lookup::Neighbor;
 
 use crate::Result;
 use crate::byte_keys::ByteKeys;

@@ -16,7 +16,7 @@ pub(super) const TASK: usize = 4096;
 /// The most queries of one task in a large tree.
 const PARTED_TASK: usize = 1 << 19;
 
-/// Queries of a task from which on it pays to part them.
+/// Queries of a task from which on they are parted: fewer find too little of what those before them brought.
 const PARTED: usize = 1 << 17;
 
 /// Bytes of a tree from which on a random access misses the TLB too. A large batch is then parted by the byte
@@ -54,9 +54,10 @@ impl<'a> View<'a> {
         Self { regions }
     }
 
-    /// How many of a batch's queries make a task.
+    /// How many of a batch's queries make a task: one for each thread where it is to be parted.
     pub(super) fn task(&self, queries: usize) -> usize {
-        if self.is_large() { queries.div_ceil(rayon::current_num_threads()).clamp(TASK, PARTED_TASK) } else { TASK }
+        let share = queries.div_ceil(rayon::current_num_threads());
+        if self.is_large() && share >= PARTED { share.min(PARTED_TASK) } else { TASK }
     }
 
     /// Whether look-ups in random order miss the TLB.
