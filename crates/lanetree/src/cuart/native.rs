@@ -19,9 +19,11 @@ const PARTED_TASK: usize = 1 << 19;
 /// Queries of a task from which on they are parted: fewer find too little of what those before them brought.
 const PARTED: usize = 1 << 17;
 
-/// Bytes of a tree from which on a random access misses the TLB too. A large batch is then parted by the byte
-/// that the root branches by: while one part is looked up, the pages that it needs stay in the TLB.
-const LARGE: u64 = 64 << 20;
+/// Bytes of a tree from which on random accesses take longer for their addresses than for their lines, even
+/// with large pages. A large batch is then parted by the byte that the root branches by: while one part is
+/// looked up, what it needs of the page table stays near. Measured: 15 % faster in 1.6 GB, 15 to 60 % slower
+/// in 0.2 and 0.5 GB.
+const LARGE: u64 = 1 << 30;
 
 /// A tree in main memory.
 #[derive(Clone, Copy)]
@@ -67,19 +69,24 @@ impl<'a> View<'a> {
 
     /// Looks up the queries of a range, and sets `out[i]` for the `i`-th of them.
     pub(super) fn get<V: Word>(&self, queries: ByteKeys<'_>, range: Range<usize>, out: &mut [Option<V>]) {
-        let start = out.as_ptr();
         if self.is_large() && range.len() >= PARTED {
-            let depth = self.regions.depth(self.regions.root, 0);
-            let (parted, order) = ByteKeysBuf::part(queries.slice(range), depth);
-            let place = |slot: usize| order[slot] as usize;
-            // Results go all over the output: its lines are asked for too.
-            let ask = |slot: usize| prefetch(start.wrapping_add(place(slot)), 0);
-            let each = |slot: usize, value: Option<u64>| out[place(slot)] = value.map(V::truncate);
-            return self.get_in_order((&parted).into(), 0..parted.len(), ask, each);
+            return self.get_parted(queries.slice(range), out);
         }
         let first = range.start;
         let each = |query: usize, value: Option<u64>| out[query - first] = value.map(V::truncate);
         self.get_in_order(queries, range, |_| (), each);
+    }
+
+    /// Looks up queries in the order of their bytes where the root branches; otherwise as [`View::get`].
+    fn get_parted<V: Word>(&self, queries: ByteKeys<'_>, out: &mut [Option<V>]) {
+        let depth = self.regions.depth(self.regions.root, 0);
+        let (parted, order) = ByteKeysBuf::part(queries, depth);
+        let place = |slot: usize| order[slot] as usize;
+        // Results go all over the output: its lines are asked for too.
+        let start = out.as_ptr();
+        let ask = |slot: usize| prefetch(start.wrapping_add(place(slot)), 0);
+        let each = |slot: usize, value: Option<u64>| out[place(slot)] = value.map(V::truncate);
+        self.get_in_order((&parted).into(), 0..parted.len(), ask, each);
     }
 
     /// Calls `begun` with each query as its search begins, and `each` with what was found.
@@ -294,4 +301,27 @@ fn prefetch<T>(element: *const T, byte: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ByteKeysBuf, Cuart, Device};
+
+    #[test]
+    fn parted_batches_have_the_same_answers() {
+        let word = |i: u32| i.wrapping_mul(0x9e37_79b9).to_string();
+        let keys: ByteKeysBuf = (0..2000).map(|i| [&b"common "[..], word(i).as_bytes()].concat()).collect();
+        let values: Vec<u32> = (0..2000).collect();
+        let mut queries: ByteKeysBuf = (0..3000).rev().map(|i| format!("common {}", word(i))).collect();
+        queries.extend(["", "comm", "common ", "uncommon"]);
+        let fixed: Vec<u64> = (0..3000_u64).map(|i| i * i).collect();
+        let squares = Cuart::build(&Device::host(), &ByteKeysBuf::encode(&fixed[..2000]), &values).unwrap();
+        let words = Cuart::build(&Device::host(), &keys, &values).unwrap();
+        let none = Cuart::<u32>::build(&Device::host(), &ByteKeysBuf::new(), &[]).unwrap();
+        for (tree, queries) in [(&words, &queries), (&squares, &ByteKeysBuf::encode(&fixed)), (&none, &queries)] {
+            let mut out = vec![Some(1); queries.len()];
+            tree.view().get_parted(queries.into(), &mut out);
+            assert_eq!(out, tree.get_many(queries).unwrap());
+        }
+    }
 }
