@@ -1,9 +1,11 @@
 //! What Lanetree's indexes are checked against and compared with.
 //!
 //! * [`oracle`]: the reference that `verify` and the tests believe.
+//! * [`art`]: the adaptive radix tree with pointers, and its mapping to CuART's buffers.
 //! * [`cpu`]: what a CPU programmer would use.
 //! * [`device`]: binary search and a B+tree with child references on a GPU, and the card's ceilings.
 
+pub mod art;
 mod checksum;
 pub mod cpu;
 pub mod device;

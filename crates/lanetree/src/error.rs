@@ -94,6 +94,68 @@ pub enum Error {
         found: usize,
     },
 
+    /// An offset of packed strings that is below the one before it.
+    #[error("offsets[{index}] = {offset} is below offsets[{}] = {previous}: a string ends where it begins or behind", index - 1)]
+    OffsetOrder {
+        /// The first such offset's index.
+        index: usize,
+        /// The offset before it.
+        previous: u64,
+        /// That offset.
+        offset: u64,
+    },
+
+    /// An offset of packed strings behind their bytes.
+    #[error("offsets[{index}] = {offset} lies behind the {bytes} bytes that there are")]
+    OffsetBounds {
+        /// The first such offset's index.
+        index: usize,
+        /// That offset.
+        offset: u64,
+        /// Bytes given.
+        bytes: usize,
+    },
+
+    /// Bytes that cannot be cut into keys of one width.
+    #[error("{bytes} bytes are no whole number of keys of {width} bytes")]
+    KeyWidth {
+        /// The width asked for.
+        width: usize,
+        /// Bytes given.
+        bytes: usize,
+    },
+
+    /// A string of another length than a key of its type has.
+    #[error("keys[{index}] has {len} bytes, and {expected} are expected")]
+    KeyLength {
+        /// The first such string's index.
+        index: usize,
+        /// Its bytes.
+        len: usize,
+        /// Bytes of a key.
+        expected: usize,
+    },
+
+    /// A key that is longer than the index takes.
+    #[error("keys[{index}] has {len} bytes, and the index is to hold keys of at most {max}")]
+    KeyTooLong {
+        /// The first such key's index.
+        index: usize,
+        /// Its bytes.
+        len: usize,
+        /// The most that a key may have.
+        max: usize,
+    },
+
+    /// A device that an index has no kernels for.
+    #[error("{index} on {device}: it runs on the host only, which is Device::host()")]
+    HostOnly {
+        /// The index.
+        index: &'static str,
+        /// The device asked for.
+        device: String,
+    },
+
     /// Bits that a key does not have.
     #[error("bits {start}..{end} of a key: it has {width}, and a range starts where it ends or before")]
     BitRange {

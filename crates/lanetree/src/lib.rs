@@ -65,14 +65,20 @@
 //! Everything that input can bring about is an [`Error`] that names the value; nothing panics, and a
 //! failed build leaves nothing behind.
 
+mod byte_keys;
+pub mod cuart;
 mod error;
 pub mod harmonia;
 pub mod primitives;
 mod ranges;
 
+pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Offsets};
+#[doc(inline)]
+pub use cuart::Cuart;
 pub use error::{Error, Result};
 #[doc(inline)]
 pub use harmonia::Harmonia;
+pub use lanetree_layout::cuart::FixedKey;
 pub use lanetree_layout::{Key, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
@@ -89,6 +95,7 @@ mod tests {
     fn indexes_can_be_shared_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<crate::Harmonia<u64, u64>>();
+        shared::<crate::Cuart<u64>>();
         shared::<crate::Error>();
     }
 }

@@ -2,6 +2,7 @@
 //! arithmetic of their addresses, computed here once for both.
 #![no_std]
 
+pub mod cuart;
 pub mod harmonia;
 pub mod pointer_btree;
 mod word;

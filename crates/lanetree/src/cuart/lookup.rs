@@ -1,0 +1,92 @@
+//! Point look-ups, ranks and neighbours of host batches.
+
+use super::Cuart;
+use super::native::TASK;
+use crate::byte_keys::{ByteKeys, Side};
+use crate::{Error, Result};
+use lanetree_layout::Word;
+use rayon::prelude::*;
+
+/// A neighbour of a query, if there is one: its key and value.
+pub type Neighbor<V> = Option<(Vec<u8>, V)>;
+
+impl<V: Word> Cuart<V> {
+    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
+    ///
+    /// # Errors
+    /// None on the host.
+    pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
+        let keys = keys.into();
+        let mut out = vec![None; keys.len()];
+        self.get_many_into(keys, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Cuart::get_many`], into memory that is there already: one place for each key.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`] unless there are as many.
+    pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
+        let keys = keys.into();
+        if out.len() != keys.len() {
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
+        }
+        let tree = self.view();
+        let len = tree.task(keys.len());
+        out.par_chunks_mut(len).enumerate().for_each(|(task, out)| {
+            let first = task * len;
+            tree.get(keys, first..first + out.len(), out);
+        });
+        Ok(())
+    }
+
+    /// Ranks keys: how many of the tree's are below each.
+    ///
+    /// # Errors
+    /// None on the host.
+    pub fn lower_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
+        Ok(self.rank_many(keys.into(), Side::Lower))
+    }
+
+    /// Ranks keys: how many of the tree's are not above each.
+    ///
+    /// # Errors
+    /// None on the host.
+    pub fn upper_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
+        Ok(self.rank_many(keys.into(), Side::Upper))
+    }
+
+    /// Finds the last pair whose key is not above each query. [`Cuart::upper_bound_many`] and
+    /// [`Cuart::pair`] do the same without copying keys.
+    ///
+    /// # Errors
+    /// None on the host.
+    pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
+        let ranks = self.rank_many(keys.into(), Side::Upper);
+        Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
+    }
+
+    /// Finds the first pair whose key is not below each query.
+    ///
+    /// # Errors
+    /// None on the host.
+    pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
+        let ranks = self.rank_many(keys.into(), Side::Lower);
+        Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank)).collect())
+    }
+
+    /// The pair of a rank, in place; `None` from the tree's length on.
+    pub fn pair(&self, rank: u64) -> Option<(&[u8], V)> {
+        let leaf = (rank < self.len).then(|| self.view().leaf_at(rank))?;
+        Some((leaf.key, V::truncate(leaf.value)))
+    }
+
+    fn owned_pair(&self, rank: u64) -> Neighbor<V> {
+        self.pair(rank).map(|(key, value)| (key.to_vec(), value))
+    }
+
+    fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Vec<u64> {
+        let tree = self.view();
+        (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(|query| tree.rank(keys.at(query), side)).collect()
+    }
+}

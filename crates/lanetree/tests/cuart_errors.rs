@@ -1,0 +1,75 @@
+//! What CuART says about bad input.
+
+use lanetree::cuart::LongKeys;
+use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, Error};
+
+fn strings(keys: &[&str]) -> ByteKeysBuf {
+    keys.iter().collect()
+}
+
+#[track_caller]
+fn says<T>(result: Result<T, Error>, message: &str) {
+    let error = result.err().expect("an error");
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let host = Device::host();
+    says(Cuart::build(&host, &strings(&["a", "b"]), &[1_u32]), "2 keys and 1 values: each key needs one value");
+    says(
+        Cuart::builder().build_sorted(&host, &strings(&["a", "c", "b\0"]), &[1_u32, 2, 3]),
+        r#"keys[2] = "b\x00" is below keys[1] = "c": sort the pairs, or build without saying that they are sorted"#,
+    );
+    let long = "x".repeat(33);
+    says(
+        Cuart::builder().long_keys(LongKeys::Refuse).build(&host, &strings(&["a", &long]), &[1_u32, 2]),
+        "keys[1] has 33 bytes, and the index is to hold keys of at most 32",
+    );
+    let tree = Cuart::build(&host, &strings(&["a", "b", "c"]), &[1_u32, 2, 3]).unwrap();
+    says(tree.range_many(["a".."b", "c".."b"]), r#"range 1 starts at "c" and ends at "b", before its start"#);
+    says(tree.get_many_into(&strings(&["a"]), &mut [None; 2]), "the output has room for 2 elements, and 1 are needed");
+    says(ByteKeys::new(&[0_u64, 9][..], b"short"), "offsets[1] = 9 lies behind the 5 bytes that there are");
+    says(
+        ByteKeys::new(&[0_u32, 3, 2][..], b"short"),
+        "offsets[2] = 2 is below offsets[1] = 3: a string ends where it begins or behind",
+    );
+}
+
+#[test]
+fn a_device_without_kernels_is_named() {
+    let error = Cuart::build(&Device::emulated(), &strings(&["a"]), &[1_u32]).unwrap_err();
+    assert!(matches!(&error, Error::HostOnly { index: "a CuART tree", .. }));
+    assert!(error.to_string().starts_with("a CuART tree on emulated"), "{error}");
+}
+
+#[test]
+fn of_equal_keys_the_last_stays() {
+    let keys = strings(&["b", "a", "b", "", "a", "b", ""]);
+    let tree = Cuart::build(&Device::host(), &keys, &[1_u64, 2, 3, 4, 5, 6, 7]).unwrap();
+    assert_eq!(tree.get_many(&strings(&["", "a", "b"])).unwrap(), [Some(7), Some(5), Some(6)]);
+    assert_eq!(tree.len(), 3);
+    let keys = strings(&["a", "a", "b", "b"]);
+    let sorted = Cuart::builder().build_sorted(&Device::host(), &keys, &[1_u64, 2, 3, 4]).unwrap();
+    assert_eq!(sorted.get_many(&strings(&["a", "b"])).unwrap(), [Some(2), Some(4)]);
+}
+
+#[test]
+fn empty_batches_and_trees_are_no_errors() {
+    let none = ByteKeysBuf::new();
+    let tree = Cuart::<u32>::build(&Device::host(), &none, &[]).unwrap();
+    assert!(tree.is_empty() && tree.pair(0).is_none());
+    assert_eq!((tree.stats().bytes(), tree.stats().bytes_per_key), (0, 0.0));
+    assert_eq!(tree.get_many(&strings(&["", "a"])).unwrap(), [None, None]);
+    assert_eq!(tree.get_many(&none).unwrap(), []);
+    assert_eq!(tree.upper_bound_many(&strings(&["a"])).unwrap(), [0]);
+    assert_eq!(tree.prefix_count_many(&strings(&[""])).unwrap(), [0]);
+    assert_eq!(tree.range_many([..]).unwrap().get(0).1, []);
+    assert!(tree.prefix_many(&none).unwrap().is_empty());
+    assert_eq!(tree.explain(b"a").to_string(), "\"a\" from the root\nnot found");
+    assert_eq!(format!("{tree:?}"), "Cuart<u32>[0 pairs, on host (2 threads)]".replace('2', &threads()));
+}
+
+fn threads() -> String {
+    Device::host().properties().unwrap().multiprocessors.to_string()
+}

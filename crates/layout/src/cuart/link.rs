@@ -1,0 +1,194 @@
+//! Links: what a pointer is in a tree of typed buffers.
+
+use bytemuck::{Pod, Zeroable};
+use core::fmt;
+
+/// What a [`Link`] leads to. The paper's numbers, and its two ways with long keys.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Nothing.
+    None = 0,
+    /// A node of up to 4 children.
+    N4 = 1,
+    /// A node of up to 16 children.
+    N16 = 2,
+    /// A node of up to 48 children.
+    N48 = 3,
+    /// A node of up to 256 children.
+    N256 = 4,
+    /// A leaf with a key of up to 8 bytes.
+    Leaf8 = 5,
+    /// A leaf with a key of up to 16 bytes.
+    Leaf16 = 6,
+    /// A leaf with a key of up to 32 bytes.
+    Leaf32 = 7,
+    /// A dynamically sized leaf; its index counts units of 16 bytes.
+    DeviceLeaf = 8,
+    /// A leaf in main memory, which the CPU compares.
+    HostLeaf = 9,
+}
+
+impl Kind {
+    /// The node for so many children.
+    #[inline(always)]
+    pub const fn of_children(count: usize) -> Self {
+        match count {
+            0..=4 => Self::N4,
+            5..=16 => Self::N16,
+            17..=48 => Self::N48,
+            _ => Self::N256,
+        }
+    }
+
+    /// The leaf of a fixed size for a key of so many bytes; `None` where it is too long for one.
+    #[inline(always)]
+    pub const fn of_key(len: usize) -> Option<Self> {
+        match len {
+            0..=8 => Some(Self::Leaf8),
+            9..=16 => Some(Self::Leaf16),
+            17..=32 => Some(Self::Leaf32),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of the four types of nodes.
+    #[inline(always)]
+    pub const fn is_node(self) -> bool {
+        (self as u8).wrapping_sub(1) < 4
+    }
+}
+
+/// A link: the type of what it leads to in the upper 4 bits, then 12 bits of *span*, then the index in the
+/// buffer of that type. 0 is no link.
+///
+/// ```text
+/// 63   60 59          48 47                                              0
+/// ┌──────┬──────────────┬─────────────────────────────────────────────────┐
+/// │ kind │ span         │ index                                           │
+/// └──────┴──────────────┴─────────────────────────────────────────────────┘
+/// ```
+///
+/// The span of a link to a node is the length of the node's prefix: how many bytes lie between where the
+/// link is followed and where the node branches. That of a link to a leaf is the length of its key. A span
+/// of [`Link::LONG`] says that it is as large or larger, and that the node or leaf itself has it.
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Link(u64);
+
+// SAFETY: a transparent wrapper of a `u64`, of which all bits may be zero.
+unsafe impl Zeroable for Link {}
+// SAFETY: as above; any bits are a link, though perhaps not a valid one, and there is no padding.
+unsafe impl Pod for Link {}
+
+const INDEX_BITS: u32 = 48;
+const KIND_SHIFT: u32 = 60;
+
+impl Link {
+    /// No link.
+    pub const NONE: Self = Self(0);
+    /// The span that stands for all from itself on.
+    pub const LONG: u32 = 0xfff;
+    /// The largest index.
+    pub const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
+
+    /// The link to a node or leaf, of which `span` is the length of the prefix or key.
+    #[inline(always)]
+    pub const fn new(kind: Kind, span: usize, index: u64) -> Self {
+        debug_assert!(index <= Self::MAX_INDEX);
+        let span = if span < Self::LONG as usize { span as u64 } else { Self::LONG as u64 };
+        Self((kind as u64) << KIND_SHIFT | span << INDEX_BITS | index)
+    }
+
+    /// The link whose bits these are.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The link as a word.
+    #[inline(always)]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it leads nowhere.
+    #[inline(always)]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// What the link leads to; [`Kind::None`] also for bits that are no link's.
+    #[inline(always)]
+    pub const fn kind(self) -> Kind {
+        match self.0 >> KIND_SHIFT {
+            1 => Kind::N4,
+            2 => Kind::N16,
+            3 => Kind::N48,
+            4 => Kind::N256,
+            5 => Kind::Leaf8,
+            6 => Kind::Leaf16,
+            7 => Kind::Leaf32,
+            8 => Kind::DeviceLeaf,
+            9 => Kind::HostLeaf,
+            _ => Kind::None,
+        }
+    }
+
+    /// The length of the node's prefix or of the leaf's key, if below [`Link::LONG`].
+    #[inline(always)]
+    pub const fn span(self) -> u32 {
+        (self.0 >> INDEX_BITS) as u32 & Self::LONG
+    }
+
+    /// The index in the buffer of its kind.
+    #[inline(always)]
+    pub const fn index(self) -> u64 {
+        self.0 & Self::MAX_INDEX
+    }
+
+    /// The link to what lies `by` places behind, of the same kind and span.
+    #[inline(always)]
+    pub const fn offset(self, by: u64) -> Self {
+        Self(self.0 + by)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind() {
+            Kind::None => write!(f, "Link({:#x})", self.0),
+            kind => write!(f, "{kind:?}[{}; {}]", self.index(), self.span()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_keep_what_they_are_made_of() {
+        use Kind::*;
+        for (number, kind) in (1_u8..).zip([N4, N16, N48, N256, Leaf8, Leaf16, Leaf32, DeviceLeaf, HostLeaf]) {
+            assert_eq!(kind as u8, number, "the paper's numbers");
+            let link = Link::new(kind, 17, Link::MAX_INDEX);
+            assert_eq!((link.kind(), link.span(), link.index()), (kind, 17, Link::MAX_INDEX));
+            assert_eq!(Link::from_bits(link.bits()), link);
+            assert_eq!(kind.is_node(), number <= 4);
+        }
+        assert_eq!(Link::new(N4, 1 << 20, 3).span(), Link::LONG);
+        assert!(Link::NONE.is_none() && Link::NONE.kind() == None && !None.is_node());
+        assert_eq!(Link::from_bits(u64::MAX).kind(), None);
+        assert_eq!(Link::new(Leaf32, 20, 5).offset(6), Link::new(Leaf32, 20, 11));
+    }
+
+    #[test]
+    fn kinds_follow_from_numbers() {
+        let kinds = [0, 4, 5, 16, 17, 48, 49, 256].map(Kind::of_children);
+        assert_eq!(kinds, [Kind::N4, Kind::N4, Kind::N16, Kind::N16, Kind::N48, Kind::N48, Kind::N256, Kind::N256]);
+        let leaves = [0, 8, 9, 16, 17, 32].map(|len| Kind::of_key(len).unwrap());
+        assert_eq!(leaves, [Kind::Leaf8, Kind::Leaf8, Kind::Leaf16, Kind::Leaf16, Kind::Leaf32, Kind::Leaf32]);
+        assert_eq!(Kind::of_key(33), None);
+    }
+}
