@@ -109,10 +109,10 @@ fn device_workspace(manifest: &str, members: &[&str]) -> String {
     replaced.unwrap_or_else(|| manifest.to_owned())
 }
 
-/// A crate's manifest and sources.
+/// A crate's manifest and sources; and its tests, as the manifest may name some.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = vec![folder.join("Cargo.toml")];
-    let mut folders = vec![folder.join("src")];
+    let mut folders = vec![folder.join("src"), folder.join("tests")];
     while let Some(folder) = folders.pop() {
         let (inner, plain): (Vec<_>, Vec<_>) = paths::list(&folder).into_iter().partition(|path| path.is_dir());
         folders.extend(inner);

@@ -155,25 +155,6 @@ fn launches_from_many_threads_share_what_is_loaded() {
     });
 }
 
-#[test]
-fn a_launch_costs_microseconds() {
-    let Some(device) = device() else { return };
-    let stream = device.stream().unwrap();
-    let mut buffer = device.alloc_zeroed::<u32>(32).unwrap();
-    let args = Args { values: buffer.global_mut(), number: 32, constant: 0 };
-    let shape = LaunchShape { blocks: 1, threads: 32, dynamic_shared: 0 };
-    // SAFETY: the buffer has 32 elements, and is freed after the stream has been waited for.
-    let launch = || unsafe { stream.launch::<AddIndex>(shape, &args).unwrap() };
-    (0..100).for_each(|_| launch());
-    stream.synchronize().unwrap();
-    let start = std::time::Instant::now();
-    (0..500).for_each(|_| launch());
-    let each = start.elapsed() / 500;
-    stream.synchronize().unwrap();
-    println!("{each:?} a launch");
-    assert!(each < std::time::Duration::from_micros(50), "{each:?} a launch");
-}
-
 /// The GPU behind a pool of its own.
 fn pooled() -> Option<(Pool, Device)> {
     let pool = Pool::new(&device()?);
