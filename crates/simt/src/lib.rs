@@ -22,12 +22,14 @@
 #[cfg(all(feature = "emulator", not(target_os = "cuda")))]
 pub mod emulator;
 mod kernel;
+mod keys;
 mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
 mod unroll;
 
 pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
+pub use keys::{KeyRef, KeysRef, first_bytes};
 pub use lanetree_layout::Word;
 pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
 pub use unroll::unroll;

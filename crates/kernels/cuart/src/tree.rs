@@ -1,0 +1,196 @@
+//! The tree as a kernel sees it, and the way from link to link.
+
+use core::mem::offset_of;
+use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256};
+use lanetree_simt::{Access, Global, Hint, Simt};
+
+/// Threads of a block, in every kernel of this crate that does not say otherwise.
+pub const THREADS: u32 = 256;
+
+/// A tree on the device: passed to kernels by value. The buffers are those of
+/// [`Regions`](lanetree_layout::cuart::Regions), in bytes where they are of nodes and leaves.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TreeRef {
+    /// Nodes of up to 4 children.
+    pub n4: Global<u8>,
+    /// Nodes of up to 16 children.
+    pub n16: Global<u8>,
+    /// Nodes of up to 48 children.
+    pub n48: Global<u8>,
+    /// Nodes of up to 256 children.
+    pub n256: Global<u8>,
+    /// Leaves of keys of up to 8 bytes.
+    pub leaf8: Global<u8>,
+    /// Leaves of keys of up to 16 bytes.
+    pub leaf16: Global<u8>,
+    /// Leaves of keys of up to 32 bytes.
+    pub leaf32: Global<u8>,
+    /// Dynamically sized leaves.
+    pub device_leaves: Global<u8>,
+    /// The root table; null where there is none.
+    pub table: Global<u64>,
+    /// The ranks of `leaf8`; null where they are the indexes.
+    pub ranks8: Global<u64>,
+    /// The links of all leaves by rank; null where `first` tells them.
+    pub order: Global<u64>,
+    /// The topmost link's bits; 0 in an empty tree.
+    pub root: u64,
+    /// The bits of the link of the leaf of rank 0, where those of the other ranks follow it; otherwise 0.
+    pub first: u64,
+    /// Keys.
+    pub len: u64,
+    /// By how many bytes of a key the root table is indexed: 2 or 3; 0 where there is none.
+    pub table_bytes: u32,
+    #[doc(hidden)]
+    pub padding: u32,
+}
+
+impl TreeRef {
+    /// Names the tree's buffers, for [`KernelArgs::pointers`](lanetree_simt::KernelArgs::pointers).
+    pub fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        for buffer in [self.n4, self.n16, self.n48, self.n256] {
+            visit(buffer.as_ptr().addr(), Access::Read);
+        }
+        for buffer in [self.leaf8, self.leaf16, self.leaf32, self.device_leaves] {
+            visit(buffer.as_ptr().addr(), Access::Read);
+        }
+        for buffer in [self.table, self.ranks8, self.order] {
+            visit(buffer.as_ptr().addr(), Access::Read);
+        }
+    }
+
+    /// The address of a node, or of a leaf of a fixed size.
+    #[inline(always)]
+    pub(crate) fn address(&self, link: Link) -> Global<u8> {
+        let base = match link.kind() {
+            Kind::N4 => self.n4,
+            Kind::N16 => self.n16,
+            Kind::N48 => self.n48,
+            Kind::N256 => self.n256,
+            Kind::Leaf8 => self.leaf8,
+            Kind::Leaf16 => self.leaf16,
+            Kind::Leaf32 => self.leaf32,
+            _ => self.device_leaves,
+        };
+        base.byte_add(link.index() * link.kind().stride())
+    }
+
+    /// Per thread. Where the search for a key begins: a link, and how many bytes of the key lie before it.
+    /// `key` has the first 8 bytes of it, the first one lowest.
+    ///
+    /// # Safety
+    /// The tree is valid.
+    #[inline(always)]
+    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, key: u64, len: u32) -> (Link, u32) {
+        if self.table_bytes == 0 || len < self.table_bytes {
+            return (Link::from_bits(self.root), 0);
+        }
+        let index = key.swap_bytes() >> (64 - 8 * self.table_bytes);
+        // SAFETY: there is an entry for every beginning of a key.
+        (Link::from_bits(unsafe { simt.load(self.table, index, Hint::ReadOnly) }), self.table_bytes)
+    }
+
+    /// Per thread. Where in a key a node branches that is linked from behind its first `from` bytes.
+    ///
+    /// # Safety
+    /// A link to a node of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn depth<S: Simt>(&self, simt: S, node: Link, from: u32) -> u32 {
+        if node.span() < Link::LONG {
+            return from + node.span();
+        }
+        let header = self.address(node).byte_add(offset_of!(Header, depth) as u64).cast::<u32>();
+        // SAFETY: the node's header.
+        unsafe { simt.load(header, 0, Hint::ReadOnly) }
+    }
+
+    /// Per thread. The leaf of the key that ends at a node, or none.
+    ///
+    /// # Safety
+    /// A link to a node of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn here<S: Simt>(&self, simt: S, node: Link) -> Link {
+        let header = self.address(node).byte_add(offset_of!(Header, here) as u64).cast::<u64>();
+        // SAFETY: the node's header.
+        Link::from_bits(unsafe { simt.load(header, 0, Hint::ReadOnly) })
+    }
+
+    /// Per thread. The child of a node for a byte, or none.
+    ///
+    /// Lanes of a warp are at nodes of different kinds. They all go the same way: 16 bytes that say where the
+    /// link is, or hold it, and then the link. A branch for each kind would have the warp wait for each.
+    ///
+    /// # Safety
+    /// A link to a node of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn child<S: Simt>(&self, simt: S, node: Link, byte: u32) -> Link {
+        let kind = node.kind();
+        let at = self.address(node);
+        let probe = match kind {
+            Kind::N4 => offset_of!(Header, prefix) as u64,
+            Kind::N16 => offset_of!(N16, keys) as u64,
+            Kind::N48 => offset_of!(N48, slots) as u64 + u64::from(byte & !15),
+            _ => offset_of!(N256, links) as u64 + 8 * u64::from(byte & !1),
+        };
+        // SAFETY: the vector lies in the node, on a 16-byte boundary.
+        let words = unsafe { simt.load_vector(at.byte_add(probe).cast::<u64>(), 0, Hint::ReadOnly) };
+        if kind == Kind::N256 {
+            return Link::from_bits(if byte & 1 == 0 { words[0] } else { words[1] });
+        }
+        let slot = match kind {
+            // The keys are the vector's last four bytes; those before them count as other keys.
+            Kind::N4 => match first_equal(words[1] >> 32, byte) {
+                slot if slot < 4 => slot,
+                _ => return Link::NONE,
+            },
+            Kind::N16 => match (first_equal(words[0], byte), first_equal(words[1], byte)) {
+                (slot, _) if slot < 8 => slot,
+                (_, slot) if slot < 8 => 8 + slot,
+                _ => return Link::NONE,
+            },
+            _ => {
+                let word = if byte & 8 == 0 { words[0] } else { words[1] };
+                match (word >> (8 * (byte & 7)) & 0xff) as u32 {
+                    0 => return Link::NONE,
+                    slot => slot - 1,
+                }
+            }
+        };
+        let links = match kind {
+            Kind::N4 => offset_of!(N4, links),
+            Kind::N16 => offset_of!(N16, links),
+            _ => offset_of!(N48, links),
+        };
+        // SAFETY: the slot is one of the node's.
+        Link::from_bits(unsafe { simt.load(at.byte_add(links as u64).cast::<u64>(), u64::from(slot), Hint::ReadOnly) })
+    }
+}
+
+/// The first of a word's bytes, the lowest one first, that equals `byte`; from 8 on where none does.
+#[inline(always)]
+pub(crate) fn first_equal(word: u64, byte: u32) -> u32 {
+    const ONES: u64 = u64::MAX / 0xff;
+    let differences = word ^ (u64::from(byte) * ONES);
+    // The lowest byte that is 0 is exact; those above it may be marked by the borrow.
+    (differences.wrapping_sub(ONES) & !differences & (ONES << 7)).trailing_zeros() / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_equal;
+
+    #[test]
+    fn the_first_equal_byte_is_found() {
+        for byte in [0_u32, 1, 127, 128, 255] {
+            for place in 0..8 {
+                for other in [0_u8, 1, 127, 128, 254, 255].into_iter().filter(|&other| u32::from(other) != byte) {
+                    let mut bytes = [other; 8];
+                    assert!(first_equal(u64::from_le_bytes(bytes), byte) >= 8);
+                    bytes[place..].fill(byte as u8);
+                    assert_eq!(first_equal(u64::from_le_bytes(bytes), byte), place as u32);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Byte strings as kernels see them.
+
+use crate::{Access, Global, Hint, Simt};
+
+/// Byte strings in device memory, packed one behind the other, as Arrow has them: passed to kernels by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KeysRef {
+    /// The bytes, from an 8-byte boundary on, and as many more as make the last 8-byte word whole.
+    pub bytes: Global<u64>,
+    /// Where each string begins, and where the last one ends: words of `offset_bytes` bytes. Null for strings
+    /// of one width.
+    pub offsets: Global<u64>,
+    /// The bytes of every string, if there are no offsets.
+    pub width: u32,
+    /// 4 or 8: the bytes of an offset; 0 without offsets.
+    pub offset_bytes: u32,
+}
+
+/// One string of a [`KeysRef`]: where it begins in the bytes, and its length.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRef {
+    bytes: Global<u64>,
+    start: u64,
+    len: u32,
+}
+
+/// The bits of a word's first `len` bytes; all of them from 8 on.
+#[inline(always)]
+pub fn first_bytes(len: u32) -> u64 {
+    if len >= 8 { u64::MAX } else { (1 << (8 * len)) - 1 }
+}
+
+impl KeysRef {
+    /// Names the buffers, for [`KernelArgs::pointers`](crate::KernelArgs::pointers).
+    pub fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        visit(self.bytes.as_ptr().addr(), Access::Read);
+        visit(self.offsets.as_ptr().addr(), Access::Read);
+    }
+
+    /// Per thread. One of the strings.
+    ///
+    /// # Safety
+    /// There is such a string, and the buffers are as the fields say.
+    #[inline(always)]
+    pub unsafe fn at<S: Simt>(&self, simt: S, index: u64) -> KeyRef {
+        // SAFETY: there is an offset of the string, and of what follows it.
+        let (start, end) = unsafe {
+            match self.offset_bytes {
+                0 => (index * u64::from(self.width), (index + 1) * u64::from(self.width)),
+                4 => {
+                    let offsets = self.offsets.cast::<u32>();
+                    let start = simt.load(offsets, index, Hint::ReadOnly);
+                    (u64::from(start), u64::from(simt.load(offsets, index + 1, Hint::ReadOnly)))
+                }
+                _ => {
+                    let start = simt.load(self.offsets, index, Hint::ReadOnly);
+                    (start, simt.load(self.offsets, index + 1, Hint::ReadOnly))
+                }
+            }
+        };
+        KeyRef { bytes: self.bytes, start, len: (end - start) as u32 }
+    }
+}
+
+impl KeyRef {
+    /// The string's bytes.
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Per thread. One byte.
+    ///
+    /// # Safety
+    /// `at < len`.
+    #[inline(always)]
+    pub unsafe fn byte<S: Simt>(&self, simt: S, at: u32) -> u32 {
+        let at = self.start + u64::from(at);
+        // SAFETY: the caller's promise.
+        let word = unsafe { simt.load(self.bytes.cast::<u32>(), at / 4, Hint::ReadOnly) };
+        word >> (at % 4 * 8) & 0xff
+    }
+
+    /// Per thread. The 8 bytes from `at` on, the first one lowest; zeros behind the string's end.
+    ///
+    /// # Safety
+    /// The buffers are as [`KeysRef`] says.
+    #[inline(always)]
+    pub unsafe fn word<S: Simt>(&self, simt: S, at: u32) -> u64 {
+        if at >= self.len {
+            return 0;
+        }
+        let (left, start) = (self.len - at, self.start + u64::from(at));
+        let (index, bits) = (start / 8, (start % 8 * 8) as u32);
+        // SAFETY: the string has a byte in the first word; and in the second, where that is read.
+        let mut word = unsafe { simt.load(self.bytes, index, Hint::ReadOnly) } >> bits;
+        if bits > 0 && left > 8 - bits / 8 {
+            // SAFETY: as above.
+            word |= unsafe { simt.load(self.bytes, index + 1, Hint::ReadOnly) } << (64 - bits);
+        }
+        word & first_bytes(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_keep_the_first_bytes() {
+        assert_eq!([0, 1, 7, 8, 9].map(first_bytes), [0, 0xff, u64::MAX >> 8, u64::MAX, u64::MAX]);
+    }
+}
