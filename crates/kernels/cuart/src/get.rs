@@ -60,7 +60,7 @@ impl<V: Word, const WORDS: usize> Kernel for Get<V, WORDS> {
             // SAFETY: `index` is a query, and the tree is valid.
             unsafe {
                 let query = Query::<WORDS>::load(simt, &args.queries, index);
-                let leaf = descend(simt, &args.tree, &query);
+                let leaf = descend(simt, &args.tree, &query, Hint::ReadOnly);
                 if leaf.kind() == Kind::HostLeaf {
                     (value, pending) = (V::truncate(leaf.index()), true);
                 } else if let Some(wide) = leaf_value(simt, &args.tree, &query, leaf) {
@@ -98,23 +98,28 @@ pub(crate) unsafe fn store_bits<S: Simt>(simt: S, bits: GlobalMut<u32>, count: u
 /// tells; otherwise none. No prefix is compared on the way: the leaf holds the whole key.
 ///
 /// # Safety
-/// The tree is valid.
+/// The tree is valid, and the hint holds for what is above the leaves.
 #[inline(always)]
-pub(crate) unsafe fn descend<S: Simt, const WORDS: usize>(simt: S, tree: &TreeRef, query: &Query<WORDS>) -> Link {
+pub(crate) unsafe fn descend<S: Simt, const WORDS: usize>(
+    simt: S,
+    tree: &TreeRef,
+    query: &Query<WORDS>,
+    hint: Hint,
+) -> Link {
     let len = query.len();
     // SAFETY: the caller's promise; a byte is read where the query has it.
     unsafe {
-        let (mut link, mut from) = tree.start(simt, query.head(simt), len);
+        let (mut link, mut from) = tree.start(simt, query.head(simt), len, hint);
         while link.kind().is_node() {
-            let depth = tree.depth(simt, link, from);
+            let depth = tree.depth(simt, link, from, hint);
             if depth > len {
                 return Link::NONE;
             }
             if depth == len {
-                link = tree.here(simt, link);
+                link = tree.here(simt, link, hint);
                 break;
             }
-            link = tree.child(simt, link, query.byte(simt, depth));
+            link = tree.child(simt, link, query.byte(simt, depth), hint);
             from = depth + 1;
         }
         if link.span() == (if len < Link::LONG { len } else { Link::LONG }) { link } else { Link::NONE }
@@ -125,9 +130,9 @@ pub(crate) unsafe fn descend<S: Simt, const WORDS: usize>(simt: S, tree: &TreeRe
 /// the link tells; `None` also for no leaf.
 ///
 /// # Safety
-/// The link is none or of a leaf of the tree.
+/// The link is none or of a leaf of the tree, and nobody writes to it.
 #[inline(always)]
-pub(crate) unsafe fn leaf_value<S: Simt, const WORDS: usize>(
+unsafe fn leaf_value<S: Simt, const WORDS: usize>(
     simt: S,
     tree: &TreeRef,
     query: &Query<WORDS>,
@@ -137,47 +142,82 @@ pub(crate) unsafe fn leaf_value<S: Simt, const WORDS: usize>(
         return None;
     }
     let at = tree.address(leaf).cast::<u64>();
-    // SAFETY: the words lie in the leaf, on 16-byte boundaries; the leaves of a tree are those of its words.
+    let kind = leaf.kind();
+    // SAFETY: the words lie in the leaf, the value's vector on a 16-byte boundary.
     unsafe {
-        let pair = |index: u64| simt.load_vector(at, index, Hint::NoAllocate);
-        let first = pair(0);
-        let kind = leaf.kind();
         if WORDS == 1 || kind == Kind::Leaf8 {
-            return (first[0] == query.word(simt, 0)).then_some(first[1]);
+            let [key, value] = simt.load_vector(at, 0, Hint::NoAllocate);
+            return (key == query.word(simt, 0)).then_some(value);
         }
-        if kind == Kind::DeviceLeaf {
-            return (WORDS == 0 && device_leaf_equals(simt, at, first[1], query)).then_some(first[0]);
-        }
-        let wide = WORDS != 2 && kind == Kind::Leaf32;
-        let value_at = if wide { offset_of!(Leaf32, value) } else { offset_of!(Leaf16, value) } as u64 / 8;
-        let value = simt.load(at, value_at, Hint::NoAllocate);
-        let second = if wide { pair(2) } else { [0; 2] };
-        let equal = first[0] == query.word(simt, 0) && first[1] == query.word(simt, 1);
-        let equal = equal && (!wide || second[0] == query.word(simt, 2) && second[1] == query.word(simt, 3));
-        equal.then_some(value)
+        // Asked for before the key is compared, which then takes no longer.
+        let [value, _] = simt.load_vector(at, value_word(kind), Hint::NoAllocate);
+        leaf_equals(simt, tree, query, leaf, Hint::NoAllocate).then_some(value)
     }
 }
 
-const _: () = assert!(offset_of!(Leaf8, value) == 8, "a leaf of 8 is one vector");
+/// Where in a leaf on the device its value is, in words of 8 bytes.
+#[inline(always)]
+pub(crate) fn value_word(kind: Kind) -> u64 {
+    (match kind {
+        Kind::Leaf8 => offset_of!(Leaf8, value),
+        Kind::Leaf16 => offset_of!(Leaf16, value),
+        Kind::Leaf32 => offset_of!(Leaf32, value),
+        _ => 0,
+    }) as u64
+        / 8
+}
 
-/// Per thread. Whether the key of a dynamically sized leaf of `len` bytes is the query, word by word.
+/// Per thread. Whether the key of a leaf on the device is the query, of which it has the length as far as the link
+/// tells.
 ///
 /// # Safety
-/// A leaf of the tree.
+/// A link to a leaf of the tree; the hint holds for it.
+#[inline(always)]
+pub(crate) unsafe fn leaf_equals<S: Simt, const WORDS: usize>(
+    simt: S,
+    tree: &TreeRef,
+    query: &Query<WORDS>,
+    leaf: Link,
+    hint: Hint,
+) -> bool {
+    let at = tree.address(leaf).cast::<u64>();
+    let kind = leaf.kind();
+    // SAFETY: the words lie in the leaf, vectors on 16-byte boundaries; the leaves of a tree are those of its words.
+    unsafe {
+        if WORDS == 1 || kind == Kind::Leaf8 {
+            return simt.load(at, 0, hint) == query.word(simt, 0);
+        }
+        if kind == Kind::DeviceLeaf {
+            return WORDS == 0 && device_leaf_equals(simt, at, query, hint);
+        }
+        let wide = WORDS != 2 && kind == Kind::Leaf32;
+        let first = simt.load_vector(at, 0, hint);
+        let second = if wide { simt.load_vector(at, 2, hint) } else { [0; 2] };
+        let equal = first[0] == query.word(simt, 0) && first[1] == query.word(simt, 1);
+        equal && (!wide || second[0] == query.word(simt, 2) && second[1] == query.word(simt, 3))
+    }
+}
+
+/// Per thread. Whether the key of a dynamically sized leaf is the query, word by word.
+///
+/// # Safety
+/// A leaf of the tree; the hint holds for it.
 #[inline(always)]
 unsafe fn device_leaf_equals<S: Simt, const WORDS: usize>(
     simt: S,
     leaf: Global<u64>,
-    len: u64,
     query: &Query<WORDS>,
+    hint: Hint,
 ) -> bool {
+    // SAFETY: the leaf's header: value, length, rank.
+    let len = unsafe { simt.load(leaf, 1, hint) };
     if len != u64::from(query.len()) {
         return false;
     }
     let words = len.div_ceil(8);
     let mut word = 0;
-    // SAFETY: the leaf's key begins behind its header of three words, and zeros fill its last word.
-    while word < words && unsafe { simt.load(leaf, 3 + word, Hint::NoAllocate) == query.word(simt, word as usize) } {
+    // SAFETY: the key begins behind the header of three words, and zeros fill its last word.
+    while word < words && unsafe { simt.load(leaf, 3 + word, hint) == query.word(simt, word as usize) } {
         word += 1;
     }
     word == words

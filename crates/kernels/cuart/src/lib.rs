@@ -6,6 +6,7 @@
 mod get;
 mod query;
 mod tree;
+pub mod update;
 
 pub use get::{Get, GetArgs};
 pub use tree::{THREADS, TreeRef};

@@ -80,40 +80,40 @@ impl TreeRef {
     /// `key` has the first 8 bytes of it, the first one lowest.
     ///
     /// # Safety
-    /// The tree is valid.
+    /// The tree is valid; the hint holds for its table.
     #[inline(always)]
-    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, key: u64, len: u32) -> (Link, u32) {
+    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, key: u64, len: u32, hint: Hint) -> (Link, u32) {
         if self.table_bytes == 0 || len < self.table_bytes {
             return (Link::from_bits(self.root), 0);
         }
         let index = key.swap_bytes() >> (64 - 8 * self.table_bytes);
         // SAFETY: there is an entry for every beginning of a key.
-        (Link::from_bits(unsafe { simt.load(self.table, index, Hint::ReadOnly) }), self.table_bytes)
+        (Link::from_bits(unsafe { simt.load(self.table, index, hint) }), self.table_bytes)
     }
 
     /// Per thread. Where in a key a node branches that is linked from behind its first `from` bytes.
     ///
     /// # Safety
-    /// A link to a node of the tree.
+    /// A link to a node of the tree; the hint holds for it.
     #[inline(always)]
-    pub(crate) unsafe fn depth<S: Simt>(&self, simt: S, node: Link, from: u32) -> u32 {
+    pub(crate) unsafe fn depth<S: Simt>(&self, simt: S, node: Link, from: u32, hint: Hint) -> u32 {
         if node.span() < Link::LONG {
             return from + node.span();
         }
         let header = self.address(node).byte_add(offset_of!(Header, depth) as u64).cast::<u32>();
         // SAFETY: the node's header.
-        unsafe { simt.load(header, 0, Hint::ReadOnly) }
+        unsafe { simt.load(header, 0, hint) }
     }
 
     /// Per thread. The leaf of the key that ends at a node, or none.
     ///
     /// # Safety
-    /// A link to a node of the tree.
+    /// A link to a node of the tree; the hint holds for it.
     #[inline(always)]
-    pub(crate) unsafe fn here<S: Simt>(&self, simt: S, node: Link) -> Link {
+    pub(crate) unsafe fn here<S: Simt>(&self, simt: S, node: Link, hint: Hint) -> Link {
         let header = self.address(node).byte_add(offset_of!(Header, here) as u64).cast::<u64>();
         // SAFETY: the node's header.
-        Link::from_bits(unsafe { simt.load(header, 0, Hint::ReadOnly) })
+        Link::from_bits(unsafe { simt.load(header, 0, hint) })
     }
 
     /// Per thread. The child of a node for a byte, or none.
@@ -122,9 +122,9 @@ impl TreeRef {
     /// link is, or hold it, and then the link. A branch for each kind would have the warp wait for each.
     ///
     /// # Safety
-    /// A link to a node of the tree.
+    /// A link to a node of the tree; the hint holds for it.
     #[inline(always)]
-    pub(crate) unsafe fn child<S: Simt>(&self, simt: S, node: Link, byte: u32) -> Link {
+    pub(crate) unsafe fn child<S: Simt>(&self, simt: S, node: Link, byte: u32, hint: Hint) -> Link {
         let kind = node.kind();
         let at = self.address(node);
         let probe = match kind {
@@ -134,7 +134,7 @@ impl TreeRef {
             _ => offset_of!(N256, links) as u64 + 8 * u64::from(byte & !1),
         };
         // SAFETY: the vector lies in the node, on a 16-byte boundary.
-        let words = unsafe { simt.load_vector(at.byte_add(probe).cast::<u64>(), 0, Hint::ReadOnly) };
+        let words = unsafe { simt.load_vector(at.byte_add(probe).cast::<u64>(), 0, hint) };
         if kind == Kind::N256 {
             return Link::from_bits(if byte & 1 == 0 { words[0] } else { words[1] });
         }
@@ -163,7 +163,7 @@ impl TreeRef {
             _ => offset_of!(N48, links),
         };
         // SAFETY: the slot is one of the node's.
-        Link::from_bits(unsafe { simt.load(at.byte_add(links as u64).cast::<u64>(), u64::from(slot), Hint::ReadOnly) })
+        Link::from_bits(unsafe { simt.load(at.byte_add(links as u64).cast::<u64>(), u64::from(slot), hint) })
     }
 }
 

@@ -1,0 +1,686 @@
+//! Inserts on the device, the paper's future work (section 5.1): leaves and nodes are made where keys are missing,
+//! nodes grow from N4 to N256, paths are split, and the root table is kept right, all by one thread per key.
+//!
+//! A thread goes down without locks to the slot where its key is to hang, locks the one node that has the slot, and
+//! looks again; what has changed meanwhile sends it back to the root. A node that is full is copied into a larger
+//! one under its own lock and its parent's, and is *obsolete* from then on: whoever still holds its link and wants
+//! to change it begins anew. So that threads on their way may read what others write, a child that is added comes
+//! behind the others, its link before its byte; [`Tidy`](super::Tidy) puts them in order when all is done. A slot's
+//! byte never changes while the kernel runs.
+//!
+//! A thread that does not get a lock tries again from the root, without waiting for it: lanes of a warp do not hold
+//! each other up.
+
+use super::TreeMut;
+use super::slot::{Edge, capacity, entry_index, follow, peek, publish, root_edge};
+use core::mem::offset_of;
+use lanetree_layout::cuart::{Header, Kind, Leaf32, Link, N4, N16, N48, N256, PREFIX, device_leaf_units};
+use lanetree_simt::{
+    Access, Global, GlobalMut, Hint, Kernel, KernelArgs, KeyRef, KeysRef, Order, Scope, Simt, Word, instance,
+};
+
+/// Kinds of nodes and leaves on the device.
+pub const KINDS: usize = 8;
+
+/// The lower half of the word that a header's `count` is in; locks are in the upper.
+pub(super) const COUNT_MASK: u32 = 0xffff;
+const LOCKED: u32 = 1 << 16;
+/// The node was copied into a larger one.
+pub(super) const OBSOLETE: u32 = 1 << 17;
+/// The node is among those to be put in order.
+const TOUCHED: u32 = 1 << 18;
+
+/// Where new nodes and leaves of a kind come from: those that may be used again, and then those never used.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stock {
+    /// Elements used before.
+    pub used: u64,
+    /// Indexes that may be used again: `[free_len]`, the last one first.
+    pub free: Global<u64>,
+    /// How many.
+    pub free_len: u64,
+}
+
+/// Where new nodes and leaves come from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Supply {
+    /// Counters, zeros before: how many of each kind were taken, from N4 on (of dynamically sized leaves, units);
+    /// then dynamically sized leaves made, nodes retired, nodes touched, and operations put off.
+    pub taken: GlobalMut<u64>,
+    /// Nodes of up to 4 children.
+    pub n4: Stock,
+    /// Nodes of up to 16 children.
+    pub n16: Stock,
+    /// Nodes of up to 48 children.
+    pub n48: Stock,
+    /// Nodes of up to 256 children.
+    pub n256: Stock,
+    /// Leaves of keys of up to 8 bytes.
+    pub leaf8: Stock,
+    /// Leaves of keys of up to 16 bytes.
+    pub leaf16: Stock,
+    /// Leaves of keys of up to 32 bytes.
+    pub leaf32: Stock,
+    /// Units of dynamically sized leaves used before.
+    pub units: u64,
+    /// Out: links of nodes that were copied into larger ones.
+    pub retired: GlobalMut<u64>,
+    /// Out: links of nodes of up to 16 children whose children are out of order.
+    pub touched: GlobalMut<u64>,
+}
+
+const DEVICE_LEAVES: u64 = 8;
+const RETIRED: u64 = 9;
+const TOUCHED_NODES: u64 = 10;
+const PUT_OFF: u64 = 11;
+
+impl Supply {
+    /// Counters in `taken`.
+    pub const COUNTERS: usize = 12;
+
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        visit(self.taken.as_ptr().addr(), Access::ReadWrite);
+        for stock in [self.n4, self.n16, self.n48, self.n256, self.leaf8, self.leaf16, self.leaf32] {
+            visit(stock.free.as_ptr().addr(), Access::Read);
+        }
+        visit(self.retired.as_ptr().addr(), Access::ReadWrite);
+        visit(self.touched.as_ptr().addr(), Access::ReadWrite);
+    }
+
+    /// Per thread. Adds to a counter.
+    #[inline(always)]
+    unsafe fn count<S: Simt>(&self, simt: S, counter: u64, by: u64) -> u64 {
+        // SAFETY: one of the counters.
+        unsafe { simt.atomic_add(self.taken, counter, by, Order::Relaxed, Scope::Device) }
+    }
+
+    /// Per thread. Takes an element of a kind.
+    ///
+    /// # Safety
+    /// There is room for another one.
+    #[inline(always)]
+    unsafe fn take<S: Simt>(&self, simt: S, kind: Kind) -> u64 {
+        let stock = match kind {
+            Kind::N4 => self.n4,
+            Kind::N16 => self.n16,
+            Kind::N48 => self.n48,
+            Kind::N256 => self.n256,
+            Kind::Leaf8 => self.leaf8,
+            Kind::Leaf16 => self.leaf16,
+            _ => self.leaf32,
+        };
+        // SAFETY: the index of one that is free.
+        unsafe {
+            let taken = self.count(simt, kind as u64 - 1, 1);
+            if taken < stock.free_len {
+                return simt.load(stock.free, stock.free_len - 1 - taken, Hint::ReadOnly);
+            }
+            stock.used + taken - stock.free_len
+        }
+    }
+}
+
+/// Arguments of [`Insert`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct InsertArgs {
+    /// The tree, without leaves in main memory; its buffers have room for what is taken.
+    pub tree: TreeMut,
+    /// The root's link, and a word for its lock: `[2]`, the second one zero.
+    pub root: GlobalMut<u64>,
+    /// The keys of the batch.
+    pub queries: KeysRef,
+    /// The keys to insert, by their places in the batch: `[count]`; null for all from the first on.
+    pub picks: Global<u32>,
+    /// How many.
+    pub count: u64,
+    /// Where nodes and leaves come from.
+    pub supply: Supply,
+}
+
+// SAFETY: `repr(C)`; every pointer is visited.
+unsafe impl KernelArgs for InsertArgs {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        self.tree.pointers(visit);
+        visit(self.root.as_ptr().addr(), Access::ReadWrite);
+        self.queries.pointers(visit);
+        visit(self.picks.as_ptr().addr(), Access::Read);
+        self.supply.pointers(visit);
+    }
+}
+
+/// Makes leaves for keys that have none, with 0 for values; a thread for each key, any block.
+#[derive(Debug)]
+pub struct Insert;
+
+impl Kernel for Insert {
+    type Args = InsertArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a key to insert.
+        unsafe {
+            let pick = if args.picks.is_null() { index } else { simt.load(args.picks, index, Hint::Streaming).widen() };
+            let key = args.queries.at(simt, pick);
+            while !attempt(simt, args, key) {
+                simt.spin_hint();
+            }
+        }
+    }
+}
+
+/// Per thread. Goes down from the root and inserts a key. Whether it is in the tree now, or put off; otherwise
+/// another thread was in the way.
+///
+/// # Safety
+/// As for [`Insert`].
+#[inline(always)]
+unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> bool {
+    let tree = &args.tree;
+    let mut edge = root_edge(args.root);
+    let mut from = 0;
+    // SAFETY: links of the tree lead to what can be seen, and keys of leaves do not change.
+    unsafe {
+        loop {
+            let link = follow(simt, edge.slot);
+            if link.is_none() {
+                return fill(simt, args, key, edge);
+            }
+            if !link.kind().is_node() {
+                let (position, byte) = tree.part_from_leaf(simt, key, link, from);
+                let len = tree.leaf_len(simt, link);
+                if position == len && len == key.len() {
+                    return true;
+                }
+                let old = Old { from_above: link, link, byte, ends: position == len };
+                return split(simt, args, key, edge, from, position, old);
+            }
+            let depth = tree.depth_below(simt, link, from);
+            match tree.part(simt, key, link, from, depth) {
+                Ok(()) => {}
+                Err(None) => {
+                    args.supply.count(simt, PUT_OFF, 1);
+                    return true;
+                }
+                Err(Some((position, byte))) => {
+                    let below = Link::new(link.kind(), (depth - position - 1) as usize, link.index());
+                    let old = Old { from_above: link, link: below, byte, ends: false };
+                    return split(simt, args, key, edge, from, position, old);
+                }
+            }
+            let slot = if depth == key.len() {
+                Some(tree.here_slot(link))
+            } else {
+                tree.child_slot(simt, link, key.byte(simt, depth))
+            };
+            let Some(slot) = slot else {
+                return add(simt, args, key, edge, link, depth);
+            };
+            edge = Edge { owner: link, depth, slot };
+            from = if depth == key.len() { depth } else { depth + 1 };
+        }
+    }
+}
+
+/// The word with the lock of an edge's owner.
+#[inline(always)]
+fn lock_of(args: &InsertArgs, owner: Link) -> GlobalMut<u32> {
+    if owner.is_none() {
+        return args.root.byte_add(8).cast();
+    }
+    args.tree.address(owner).byte_add(offset_of!(Header, count) as u64).cast()
+}
+
+/// Per thread. Takes a lock, if nobody has it and its node is not obsolete: what the word was.
+///
+/// # Safety
+/// A lock.
+#[inline(always)]
+unsafe fn try_lock<S: Simt>(simt: S, lock: GlobalMut<u32>) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let word = simt.atomic_load(lock, 0, Order::Relaxed, Scope::Device);
+        if word & (LOCKED | OBSOLETE) != 0 {
+            return None;
+        }
+        let before = simt.atomic_compare_exchange(lock, 0, word, word | LOCKED, Order::Acquire, Scope::Device);
+        (before == word).then_some(word)
+    }
+}
+
+/// Per thread. Gives a lock back, with what its word is to be.
+///
+/// # Safety
+/// A lock that the thread has.
+#[inline(always)]
+unsafe fn unlock<S: Simt>(simt: S, lock: GlobalMut<u32>, word: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { simt.atomic_store(lock, 0, word, Order::Release, Scope::Device) }
+}
+
+/// Per thread. Sets a key's entry of the root table to a link that is followed from `from`, if it leads beyond
+/// the table's bytes.
+///
+/// # Safety
+/// The thread has the lock of the slot's owner, above the table's bytes.
+#[inline(always)]
+unsafe fn set_entry<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, link: Link, depth: u32) {
+    let bytes = args.tree.as_ref().table_bytes;
+    if bytes == 0 || !edge.is_above(bytes) || key.len() < bytes {
+        return;
+    }
+    let entry = match link.kind().is_node() {
+        true if depth < bytes => return,
+        true => Link::new(link.kind(), (depth - bytes) as usize, link.index()),
+        false => link,
+    };
+    // SAFETY: there is an entry for every beginning of a key; who may set it holds the lock.
+    unsafe {
+        let index = entry_index(simt, key, bytes);
+        simt.atomic_store(args.tree.table(), index, entry.bits(), Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Per thread. Hangs a new leaf into an empty slot.
+///
+/// # Safety
+/// As for [`Insert`]; the edge is where the key belongs.
+#[inline(always)]
+unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge) -> bool {
+    let lock = lock_of(args, edge.owner);
+    // SAFETY: the slot's owner is locked while it is written to.
+    unsafe {
+        let Some(mut word) = try_lock(simt, lock) else { return false };
+        let still = follow(simt, edge.slot).is_none();
+        if still {
+            let leaf = make_leaf(simt, args, key);
+            publish(simt, edge.slot, leaf);
+            set_entry(simt, args, key, edge, leaf, 0);
+            // A full node's empty slots are where it has no children, or no longer has.
+            if edge.owner.kind() == Kind::N256 && edge.depth < key.len() && word & COUNT_MASK < 256 {
+                word += 1;
+            }
+        }
+        unlock(simt, lock, word);
+        still
+    }
+}
+
+/// What hangs in a slot where a new node is to come between.
+struct Old {
+    /// Its link as it is.
+    from_above: Link,
+    /// Its link from the new node on.
+    link: Link,
+    /// The byte by which the new node leads there.
+    byte: u32,
+    /// Whether it is a leaf whose key ends at the new node.
+    ends: bool,
+}
+
+/// Per thread. Puts a node where a key and what is there part, and hangs both under it.
+///
+/// # Safety
+/// As for [`Insert`]; the edge's link was `old`'s, followed from `from`, and the key agrees with it up to `depth`.
+#[inline(always)]
+unsafe fn split<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, from: u32, depth: u32, old: Old) -> bool {
+    let lock = lock_of(args, edge.owner);
+    // SAFETY: the slot's owner is locked while it is written to; the new node is this thread's until it is linked.
+    unsafe {
+        let Some(word) = try_lock(simt, lock) else { return false };
+        let still = follow(simt, edge.slot).bits() == old.from_above.bits();
+        if still {
+            let leaf = make_leaf(simt, args, key);
+            let ends = depth == key.len();
+            let (own, other) = (if ends { None } else { Some((key.byte(simt, depth), leaf)) }, (old.byte, old.link));
+            let here = if ends {
+                leaf
+            } else if old.ends {
+                old.link
+            } else {
+                Link::NONE
+            };
+            let (first, second) = match own {
+                None => (other, None),
+                Some(own) if old.ends => (own, None),
+                Some(own) if own.0 < other.0 => (own, Some(other)),
+                Some(own) => (other, Some(own)),
+            };
+            let last = second.map_or(first.0, |child| child.0);
+            let index = args.supply.take(simt, Kind::N4);
+            let link = Link::new(Kind::N4, (depth - from) as usize, index);
+            let at = args.tree.address(link);
+            let (low, high) = path_before(simt, key, depth);
+            let count = 1 + u32::from(second.is_some());
+            let keys = first.0 | last << 8 | last << 16 | last << 24;
+            let words = at.cast::<u64>();
+            simt.store_vector(words, 0, [here.bits(), u64::from_halves(depth, count)], Hint::Default);
+            simt.store_vector(words, 2, [low, u64::from_halves(high, keys)], Hint::Default);
+            let second = second.map_or(0, |child| child.1.bits());
+            simt.store_vector(words, 4, [first.1.bits(), second], Hint::Default);
+            simt.store_vector(words, 6, [0, 0], Hint::Default);
+            publish(simt, edge.slot, link);
+            set_entry(simt, args, key, edge, link, depth);
+            if depth < args.tree.as_ref().table_bytes {
+                // The new leaf lies below the table's bytes and its node above: what was there keeps its entries.
+                set_entry(simt, args, key, edge, leaf, 0);
+            }
+        }
+        unlock(simt, lock, word);
+        still
+    }
+}
+
+/// Per thread. The last 12 bytes of a key before `depth`, or as many as there are behind zeros: the first 8, and the
+/// others.
+///
+/// # Safety
+/// `depth` is at most the key's length.
+#[inline(always)]
+unsafe fn path_before<S: Simt>(simt: S, key: KeyRef, depth: u32) -> (u64, u32) {
+    let (mut low, mut high) = (0, 0);
+    let mut place = PREFIX as u32 - if depth < PREFIX as u32 { depth } else { PREFIX as u32 };
+    while place < PREFIX as u32 {
+        // SAFETY: a byte of the key.
+        let byte = unsafe { key.byte(simt, depth + place - PREFIX as u32) };
+        if place < 8 {
+            low |= u64::from(byte) << (8 * place);
+        } else {
+            high |= byte << (8 * (place - 8));
+        }
+        place += 1;
+    }
+    (low, high)
+}
+
+/// Per thread. Makes a leaf; its value is 0.
+///
+/// # Safety
+/// As for [`Insert`].
+#[inline(always)]
+unsafe fn make_leaf<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> Link {
+    let len = key.len();
+    // SAFETY: the leaf is this thread's until it is linked.
+    unsafe {
+        let Some(kind) = Kind::of_key(len as usize) else {
+            return make_device_leaf(simt, args, key);
+        };
+        let link = Link::new(kind, len as usize, args.supply.take(simt, kind));
+        let at = args.tree.address(link).cast::<u64>();
+        if kind == Kind::Leaf8 {
+            simt.store_vector(at, 0, [key.word(simt, 0), 0], Hint::Default);
+            return link;
+        }
+        simt.store_vector(at, 0, [key.word(simt, 0), key.word(simt, 8)], Hint::Default);
+        if kind == Kind::Leaf32 {
+            simt.store_vector(at, 2, [key.word(simt, 16), key.word(simt, 24)], Hint::Default);
+            simt.store_vector(at, 6, [0, 0], Hint::Default);
+        }
+        simt.store_vector(at, if kind == Kind::Leaf32 { LEAF32_VALUE } else { 2 }, [0, 0], Hint::Default);
+        link
+    }
+}
+
+const LEAF32_VALUE: u64 = offset_of!(Leaf32, value) as u64 / 8;
+
+/// Per thread. Makes a dynamically sized leaf; its value is 0.
+///
+/// # Safety
+/// As for [`Insert`].
+#[inline(always)]
+unsafe fn make_device_leaf<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> Link {
+    let units = device_leaf_units(key.len() as usize) as u64;
+    // SAFETY: the leaf is this thread's until it is linked.
+    unsafe {
+        args.supply.count(simt, DEVICE_LEAVES, 1);
+        let index = args.supply.units + args.supply.count(simt, Kind::DeviceLeaf as u64 - 1, units);
+        let link = Link::new(Kind::DeviceLeaf, key.len() as usize, index);
+        let at = args.tree.address(link).cast::<u64>();
+        simt.store_vector(at, 0, [0, u64::from(key.len())], Hint::Default);
+        simt.store(at, 2, 0, Hint::Default);
+        let mut word = 3;
+        while word < 2 * units {
+            simt.store(at, word, key.word(simt, 8 * (word as u32 - 3)), Hint::Default);
+            word += 1;
+        }
+        link
+    }
+}
+
+/// Per thread. Adds a child for a byte that a node has no slot for; a full node is copied into a larger one.
+///
+/// # Safety
+/// As for [`Insert`]; the edge's link leads to the node, which branches at `depth`, where the key belongs.
+#[inline(always)]
+unsafe fn add<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, node: Link, depth: u32) -> bool {
+    let tree = &args.tree;
+    let lock = lock_of(args, node);
+    // SAFETY: the node is locked while it is written to, and its parent when its link is.
+    unsafe {
+        let byte = key.byte(simt, depth);
+        let Some(word) = try_lock(simt, lock) else { return false };
+        if tree.child_slot(simt, node, byte).is_some() {
+            unlock(simt, lock, word);
+            return false;
+        }
+        let count = word & COUNT_MASK;
+        if count < capacity(node.kind()) {
+            let leaf = make_leaf(simt, args, key);
+            append(simt, args, node, count, byte, leaf);
+            set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
+            unlock(simt, lock, touch(simt, args, node, word) + 1);
+            return true;
+        }
+        let parent = lock_of(args, edge.owner);
+        let Some(parent_word) = try_lock(simt, parent) else {
+            unlock(simt, lock, word);
+            return false;
+        };
+        let link = follow(simt, edge.slot);
+        let still = link.bits() == node.bits();
+        if still {
+            let leaf = make_leaf(simt, args, key);
+            let grown = grow(simt, args, node, depth, byte, leaf);
+            publish(simt, edge.slot, grown);
+            set_entry(simt, args, key, edge, grown, depth);
+            set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
+            let place = args.supply.count(simt, RETIRED, 1);
+            simt.store(args.supply.retired, place, node.bits(), Hint::Default);
+        }
+        unlock(simt, parent, parent_word);
+        unlock(simt, lock, if still { word | OBSOLETE } else { word });
+        still
+    }
+}
+
+/// Per thread. Notes, once, that a node's children are out of order, and tells its word.
+///
+/// # Safety
+/// The thread has the node's lock.
+#[inline(always)]
+unsafe fn touch<S: Simt>(simt: S, args: &InsertArgs, node: Link, word: u32) -> u32 {
+    if word & TOUCHED != 0 || capacity(node.kind()) > 16 {
+        return word;
+    }
+    // SAFETY: there is room for as many nodes as there are operations.
+    unsafe {
+        let place = args.supply.count(simt, TOUCHED_NODES, 1);
+        simt.store(args.supply.touched, place, node.bits(), Hint::Default);
+    }
+    word | TOUCHED
+}
+
+/// Per thread. Puts a child behind a node's others, first its link, then its byte.
+///
+/// # Safety
+/// The thread has the node's lock, and the node has room.
+#[inline(always)]
+unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, count: u32, byte: u32, child: Link) {
+    let at = args.tree.address(node);
+    let (links, keys) = match node.kind() {
+        Kind::N4 => (offset_of!(N4, links), offset_of!(Header, keys4)),
+        Kind::N16 => (offset_of!(N16, links), offset_of!(N16, keys)),
+        _ => (offset_of!(N48, links), offset_of!(N48, slots)),
+    };
+    // The place and the new byte among the keys: of an N48, the slot's number at the child's byte.
+    let (place, key) = if node.kind() == Kind::N48 { (byte, count + 1) } else { (count, byte) };
+    // SAFETY: the words lie in the node.
+    unsafe {
+        publish(simt, at.byte_add(links as u64 + 8 * u64::from(count)).cast(), child);
+        let word_at = at.byte_add(keys as u64).cast::<u32>();
+        let index = u64::from(place / 4);
+        let shift = 8 * (place % 4);
+        let word = simt.atomic_load(word_at, index, Order::Relaxed, Scope::Device);
+        let word = word & !(0xff << shift) | key << shift;
+        simt.atomic_store(word_at, index, word, Order::Release, Scope::Device);
+    }
+}
+
+/// Per thread. Copies a full node and one more child into a node of the next kind, without slots whose children are
+/// gone.
+///
+/// # Safety
+/// The thread has the node's lock.
+#[inline(always)]
+unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth: u32, byte: u32, child: Link) -> Link {
+    let from = args.tree.address(node);
+    let kind = match node.kind() {
+        Kind::N4 => Kind::N16,
+        Kind::N16 => Kind::N48,
+        _ => Kind::N256,
+    };
+    // SAFETY: the words lie in the nodes, and the new one is this thread's until it is linked.
+    unsafe {
+        let link = Link::new(kind, node.span() as usize, args.supply.take(simt, kind));
+        let to = args.tree.address(link);
+        // The node is LONG where the link says so: its header has the depth.
+        let here: u64 = peek(simt, from, offset_of!(Header, here));
+        let low: u64 = peek(simt, from, offset_of!(Header, prefix));
+        let high: u32 = peek(simt, from, offset_of!(Header, prefix) + 8);
+        let words = to.cast::<u64>();
+        let stride = kind.stride() / 8;
+        let mut word = 4;
+        while word < stride {
+            simt.store_vector(words, word, [0, 0], Hint::Default);
+            word += 2;
+        }
+        let count = match kind {
+            Kind::N16 => grow_n4(simt, from, to, byte, child),
+            Kind::N48 => grow_n16(simt, from, to, byte, child),
+            _ => grow_n48(simt, from, to, byte, child),
+        };
+        let mut word = count;
+        if kind == Kind::N16 {
+            let place = args.supply.count(simt, TOUCHED_NODES, 1);
+            simt.store(args.supply.touched, place, link.bits(), Hint::Default);
+            word |= TOUCHED;
+        }
+        simt.store_vector(words, 0, [here, u64::from_halves(depth, word)], Hint::Default);
+        simt.store_vector(words, 2, [low, u64::from_halves(high, 0)], Hint::Default);
+        link
+    }
+}
+
+/// Per thread. The children of an N4 and one more, in an N16 of zeros: how many they are.
+///
+/// # Safety
+/// Nobody else writes to the nodes.
+#[inline(always)]
+unsafe fn grow_n4<S: Simt>(simt: S, from: GlobalMut<u8>, to: GlobalMut<u8>, byte: u32, child: Link) -> u32 {
+    let links = to.byte_add(offset_of!(N16, links) as u64).cast::<u64>();
+    let (mut count, mut keys) = (0, 0_u64);
+    // SAFETY: the words lie in the nodes.
+    unsafe {
+        let old: u32 = peek(simt, from, offset_of!(Header, keys4));
+        let mut slot = 0_u32;
+        while slot < 4 {
+            let link: u64 = peek(simt, from, offset_of!(N4, links) + 8 * slot as usize);
+            if link != 0 {
+                simt.store(links, u64::from(count), link, Hint::Default);
+                keys |= u64::from(old >> (8 * slot) & 0xff) << (8 * count);
+                count += 1;
+            }
+            slot += 1;
+        }
+        simt.store(links, u64::from(count), child.bits(), Hint::Default);
+        // The last one is repeated, and matches first where it is.
+        let repeated = u64::from(byte) * (u64::MAX / 0xff);
+        keys |= repeated << (8 * count);
+        simt.store_vector(to.byte_add(offset_of!(N16, keys) as u64).cast::<u64>(), 0, [keys, repeated], Hint::Default);
+    }
+    count + 1
+}
+
+/// Per thread. The children of an N16 and one more, in an N48 of zeros: how many they are.
+///
+/// # Safety
+/// Nobody else writes to the nodes.
+#[inline(always)]
+unsafe fn grow_n16<S: Simt>(simt: S, from: GlobalMut<u8>, to: GlobalMut<u8>, byte: u32, child: Link) -> u32 {
+    let mut count = 0;
+    // SAFETY: the words lie in the nodes.
+    unsafe {
+        let mut slot = 0_u32;
+        while slot < 16 {
+            let keys: u32 = peek(simt, from, offset_of!(N16, keys) + (slot & !3) as usize);
+            let link: u64 = peek(simt, from, offset_of!(N16, links) + 8 * slot as usize);
+            if link != 0 {
+                put_n48(simt, to, count, keys >> (8 * (slot % 4)) & 0xff, link);
+                count += 1;
+            }
+            slot += 1;
+        }
+        put_n48(simt, to, count, byte, child.bits());
+    }
+    count + 1
+}
+
+/// Per thread. Sets a child of an N48 that only this thread sees.
+///
+/// # Safety
+/// `count < 48`, and the byte has no child.
+#[inline(always)]
+unsafe fn put_n48<S: Simt>(simt: S, to: GlobalMut<u8>, count: u32, byte: u32, link: u64) {
+    let slots = to.byte_add(offset_of!(N48, slots) as u64).cast::<u32>();
+    // SAFETY: the words lie in the node.
+    unsafe {
+        simt.store(to.byte_add(offset_of!(N48, links) as u64).cast::<u64>(), u64::from(count), link, Hint::Default);
+        let index = u64::from(byte / 4);
+        let word = simt.load(slots.as_const(), index, Hint::Default) | (count + 1) << (8 * (byte % 4));
+        simt.store(slots, index, word, Hint::Default);
+    }
+}
+
+/// Per thread. The children of an N48 and one more, in an N256 of zeros: how many they are.
+///
+/// # Safety
+/// Nobody else writes to the nodes.
+#[inline(always)]
+unsafe fn grow_n48<S: Simt>(simt: S, from: GlobalMut<u8>, to: GlobalMut<u8>, byte: u32, child: Link) -> u32 {
+    let links = to.byte_add(offset_of!(N256, links) as u64).cast::<u64>();
+    let mut count = 1;
+    // SAFETY: the words lie in the nodes.
+    unsafe {
+        let mut other = 0_u32;
+        while other < 256 {
+            let slots: u32 = peek(simt, from, offset_of!(N48, slots) + (other & !3) as usize);
+            let slot = slots >> (8 * (other % 4)) & 0xff;
+            if slot != 0 {
+                let link: u64 = peek(simt, from, offset_of!(N48, links) + 8 * (slot - 1) as usize);
+                simt.store(links, u64::from(other), link, Hint::Default);
+                count += u32::from(link != 0);
+            }
+            other += 1;
+        }
+        simt.store(links, u64::from(byte), child.bits(), Hint::Default);
+    }
+    count
+}
+
+instance!(cuart_update__insert, "cuart_update", Insert);

@@ -1,0 +1,62 @@
+//! Changes of a tree on the device: values (section 3.4 of the paper), removals (3.3), and what the paper has as
+//! future work, inserts.
+
+mod claim;
+mod insert;
+mod latest;
+mod remove;
+mod slot;
+mod stamp;
+mod tidy;
+
+pub use claim::{Claim, ClaimArgs, Conquer, ConquerArgs, UNCLAIMED};
+pub use insert::{Insert, InsertArgs, KINDS, Supply};
+pub use latest::{ClearSequence, ClearSequenceArgs, Latest, LatestArgs};
+pub use remove::{Remove, RemoveArgs};
+pub use stamp::{Locate, LocateArgs, Overwrite, OverwriteArgs, Stamp, StampArgs, WriteStamped, WriteStampedArgs};
+pub use tidy::{Tidy, TidyArgs};
+
+use crate::tree::TreeRef;
+use lanetree_layout::cuart::Link;
+use lanetree_simt::{Access, Global, GlobalMut};
+
+/// A tree on the device that a kernel changes: passed by value.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct TreeMut(TreeRef);
+
+impl TreeMut {
+    /// The tree whose buffers may be written to.
+    pub const fn new(tree: TreeRef) -> Self {
+        Self(tree)
+    }
+
+    /// The tree, for reading.
+    #[inline(always)]
+    pub const fn as_ref(&self) -> &TreeRef {
+        &self.0
+    }
+
+    /// Names the tree's buffers, for [`KernelArgs::pointers`](lanetree_simt::KernelArgs::pointers).
+    pub fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        self.0.pointers(&mut |address, _| visit(address, Access::ReadWrite));
+    }
+
+    /// The address of a node, or of a leaf on the device.
+    #[inline(always)]
+    pub(crate) fn address(&self, link: Link) -> GlobalMut<u8> {
+        writable(self.0.address(link))
+    }
+
+    /// The root table.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> GlobalMut<u64> {
+        writable(self.0.table)
+    }
+}
+
+/// The same address, for writing: of the buffers of a [`TreeMut`].
+#[inline(always)]
+pub(crate) fn writable<T>(at: Global<T>) -> GlobalMut<T> {
+    GlobalMut::new(at.as_ptr().cast_mut())
+}
