@@ -1,6 +1,7 @@
 //! Building the leaves: each key's goes into the buffer of its size, in the order of keys.
 
 use super::LongKeys;
+use super::region::Region;
 use crate::Result;
 use crate::byte_keys::ByteKeys;
 use core::ops::AddAssign;
@@ -14,12 +15,15 @@ const TASK: usize = 1 << 12;
 
 /// The leaves of a tree.
 pub(super) struct LeafBuffers {
-    pub(super) leaf8: Buffer<Leaf8>,
-    pub(super) leaf16: Buffer<Leaf16>,
-    pub(super) leaf32: Buffer<Leaf32>,
+    pub(super) leaf8: Region<Leaf8>,
+    pub(super) leaf16: Region<Leaf16>,
+    pub(super) leaf32: Region<Leaf32>,
     /// Units of 16 bytes.
-    pub(super) device: Buffer<[u64; 2]>,
+    pub(super) device: Region<[u64; 2]>,
+    /// Leaves in `device`.
     pub(super) device_count: u64,
+    /// Units of those on its free list.
+    pub(super) device_free: u64,
     pub(super) host: HostBuffers,
     pub(super) ranks8: Buffer<u64>,
     pub(super) order: Buffer<Link>,
@@ -141,11 +145,12 @@ pub(super) fn build<V: Word>(
     let order_len = if first.is_none() { keys.len() } else { 0 };
     let ranks8_len = if all.leaf8 == keys.len() { 0 } else { all.leaf8 };
     let mut leaves = LeafBuffers {
-        leaf8: device.alloc(all.leaf8)?,
-        leaf16: device.alloc(all.leaf16)?,
-        leaf32: device.alloc(all.leaf32)?,
-        device: device.alloc(all.units)?,
+        leaf8: Region::full(device.alloc(all.leaf8)?)?,
+        leaf16: Region::full(device.alloc(all.leaf16)?)?,
+        leaf32: Region::full(device.alloc(all.leaf32)?)?,
+        device: Region::full(device.alloc(all.units)?)?,
         device_count: all.device as u64,
+        device_free: 0,
         host: HostBuffers {
             offsets: vec![0; if all.host == 0 { 0 } else { all.host + 1 }],
             bytes: vec![0; all.host_bytes],

@@ -12,6 +12,7 @@ mod lookup;
 mod native;
 mod nodes;
 mod range;
+mod region;
 mod table;
 
 pub use build::{Builder, LongKeys, RootTable};
@@ -24,7 +25,7 @@ use crate::byte_keys::ByteKeys;
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::HostLeaves;
+use lanetree_layout::cuart::{HostLeaves, UNIT};
 use lanetree_runtime::{Buffer, Device};
 
 /// A CuART tree over byte strings with values `V`.
@@ -76,9 +77,9 @@ pub struct Stats {
     pub host_leaves: u64,
     /// By how many bytes of a key the root table is indexed; 0 where there is none.
     pub table_key_bytes: u32,
-    /// Bytes of the nodes.
+    /// Bytes of the nodes, with what is free and spare.
     pub node_bytes: u64,
-    /// Bytes of the leaves of all types but those in main memory.
+    /// Bytes of the leaves of all types but those in main memory, with what is free and spare.
     pub leaf_bytes: u64,
     /// Bytes of the root table.
     pub table_bytes: u64,
@@ -86,6 +87,10 @@ pub struct Stats {
     pub order_bytes: u64,
     /// Bytes of the leaves in main memory.
     pub host_bytes: u64,
+    /// Bytes of nodes and leaves that were given back and will be used again.
+    pub free_bytes: u64,
+    /// Bytes behind the used nodes and leaves, for new ones.
+    pub spare_bytes: u64,
     /// Bytes of all of it, per pair; 0 for an empty tree.
     pub bytes_per_key: f64,
 }
@@ -157,24 +162,31 @@ impl<V: Word> Cuart<V> {
     /// The size and shape of the tree.
     pub fn stats(&self) -> Stats {
         let (nodes, leaves) = (&self.nodes, &self.leaves);
-        let counts = |buffers: &[usize]| -> u64 { buffers.iter().map(|&bytes| bytes as u64).sum() };
+        macro_rules! of_regions {
+            ($figure:ident) => {
+                (
+                    [nodes.n4.$figure(), nodes.n16.$figure(), nodes.n48.$figure(), nodes.n256.$figure()],
+                    [leaves.leaf8.$figure(), leaves.leaf16.$figure(), leaves.leaf32.$figure()],
+                )
+            };
+        }
+        let sum = |(nodes, leaves): ([u64; 4], [u64; 3])| nodes.iter().chain(&leaves).sum::<u64>();
+        let live = of_regions!(live);
+        let bytes = of_regions!(bytes);
         let mut stats = Stats {
             len: self.len,
-            nodes: [nodes.n4.len(), nodes.n16.len(), nodes.n48.len(), nodes.n256.len()].map(|len| len as u64),
-            leaves: [leaves.leaf8.len(), leaves.leaf16.len(), leaves.leaf32.len()].map(|len| len as u64),
+            nodes: live.0,
+            leaves: live.1,
             device_leaves: leaves.device_count,
             host_leaves: leaves.host.values.len() as u64,
             table_key_bytes: self.table_bytes,
-            node_bytes: counts(&[nodes.n4.bytes(), nodes.n16.bytes(), nodes.n48.bytes(), nodes.n256.bytes()]),
-            leaf_bytes: counts(&[
-                leaves.leaf8.bytes(),
-                leaves.leaf16.bytes(),
-                leaves.leaf32.bytes(),
-                leaves.device.bytes(),
-            ]),
+            node_bytes: bytes.0.iter().sum(),
+            leaf_bytes: bytes.1.iter().sum::<u64>() + leaves.device.bytes(),
             table_bytes: self.table.bytes() as u64,
-            order_bytes: counts(&[leaves.order.bytes(), leaves.ranks8.bytes()]),
+            order_bytes: (leaves.order.bytes() + leaves.ranks8.bytes()) as u64,
             host_bytes: leaves.host.bytes_in_all(),
+            free_bytes: sum(of_regions!(free_bytes)) + leaves.device_free * UNIT as u64,
+            spare_bytes: sum(of_regions!(spare_bytes)) + leaves.device.spare_bytes(),
             bytes_per_key: 0.0,
         };
         if self.len > 0 {

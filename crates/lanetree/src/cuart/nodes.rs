@@ -7,11 +7,12 @@
 //! of its nodes, and then filled.
 
 use super::leaves::take;
+use super::region::Region;
 use crate::Result;
 use crate::byte_keys::ByteKeys;
 use core::ops::Range;
 use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256};
-use lanetree_runtime::{Buffer, Device};
+use lanetree_runtime::Device;
 use rayon::prelude::*;
 
 /// The most keys of a task.
@@ -19,10 +20,10 @@ const TASK: usize = 1 << 12;
 
 /// The nodes of a tree.
 pub(super) struct NodeBuffers {
-    pub(super) n4: Buffer<N4>,
-    pub(super) n16: Buffer<N16>,
-    pub(super) n48: Buffer<N48>,
-    pub(super) n256: Buffer<N256>,
+    pub(super) n4: Region<N4>,
+    pub(super) n16: Region<N16>,
+    pub(super) n48: Region<N48>,
+    pub(super) n256: Region<N256>,
 }
 
 /// Nodes of each kind, from [`Kind::N4`] on.
@@ -208,10 +209,10 @@ pub(super) fn build(
         all.iter_mut().zip(task.counts).for_each(|(all, count)| *all += count);
     }
     let mut nodes = NodeBuffers {
-        n4: device.alloc(all[0])?,
-        n16: device.alloc(all[1])?,
-        n48: device.alloc(all[2])?,
-        n256: device.alloc(all[3])?,
+        n4: Region::full(device.alloc(all[0])?)?,
+        n16: Region::full(device.alloc(all[1])?)?,
+        n48: Region::full(device.alloc(all[2])?)?,
+        n256: Region::full(device.alloc(all[3])?)?,
     };
     let root = match keys.len() {
         0 => Link::NONE,
