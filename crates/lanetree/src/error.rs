@@ -147,6 +147,33 @@ pub enum Error {
         max: usize,
     },
 
+    /// A call over buffers of a device that runs kernels, of a tree on the host.
+    #[error("{call} of a tree on the host: it is for devices that run kernels")]
+    NotOnDevice {
+        /// The call.
+        call: &'static str,
+    },
+
+    /// A call that the device cannot answer alone, of a tree with leaves in main memory.
+    #[error(
+        "{call} of a tree with {leaves} leaves in main memory, which the device does not reach: build it with device leaves"
+    )]
+    LeavesInMainMemory {
+        /// The call.
+        call: &'static str,
+        /// Leaves in main memory.
+        leaves: usize,
+    },
+
+    /// An engine of updates that is not for such a tree.
+    #[error("updates by {engine}: not of this tree, as {reason}")]
+    UpdateEngine {
+        /// The engine asked for.
+        engine: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+
     /// A device that an index has no kernels for.
     #[error("{index} on {device}: it runs on the host only, which is Device::host()")]
     HostOnly {

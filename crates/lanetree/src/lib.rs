@@ -72,7 +72,7 @@ pub mod harmonia;
 pub mod primitives;
 mod ranges;
 
-pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Offsets};
+pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, OffsetBuffer, Offsets};
 #[doc(inline)]
 pub use cuart::Cuart;
 pub use error::{Error, Result};

@@ -64,6 +64,13 @@ impl KeysRef {
 }
 
 impl KeyRef {
+    /// The string of `len` bytes that begins at a byte of memory, from an 8-byte boundary on. What comes before its
+    /// bytes may lie before the memory, as long as it is not read.
+    #[inline(always)]
+    pub const fn new(bytes: Global<u64>, start: u64, len: u32) -> Self {
+        Self { bytes, start, len }
+    }
+
     /// The string's bytes.
     #[inline(always)]
     pub const fn len(&self) -> u32 {
@@ -97,7 +104,7 @@ impl KeyRef {
         if at >= self.len {
             return 0;
         }
-        let (left, start) = (self.len - at, self.start + u64::from(at));
+        let (left, start) = (self.len - at, self.start.wrapping_add(u64::from(at)));
         let (index, bits) = (start / 8, (start % 8 * 8) as u32);
         // SAFETY: the string has a byte in the first word; and in the second, where that is read.
         let mut word = unsafe { simt.load(self.bytes, index, Hint::ReadOnly) } >> bits;

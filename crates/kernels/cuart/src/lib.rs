@@ -4,9 +4,15 @@
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
 mod get;
+pub mod keys;
+mod order;
 mod query;
+mod range;
+mod rank;
 mod tree;
 pub mod update;
 
 pub use get::{Get, GetArgs};
+pub use range::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs};
+pub use rank::{Rank, RankArgs, Side};
 pub use tree::{THREADS, TreeRef};

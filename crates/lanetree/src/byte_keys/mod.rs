@@ -1,9 +1,11 @@
 //! Batches of byte strings, packed.
 
 mod buf;
+mod device;
 mod range;
 
 pub use buf::ByteKeysBuf;
+pub use device::{DeviceKeys, OffsetBuffer};
 pub use range::{ByteRange, ByteRanges};
 pub(crate) use range::{Side, Sides};
 

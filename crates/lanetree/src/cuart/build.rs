@@ -1,5 +1,6 @@
 //! Bulk build on the CPU, in parallel, straight from sorted keys.
 
+use super::device::DeviceState;
 use super::{Cuart, leaves, nodes, table};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, show};
 use crate::{Error, Result};
@@ -86,10 +87,10 @@ impl<V: Word> Builder<V> {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::KeyTooLong`] for a key of more than 2^32 - 1 bytes, or of more
-    /// than 32 with [`LongKeys::Refuse`]; [`Error::HostOnly`]; [`Error::Runtime`] where there is no room.
+    /// than 32 with [`LongKeys::Refuse`]; [`Error::Runtime`] where there is no room.
     pub fn build<'k>(&self, device: &Device, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<Cuart<V>> {
         let keys = keys.into();
-        self.check(device, keys, values)?;
+        self.check(keys, values)?;
         if first_that(keys, |before, key| before > key).is_none() {
             return self.build_ascending(device, keys, values);
         }
@@ -109,17 +110,14 @@ impl<V: Word> Builder<V> {
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn build_sorted<'k>(&self, device: &Device, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<Cuart<V>> {
         let keys = keys.into();
-        self.check(device, keys, values)?;
+        self.check(keys, values)?;
         if let Some(index) = first_that(keys, |before, key| before > key) {
             return Err(Error::NotSorted { index, previous: show(keys.at(index - 1)), key: show(keys.at(index)) });
         }
         self.build_ascending(device, keys, values)
     }
 
-    fn check(&self, device: &Device, keys: ByteKeys<'_>, values: &[V]) -> Result<()> {
-        if device.kind() != DeviceKind::Host {
-            return Err(Error::HostOnly { index: "a CuART tree", device: device.to_string() });
-        }
+    fn check(&self, keys: ByteKeys<'_>, values: &[V]) -> Result<()> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch { keys: keys.len(), values: values.len() });
         }
@@ -161,14 +159,28 @@ impl<V: Word> Builder<V> {
 
     /// Of strictly ascending keys.
     fn build_distinct(&self, device: &Device, keys: ByteKeys<'_>, values: &[V]) -> Result<Cuart<V>> {
+        if device.kind() != DeviceKind::Host {
+            return self.build_distinct(&Device::host(), keys, values)?.to_device(device);
+        }
         let (leaves, first) = leaves::build(device, keys, values, self.long_keys)?;
         let order = leaves.order.as_slice().expect("the host's memory");
         let leaf = |rank: usize| if first.is_none() { order[rank] } else { first.offset(rank as u64) };
         let (nodes, root) = nodes::build(device, keys, &leaf)?;
         let (device, len) = (device.clone(), keys.len() as u64);
         let none = device.alloc(0)?;
-        let mut tree =
-            Cuart { device, root, len, first, nodes, leaves, table: none, table_bytes: 0, values: PhantomData };
+        let mut tree = Cuart {
+            device,
+            root,
+            len,
+            first,
+            ordered: true,
+            nodes,
+            leaves,
+            table: none,
+            table_bytes: 0,
+            state: DeviceState::default(),
+            values: PhantomData,
+        };
         tree.table_bytes = match self.table {
             RootTable::Auto => table::choose(keys),
             RootTable::None => 0,

@@ -5,6 +5,7 @@ use super::native::TASK;
 use crate::byte_keys::{ByteKeys, Side};
 use crate::{Error, Result};
 use lanetree_layout::Word;
+use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 /// A neighbour of a query, if there is one: its key and value.
@@ -30,6 +31,10 @@ impl<V: Word> Cuart<V> {
         let keys = keys.into();
         if out.len() != keys.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
+        }
+        if self.device.kind() != DeviceKind::Host {
+            self.check_not_lost()?;
+            return self.get_across(keys, out);
         }
         let tree = self.view();
         let len = tree.task(keys.len());

@@ -6,6 +6,7 @@
 //! in batches, from any number of threads. It lives on [`Device::host`](crate::Device::host).
 
 mod build;
+mod device;
 mod explain;
 mod leaves;
 mod lookup;
@@ -16,6 +17,7 @@ mod region;
 mod table;
 
 pub use build::{Builder, LongKeys, RootTable};
+pub use device::{ChangeScratch, InsertReport, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;
@@ -54,10 +56,14 @@ pub struct Cuart<V: Word> {
     root: Link,
     len: u64,
     first: Link,
+    /// Whether the leaves' places tell their ranks: not after keys came or went.
+    ordered: bool,
     nodes: nodes::NodeBuffers,
     leaves: leaves::LeafBuffers,
     table: Buffer<Link>,
     table_bytes: u32,
+    /// What updates on a device leave behind for the next ones.
+    state: device::DeviceState,
     values: PhantomData<V>,
 }
 

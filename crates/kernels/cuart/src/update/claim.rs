@@ -6,9 +6,10 @@ use crate::get::{descend, leaf_equals, store_bits, value_word};
 use crate::query::Query;
 use crate::tree::THREADS;
 use core::marker::PhantomData;
-use lanetree_layout::cuart::{Kind, Link};
+use lanetree_layout::cuart::Link;
 use lanetree_simt::{
-    Access, Global, GlobalMut, Hint, Kernel, KernelArgs, KeysRef, LaunchBounds, Order, Scope, Simt, Word, instance,
+    Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, KeysRef, LaunchBounds, Order, Scope, Simt, Word,
+    instance,
 };
 
 /// What [`ClaimArgs::slots`] has for an operation whose key is not in the tree.
@@ -18,7 +19,7 @@ pub const UNCLAIMED: u32 = u32::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimArgs {
-    /// The tree.
+    /// The tree, without leaves in main memory.
     pub tree: TreeMut,
     /// The keys of the batch.
     pub queries: KeysRef,
@@ -123,6 +124,8 @@ pub struct ConquerArgs<V> {
     pub highest: Global<u32>,
     /// As [`Claim`] has left them.
     pub slots: Global<u32>,
+    /// In and out: `[1]`, to which the number of different keys is added; null if not wanted.
+    pub keys: GlobalMut<u64>,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -133,10 +136,11 @@ unsafe impl<V: Word> KernelArgs for ConquerArgs<V> {
         visit(self.owners.as_ptr().addr(), Access::Read);
         visit(self.highest.as_ptr().addr(), Access::Read);
         visit(self.slots.as_ptr().addr(), Access::Read);
+        visit(self.keys.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
-/// Stage 2, a thread for each operation; any block: the last one of each key writes its value.
+/// Stage 2, a thread for each operation, any block of whole warps: the last one of each key writes its value.
 #[derive(Debug)]
 pub struct Conquer<V>(PhantomData<V>);
 
@@ -146,21 +150,27 @@ impl<V: Word> Kernel for Conquer<V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is an operation and its slot one of the table's, whose key is a leaf of the tree; of all
-        // operations on a leaf one has the highest index.
-        unsafe {
-            let slot = simt.load(args.slots, index, Hint::ReadOnly);
-            let value = simt.load(args.values, index, Hint::Streaming);
-            if slot == UNCLAIMED || simt.load(args.highest, u64::from(slot), Hint::ReadOnly) != index as u32 + 1 {
-                return;
+        let mut last = false;
+        if index < args.count {
+            // SAFETY: `index` is an operation and its slot one of the table's, whose key is a leaf of the tree; of
+            // all operations on a leaf one has the highest index.
+            unsafe {
+                let slot = simt.load(args.slots, index, Hint::ReadOnly);
+                last =
+                    slot != UNCLAIMED && simt.load(args.highest, u64::from(slot), Hint::ReadOnly) == index as u32 + 1;
+                if last {
+                    let leaf = Link::from_bits(simt.load(args.owners, u64::from(slot), Hint::ReadOnly));
+                    let at = args.tree.address(leaf).cast::<u64>();
+                    let value = simt.load(args.values, index, Hint::Streaming).widen();
+                    simt.store(at, value_word(leaf.kind()), value, Hint::Default);
+                }
             }
-            let leaf = Link::from_bits(simt.load(args.owners, u64::from(slot), Hint::ReadOnly));
-            if leaf.kind() != Kind::HostLeaf {
-                let at = args.tree.address(leaf).cast::<u64>();
-                simt.store(at, value_word(leaf.kind()), value.widen(), Hint::Default);
+        }
+        if !args.keys.is_null() {
+            let count = simt.ballot(FULL_MASK, last).count_ones();
+            if simt.lane() == 0 && count > 0 {
+                // SAFETY: a counter.
+                unsafe { simt.atomic_add(args.keys, 0, u64::from(count), Order::Relaxed, Scope::Device) };
             }
         }
     }

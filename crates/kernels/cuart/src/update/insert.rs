@@ -19,9 +19,6 @@ use lanetree_simt::{
     Access, Global, GlobalMut, Hint, Kernel, KernelArgs, KeyRef, KeysRef, Order, Scope, Simt, Word, instance,
 };
 
-/// Kinds of nodes and leaves on the device.
-pub const KINDS: usize = 8;
-
 /// The lower half of the word that a header's `count` is in; locks are in the upper.
 pub(super) const COUNT_MASK: u32 = 0xffff;
 const LOCKED: u32 = 1 << 16;
@@ -71,6 +68,7 @@ pub struct Supply {
     pub touched: GlobalMut<u64>,
 }
 
+/// The counters behind those of the kinds.
 const DEVICE_LEAVES: u64 = 8;
 const RETIRED: u64 = 9;
 const TOUCHED_NODES: u64 = 10;
@@ -79,6 +77,14 @@ const PUT_OFF: u64 = 11;
 impl Supply {
     /// Counters in `taken`.
     pub const COUNTERS: usize = 12;
+    /// Which of them counts the dynamically sized leaves that were made.
+    pub const DEVICE_LEAVES: usize = DEVICE_LEAVES as usize;
+    /// Which of them counts the nodes that were copied into larger ones.
+    pub const RETIRED: usize = RETIRED as usize;
+    /// Which of them counts the nodes to put in order.
+    pub const TOUCHED: usize = TOUCHED_NODES as usize;
+    /// Which of them counts the operations that were put off.
+    pub const PUT_OFF: usize = PUT_OFF as usize;
 
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         visit(self.taken.as_ptr().addr(), Access::ReadWrite);

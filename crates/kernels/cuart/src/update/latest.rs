@@ -1,8 +1,8 @@
 //! Updates in one stage: of values of 32 bits the leaf has room for the operation's number above them, and the
 //! maximum of both together is the last operation's value.
 
-use super::TreeMut;
-use crate::get::{descend, leaf_equals, store_bits, value_word};
+use super::{TreeMut, pick, store_found};
+use crate::get::{descend, leaf_equals, value_word};
 use crate::query::Query;
 use crate::tree::THREADS;
 use lanetree_simt::{
@@ -19,6 +19,8 @@ pub struct LatestArgs {
     pub queries: KeysRef,
     /// Their values: `[count]`.
     pub values: Global<u32>,
+    /// In which order the operations are worked off: `[count]`, their places in the batch; null for that of the batch.
+    pub picks: Global<u32>,
     /// Operations.
     pub count: u64,
     /// The number of the batch's first operation: above those of all operations before, and such that no number
@@ -26,7 +28,7 @@ pub struct LatestArgs {
     pub sequence: u32,
     #[doc(hidden)]
     pub padding: u32,
-    /// Out: found bits of the batch; null if not wanted.
+    /// Out: found bits of the batch, zeros before where there are picks; null if not wanted.
     pub found: GlobalMut<u32>,
 }
 
@@ -36,6 +38,7 @@ unsafe impl KernelArgs for LatestArgs {
         self.tree.pointers(visit);
         self.queries.pointers(visit);
         visit(self.values.as_ptr().addr(), Access::Read);
+        visit(self.picks.as_ptr().addr(), Access::Read);
         visit(self.found.as_ptr().addr(), Access::ReadWrite);
     }
 }
@@ -51,25 +54,26 @@ impl<const WORDS: usize> Kernel for Latest<WORDS> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        let mut found = false;
+        let (mut operation, mut found) = (index, false);
         if index < args.count {
             // SAFETY: `index` is an operation, and the tree is valid; only values are written, by atomics, and
             // only keys and nodes read.
             unsafe {
-                let query = Query::<WORDS>::load(simt, &args.queries, index);
-                let value = simt.load(args.values, index, Hint::Streaming);
+                operation = pick(simt, args.picks, index);
+                let query = Query::<WORDS>::load(simt, &args.queries, operation);
+                let value = simt.load(args.values, operation, Hint::ReadOnly);
                 let tree = args.tree.as_ref();
                 let leaf = descend(simt, tree, &query, Hint::ReadOnly);
                 found = !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate);
                 if found {
                     let at = args.tree.address(leaf).cast::<u64>();
-                    let numbered = u64::from_halves(value, args.sequence + index as u32);
+                    let numbered = u64::from_halves(value, args.sequence + operation as u32);
                     simt.atomic_max(at, value_word(leaf.kind()), numbered, Order::Relaxed, Scope::Device);
                 }
             }
         }
-        // SAFETY: a word for every 32 operations.
-        unsafe { store_bits(simt, args.found, args.count, found) };
+        // SAFETY: a word for every 32 operations; zeros before where they are not worked off in order.
+        unsafe { store_found(simt, args.found, args.picks, args.count, operation, found) };
     }
 }
 

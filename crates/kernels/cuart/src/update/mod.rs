@@ -5,20 +5,23 @@ mod claim;
 mod insert;
 mod latest;
 mod remove;
+mod retire;
 mod slot;
 mod stamp;
 mod tidy;
 
 pub use claim::{Claim, ClaimArgs, Conquer, ConquerArgs, UNCLAIMED};
-pub use insert::{Insert, InsertArgs, KINDS, Supply};
+pub use insert::{Insert, InsertArgs, Stock, Supply};
 pub use latest::{ClearSequence, ClearSequenceArgs, Latest, LatestArgs};
 pub use remove::{Remove, RemoveArgs};
+pub use retire::{CountLeaves, CountLeavesArgs, Retire, RetireArgs};
 pub use stamp::{Locate, LocateArgs, Overwrite, OverwriteArgs, Stamp, StampArgs, WriteStamped, WriteStampedArgs};
 pub use tidy::{Tidy, TidyArgs};
 
+use crate::get::store_bits;
 use crate::tree::TreeRef;
 use lanetree_layout::cuart::Link;
-use lanetree_simt::{Access, Global, GlobalMut};
+use lanetree_simt::{Access, Global, GlobalMut, Hint, Order, Scope, Simt, Word};
 
 /// A tree on the device that a kernel changes: passed by value.
 #[repr(transparent)]
@@ -59,4 +62,40 @@ impl TreeMut {
 #[inline(always)]
 pub(crate) fn writable<T>(at: Global<T>) -> GlobalMut<T> {
     GlobalMut::new(at.as_ptr().cast_mut())
+}
+
+/// Per thread. The operation that is worked off at a place.
+///
+/// # Safety
+/// There is such a place.
+#[inline(always)]
+unsafe fn pick<S: Simt>(simt: S, picks: Global<u32>, index: u64) -> u64 {
+    if picks.is_null() {
+        return index;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { simt.load(picks, index, Hint::Streaming) }.widen()
+}
+
+/// Warp collective (all lanes). Stores whether each thread's operation found its key, where it is wanted.
+///
+/// # Safety
+/// `found` is null, or has a word for every 32 of `count`, zeros where there are picks.
+#[inline(always)]
+unsafe fn store_found<S: Simt>(
+    simt: S,
+    found: GlobalMut<u32>,
+    picks: Global<u32>,
+    count: u64,
+    operation: u64,
+    bit: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if picks.is_null() {
+            store_bits(simt, found, count, bit);
+        } else if bit && !found.is_null() {
+            simt.atomic_or(found, operation / 32, 1_u32 << (operation % 32), Order::Relaxed, Scope::Device);
+        }
+    }
 }

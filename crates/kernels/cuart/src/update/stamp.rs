@@ -1,7 +1,7 @@
 //! What the paper's hash table is measured beside: the highest index in an array with a place for every leaf, and
 //! sorting the operations by their leaves.
 
-use super::TreeMut;
+use super::{TreeMut, pick, store_found};
 use crate::get::{descend, leaf_equals, value_word};
 use crate::query::Query;
 use crate::tree::{THREADS, TreeRef};
@@ -15,14 +15,19 @@ use lanetree_simt::{
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LocateArgs {
-    /// The tree.
+    /// The tree, without leaves in main memory.
     pub tree: TreeRef,
-    /// Queries: `[count]`.
+    /// The keys of the batch: `[count]`.
     pub queries: KeysRef,
+    /// In which order they are worked off: `[count]`, their places in the batch; null for that of the batch.
+    pub picks: Global<u32>,
     /// How many.
     pub count: u64,
-    /// Out: `[count]`, the link of each key's leaf; 0 for a key that is not in the tree.
+    /// Out: `[count]`, in the order in which they are worked off: the link of each key's leaf; 0 for a key that is
+    /// not in the tree. Null if not wanted, by [`Locate`] alone.
     pub links: GlobalMut<u64>,
+    /// Out: found bits of the batch, zeros before where there are picks; null if not wanted.
+    pub found: GlobalMut<u32>,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -30,12 +35,13 @@ unsafe impl KernelArgs for LocateArgs {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
         self.queries.pointers(visit);
+        visit(self.picks.as_ptr().addr(), Access::Read);
         visit(self.links.as_ptr().addr(), Access::ReadWrite);
+        visit(self.found.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
-/// Finds the leaves of keys, a thread for each; any block. A leaf in main memory is not compared. `WORDS` as in
-/// [`Get`](crate::Get).
+/// Finds the leaves of keys, a thread for each; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Locate<const WORDS: usize>;
 
@@ -46,13 +52,30 @@ impl<const WORDS: usize> Kernel for Locate<WORDS> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        if index < args.count {
-            // SAFETY: `index` is a query, and the tree is valid.
-            unsafe {
-                let leaf = locate::<S, WORDS>(simt, &args.tree, &args.queries, index);
-                simt.store(args.links, index, leaf.bits(), Hint::Streaming);
-            }
+        // SAFETY: the same contract.
+        let (operation, leaf) = unsafe { locate_next::<S, WORDS>(simt, args, index) };
+        if index < args.count && !args.links.is_null() {
+            // SAFETY: `index` is a query.
+            unsafe { simt.store(args.links, index, leaf.bits(), Hint::Streaming) };
         }
+        // SAFETY: a word for every 32 queries.
+        unsafe { store_found(simt, args.found, args.picks, args.count, operation, !leaf.is_none()) };
+    }
+}
+
+/// Per thread. The operation that is worked off at a place, and its leaf; none behind the last.
+///
+/// # Safety
+/// As for [`Locate`].
+#[inline(always)]
+unsafe fn locate_next<S: Simt, const WORDS: usize>(simt: S, args: &LocateArgs, index: u64) -> (u64, Link) {
+    if index >= args.count {
+        return (index, Link::NONE);
+    }
+    // SAFETY: `index` is a query, and the tree is valid.
+    unsafe {
+        let operation = pick(simt, args.picks, index);
+        (operation, locate::<S, WORDS>(simt, &args.tree, &args.queries, operation))
     }
 }
 
@@ -78,11 +101,10 @@ unsafe fn locate<S: Simt, const WORDS: usize>(simt: S, tree: &TreeRef, queries: 
 pub struct StampArgs {
     /// What to locate, and where the links go.
     pub locate: LocateArgs,
-    /// The highest stamp of each leaf: first those of 8, then of 16, 32, dynamically sized (one for each unit), and
-    /// in main memory.
+    /// The highest stamp of each leaf: first those of 8, then of 16, 32, and dynamically sized (one for each unit).
     pub stamps: GlobalMut<u64>,
     /// Where those of each kind begin, from [`Kind::Leaf16`] on.
-    pub firsts: [u64; 4],
+    pub firsts: [u64; 3],
     /// The stamp of the batch's first operation, above all before it.
     pub first_stamp: u64,
 }
@@ -97,18 +119,17 @@ unsafe impl KernelArgs for StampArgs {
 
 /// The place of a leaf among all stamps.
 #[inline(always)]
-fn stamp_of(leaf: Link, firsts: &[u64; 4]) -> u64 {
+fn stamp_of(leaf: Link, firsts: &[u64; 3]) -> u64 {
     leaf.index()
         + match leaf.kind() {
             Kind::Leaf8 => 0,
             Kind::Leaf16 => firsts[0],
             Kind::Leaf32 => firsts[1],
-            Kind::DeviceLeaf => firsts[2],
-            _ => firsts[3],
+            _ => firsts[2],
         }
 }
 
-/// Locates and stamps leaves, a thread for each operation; any block. `WORDS` as in [`Get`](crate::Get).
+/// Locates and stamps leaves, a thread for each operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Stamp<const WORDS: usize>;
 
@@ -119,18 +140,20 @@ impl<const WORDS: usize> Kernel for Stamp<WORDS> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (index, locating) = (simt.global_index(), &args.locate);
-        if index >= locating.count {
-            return;
-        }
-        // SAFETY: `index` is an operation, and every leaf has a stamp.
-        unsafe {
-            let leaf = locate::<S, WORDS>(simt, &locating.tree, &locating.queries, index);
-            simt.store(locating.links, index, leaf.bits(), Hint::Default);
-            if !leaf.is_none() {
-                let (stamp, at) = (args.first_stamp + index, stamp_of(leaf, &args.firsts));
-                simt.atomic_max(args.stamps, at, stamp, Order::Relaxed, Scope::Device);
+        // SAFETY: the same contract.
+        let (operation, leaf) = unsafe { locate_next::<S, WORDS>(simt, locating, index) };
+        if index < locating.count {
+            // SAFETY: `index` is an operation, and every leaf has a stamp.
+            unsafe {
+                simt.store(locating.links, index, leaf.bits(), Hint::Default);
+                if !leaf.is_none() {
+                    let (stamp, at) = (args.first_stamp + operation, stamp_of(leaf, &args.firsts));
+                    simt.atomic_max(args.stamps, at, stamp, Order::Relaxed, Scope::Device);
+                }
             }
         }
+        // SAFETY: a word for every 32 operations.
+        unsafe { store_found(simt, locating.found, locating.picks, locating.count, operation, !leaf.is_none()) };
     }
 }
 
@@ -140,8 +163,10 @@ impl<const WORDS: usize> Kernel for Stamp<WORDS> {
 pub struct WriteStampedArgs<V> {
     /// The tree.
     pub tree: TreeMut,
-    /// The values: `[count]`.
+    /// The values of the batch: `[count]`.
     pub values: Global<V>,
+    /// As in [`LocateArgs`].
+    pub picks: Global<u32>,
     /// As [`Stamp`] has left them: `[count]`.
     pub links: Global<u64>,
     /// Operations.
@@ -149,7 +174,7 @@ pub struct WriteStampedArgs<V> {
     /// As [`Stamp`] has left them.
     pub stamps: Global<u64>,
     /// As in [`StampArgs`].
-    pub firsts: [u64; 4],
+    pub firsts: [u64; 3],
     /// As in [`StampArgs`].
     pub first_stamp: u64,
 }
@@ -159,6 +184,7 @@ unsafe impl<V: Word> KernelArgs for WriteStampedArgs<V> {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
         visit(self.values.as_ptr().addr(), Access::Read);
+        visit(self.picks.as_ptr().addr(), Access::Read);
         visit(self.links.as_ptr().addr(), Access::Read);
         visit(self.stamps.as_ptr().addr(), Access::Read);
     }
@@ -180,12 +206,14 @@ impl<V: Word> Kernel for WriteStamped<V> {
         // SAFETY: `index` is an operation, and every leaf has a stamp; one operation has the highest.
         unsafe {
             let leaf = Link::from_bits(simt.load(args.links, index, Hint::Streaming));
-            if leaf.is_none()
-                || simt.load(args.stamps, stamp_of(leaf, &args.firsts), Hint::ReadOnly) != args.first_stamp + index
-            {
+            if leaf.is_none() {
                 return;
             }
-            write(simt, &args.tree, leaf, simt.load(args.values, index, Hint::Streaming));
+            let operation = pick(simt, args.picks, index);
+            let stamp = simt.load(args.stamps, stamp_of(leaf, &args.firsts), Hint::ReadOnly);
+            if stamp == args.first_stamp + operation {
+                write(simt, &args.tree, leaf, simt.load(args.values, operation, Hint::ReadOnly));
+            }
         }
     }
 }
@@ -196,10 +224,8 @@ impl<V: Word> Kernel for WriteStamped<V> {
 /// A leaf of the tree, whose value no other thread accesses.
 #[inline(always)]
 unsafe fn write<S: Simt, V: Word>(simt: S, tree: &TreeMut, leaf: Link, value: V) {
-    if leaf.kind() != Kind::HostLeaf {
-        // SAFETY: the caller's promise.
-        unsafe { simt.store(tree.address(leaf).cast(), value_word(leaf.kind()), value.widen(), Hint::Default) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { simt.store(tree.address(leaf).cast(), value_word(leaf.kind()), value.widen(), Hint::Default) };
 }
 
 /// Arguments of [`Overwrite`].

@@ -1,0 +1,277 @@
+//! Batches of byte strings in device memory.
+
+use super::{ByteKeys, Offsets};
+use crate::error::same_device;
+use crate::{Error, Result};
+use core::fmt;
+use lanetree_kernels_cuart::THREADS;
+use lanetree_kernels_cuart::keys::{CheckOffsetsArgs, EncodeArgs, HeadsArgs};
+use lanetree_launch::Launch;
+use lanetree_launch::cuart::keys;
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
+use lanetree_simt::{Global, KeysRef, LaunchShape};
+use rayon::prelude::*;
+
+/// Byte strings in device memory, packed one behind the other, as Arrow has them: [`ByteKeys`] on a device.
+///
+/// ```
+/// use lanetree::{ByteKeysBuf, Device, DeviceKeys};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let words: ByteKeysBuf = ["ox", "", "yak"].into_iter().collect();
+/// let keys = DeviceKeys::upload(&device, &words)?;
+/// assert_eq!(keys.len(), 3);
+///
+/// // Numbers that are there already.
+/// let numbers = device.upload(&[3_u64, 1, 2])?;
+/// let keys = DeviceKeys::encode(&device.stream()?, &numbers)?;
+/// assert_eq!(keys.width(), Some(8));
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceKeys {
+    bytes: Buffer<u64>,
+    offsets: DeviceOffsets,
+    len: usize,
+}
+
+/// Where each string begins, and where the last one ends.
+enum DeviceOffsets {
+    Fixed { width: usize },
+    U32(Buffer<u32>),
+    U64(Buffer<u64>),
+}
+
+/// Offsets of strings on a device: 32 or 64 bits wide, one more than there are strings.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OffsetBuffer {
+    /// Of 32 bits.
+    U32(Buffer<u32>),
+    /// Of 64 bits.
+    U64(Buffer<u64>),
+}
+
+impl DeviceKeys {
+    /// Copies strings to a device.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where there is no room.
+    pub fn upload<'k>(device: &Device, keys: impl Into<ByteKeys<'k>>) -> Result<Self> {
+        let keys = keys.into();
+        let len = keys.len();
+        let (bytes, offsets) = match keys.offsets() {
+            Offsets::Fixed { width, .. } => (keys.bytes(), DeviceOffsets::Fixed { width }),
+            Offsets::U32(offsets) => {
+                let (first, bytes) = rebased(offsets, keys.bytes());
+                let offsets: Vec<u32> = offsets.par_iter().map(|&offset| offset - first).collect();
+                (bytes, DeviceOffsets::U32(device.upload(if len == 0 { &[0] } else { &offsets })?))
+            }
+            Offsets::U64(offsets) => {
+                let (first, bytes) = rebased(offsets, keys.bytes());
+                let offsets: Vec<u64> = offsets.par_iter().map(|&offset| offset - first).collect();
+                (bytes, DeviceOffsets::U64(device.upload(if len == 0 { &[0] } else { &offsets })?))
+            }
+        };
+        let mut words = vec![0_u64; bytes.len().div_ceil(8)];
+        let chunks = bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].par_chunks_mut(1 << 20);
+        chunks.zip(bytes.par_chunks(1 << 20)).for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(Self { bytes: device.upload(&words)?, offsets, len })
+    }
+
+    /// Takes `len` strings of one width that are on the device: the first bytes of a buffer, one string behind
+    /// the other.
+    ///
+    /// # Errors
+    /// [`Error::KeyWidth`] where the buffer has fewer bytes, or for a width of 2^32 bytes or more.
+    pub fn fixed(bytes: Buffer<u64>, width: usize, len: usize) -> Result<Self> {
+        if width > u32::MAX as usize || width.checked_mul(len).is_none_or(|needed| needed > bytes.bytes()) {
+            return Err(Error::KeyWidth { width, bytes: bytes.bytes() });
+        }
+        Ok(Self { bytes, offsets: DeviceOffsets::Fixed { width }, len })
+    }
+
+    /// Takes strings of any lengths that are on the device, and checks their offsets there: waits for the stream.
+    ///
+    /// # Errors
+    /// [`Error::OffsetOrder`] for an offset below the one before it; [`Error::OffsetBounds`] for one behind the
+    /// bytes; [`Error::Runtime`] for buffers of another device than the stream's.
+    pub fn with_offsets(stream: &Stream, offsets: OffsetBuffer, bytes: Buffer<u64>) -> Result<Self> {
+        match offsets {
+            OffsetBuffer::U32(offsets) => {
+                let len = check_offsets(stream, &offsets, &bytes)?;
+                Ok(Self { bytes, offsets: DeviceOffsets::U32(offsets), len })
+            }
+            OffsetBuffer::U64(offsets) => {
+                let len = check_offsets(stream, &offsets, &bytes)?;
+                Ok(Self { bytes, offsets: DeviceOffsets::U64(offsets), len })
+            }
+        }
+    }
+
+    /// Makes strings of numbers that are on the device, in whose order the strings are. Allocates, and may return
+    /// before they are made; in the stream's order.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where there is no room, and for a buffer of another device than the stream's;
+    /// [`Error::BatchTooLarge`].
+    pub fn encode<K: Key>(stream: &Stream, numbers: &Buffer<K>) -> Result<Self> {
+        let mut keys = Self::fixed(stream.device().alloc(numbers.bytes().div_ceil(8))?, K::Bits::BYTES, numbers.len())?;
+        keys.encode_from(stream, numbers)?;
+        Ok(keys)
+    }
+
+    /// As [`DeviceKeys::encode`], into the memory of strings of the same width, as many or more; they become as
+    /// many as the numbers. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`] where there is no room for as many strings, or they are of another width;
+    /// [`Error::Runtime`], [`Error::BatchTooLarge`] as [`DeviceKeys::encode`].
+    pub fn encode_from<K: Key>(&mut self, stream: &Stream, numbers: &Buffer<K>) -> Result<()> {
+        let (what, width) = ("the strings' buffer", K::Bits::BYTES);
+        let expected = numbers.bytes().div_ceil(8);
+        if self.width() != Some(width) || self.bytes.len() < expected {
+            return Err(Error::OutputLength { what, expected, found: self.bytes.len() });
+        }
+        same_device(stream.device(), numbers.device(), "the numbers' buffer")?;
+        same_device(stream.device(), self.device(), what)?;
+        self.len = numbers.len();
+        if let (true, Some(numbers)) = (stream.device().kind() == DeviceKind::Host, numbers.as_slice()) {
+            let words = self.bytes.as_mut_slice().unwrap_or(&mut []);
+            let strings = bytemuck::cast_slice_mut::<u64, u8>(words).par_chunks_exact_mut(width);
+            strings.zip(numbers).for_each(|(string, number)| {
+                string.copy_from_slice(&number.encode().widen().to_be_bytes()[8 - width..]);
+            });
+            return Ok(());
+        }
+        let strings = self.bytes.global_mut().cast();
+        let args = EncodeArgs { numbers: numbers.global().cast(), count: self.len as u64, flip: K::FLIP, strings };
+        if self.len > 0 {
+            keys::encode(&args, launch(stream, self.len)?)?;
+        }
+        Ok(())
+    }
+
+    /// Strings.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes of every string, if they are of one width by their nature.
+    pub fn width(&self) -> Option<usize> {
+        match self.offsets {
+            DeviceOffsets::Fixed { width } => Some(width),
+            _ => None,
+        }
+    }
+
+    /// The device that holds them.
+    pub fn device(&self) -> &Device {
+        self.bytes.device()
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.bytes.bytes()
+            + match &self.offsets {
+                DeviceOffsets::Fixed { .. } => 0,
+                DeviceOffsets::U32(offsets) => offsets.bytes(),
+                DeviceOffsets::U64(offsets) => offsets.bytes(),
+            }
+    }
+
+    /// The strings, if the CPU can reach them: on the host and the emulator.
+    pub fn as_keys(&self) -> Option<ByteKeys<'_>> {
+        let bytes: &[u8] = bytemuck::cast_slice(self.bytes.as_slice()?);
+        let keys = match &self.offsets {
+            DeviceOffsets::Fixed { width } => {
+                ByteKeys::new(Offsets::Fixed { width: *width, len: self.len }, &bytes[..width * self.len])
+            }
+            DeviceOffsets::U32(offsets) => ByteKeys::new(&offsets.as_slice()?[..=self.len], bytes),
+            DeviceOffsets::U64(offsets) => ByteKeys::new(&offsets.as_slice()?[..=self.len], bytes),
+        };
+        Some(keys.expect("offsets were checked before"))
+    }
+
+    /// The strings as kernels see them. The memory of offsets without strings may be none at all.
+    pub(crate) fn keys_ref(&self) -> KeysRef {
+        let (offsets, width, offset_bytes) = match &self.offsets {
+            DeviceOffsets::Fixed { width } => (Global::null(), *width as u32, 0),
+            DeviceOffsets::U32(offsets) => (offsets.global().cast(), 0, 4),
+            DeviceOffsets::U64(offsets) => (offsets.global(), 0, 8),
+        };
+        KeysRef { bytes: self.bytes.global(), offsets, width, offset_bytes }
+    }
+
+    /// Writes the beginnings of the strings, four bytes behind the first `skip`, as numbers in their order; on a
+    /// device that runs kernels.
+    pub(crate) fn heads(&self, stream: &Stream, skip: u32, heads: &mut Buffer<u32>) -> Result<()> {
+        let args =
+            HeadsArgs { keys: self.keys_ref(), count: self.len as u64, skip, padding: 0, heads: heads.global_mut() };
+        Ok(keys::heads(&args, launch(stream, self.len)?)?)
+    }
+}
+
+impl fmt::Debug for DeviceKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceKeys[{} of {} bytes, on {}]", self.len, self.bytes.bytes(), self.device())
+    }
+}
+
+/// The first offset, and the bytes from there up to the last.
+fn rebased<'a, O: Copy + Default + Into<u64>>(offsets: &[O], bytes: &'a [u8]) -> (O, &'a [u8]) {
+    match (offsets.first(), offsets.last()) {
+        (Some(&first), Some(&last)) => (first, &bytes[first.into() as usize..last.into() as usize]),
+        _ => (O::default(), &[]),
+    }
+}
+
+/// Checks offsets, and tells how many strings there are.
+fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u64>) -> Result<usize> {
+    let device = stream.device();
+    same_device(device, offsets.device(), "the offsets' buffer")?;
+    same_device(device, bytes.device(), "the bytes' buffer")?;
+    if offsets.is_empty() {
+        return Err(Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 });
+    }
+    let mut first = [u64::MAX; 2];
+    if let (DeviceKind::Host, Some(offsets)) = (device.kind(), offsets.as_slice()) {
+        let descends = offsets.par_windows(2).position_first(|pair| pair[1] < pair[0]);
+        let beyond = offsets.par_iter().position_first(|offset| offset.widen() > bytes.bytes() as u64);
+        first = [descends.map_or(u64::MAX, |before| before as u64 + 1), beyond.map_or(u64::MAX, |index| index as u64)];
+    } else {
+        let mut found = device.upload(&first)?;
+        let (count, bytes) = (offsets.len() as u64, bytes.bytes() as u64);
+        let args = CheckOffsetsArgs { offsets: offsets.global(), count, bytes, first: found.global_mut() };
+        keys::check_offsets(&args, launch(stream, offsets.len())?)?;
+        stream.synchronize()?;
+        found.copy_to(&mut first)?;
+    }
+    let at = |index: u64| -> Result<u64> {
+        let mut offset = [O::MIN];
+        offsets.copy_range_to(index as usize, &mut offset)?;
+        Ok(offset[0].widen())
+    };
+    match first {
+        [u64::MAX, u64::MAX] => Ok(offsets.len() - 1),
+        [index, beyond] if index <= beyond => {
+            Err(Error::OffsetOrder { index: index as usize, previous: at(index - 1)?, offset: at(index)? })
+        }
+        [_, index] => Err(Error::OffsetBounds { index: index as usize, offset: at(index)?, bytes: bytes.bytes() }),
+    }
+}
+
+/// A launch of a thread for each of `items`.
+fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
+    let shape = LaunchShape::covering(items as u64, THREADS).ok_or(Error::BatchTooLarge { queries: items })?;
+    // SAFETY: the callers, all in this module, check the buffers' lengths and that they are of the stream's device;
+    // outputs are borrowed mutably, and a dropped buffer's memory outlives the kernel.
+    Ok(unsafe { Launch::new(stream, shape) })
+}

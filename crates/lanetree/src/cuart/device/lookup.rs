@@ -1,0 +1,193 @@
+//! Point look-ups in device form.
+
+use super::over;
+use crate::byte_keys::DeviceKeys;
+use crate::cuart::Cuart;
+use crate::cuart::native::TASK;
+use crate::error::same_device;
+use crate::{Error, Result};
+use bytemuck::Pod;
+use lanetree_kernels_cuart::GetArgs;
+use lanetree_kernels_cuart::update::LocateArgs;
+use lanetree_launch::cuart::{lookup, update};
+use lanetree_layout::Word;
+use lanetree_layout::cuart::Link;
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+
+/// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a call
+/// allocates nothing, synchronises nothing, and may return before its work is done; on the host and the emulator
+/// it is done on return.
+#[derive(Clone, Copy, Debug)]
+pub struct OnStream<'a, V: Word> {
+    pub(super) tree: &'a Cuart<V>,
+    pub(super) stream: &'a Stream,
+}
+
+impl<'a, V: Word> OnStream<'a, V> {
+    pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
+        Self { tree, stream }
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key;
+    /// bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
+    ///
+    /// `values` must have at least as many elements as there are queries, `found` a 32nd part, rounded up. What
+    /// lies beyond is not touched, but for the bits behind the last query in its word of `found`: zeros.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some, for
+    /// which [`OnStream::get_pending`] is there; [`Error::Runtime`] for buffers of another device, and from the
+    /// launch.
+    pub fn get(
+        &self,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        if self.stream.device().kind() != DeviceKind::Host {
+            self.tree.check_on_device("OnStream::get")?;
+        }
+        self.get_first(queries, values, found, None, miss)
+    }
+
+    /// As [`OnStream::get`], of a tree with leaves in main memory (section 3.2.3 of the paper): where a query ends
+    /// at one of those, its bit in `pending` is set instead of that in `found`, and `values[i]` becomes the leaf's
+    /// index. The CPU compares the key: [`Cuart::host_leaf`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn get_pending(
+        &self,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: &mut Buffer<u32>,
+        pending: &mut Buffer<u32>,
+        miss: V,
+    ) -> Result<()> {
+        self.check("the pending bits' buffer", queries.len().div_ceil(32), pending)?;
+        self.get_first(queries, values, Some(found), Some(pending), miss)
+    }
+
+    fn get_first(
+        &self,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        pending: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check_keys(queries)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            if let Some(pending) = pending {
+                pending.as_mut_slice().unwrap_or(&mut [])[..count.div_ceil(32)].fill(0);
+            }
+            self.get_on_host(queries, values, found, miss);
+            return Ok(());
+        }
+        let args = GetArgs {
+            tree: self.tree.tree_ref(),
+            queries: queries.keys_ref(),
+            count: count as u64,
+            values: values.global_mut(),
+            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
+            pending: pending.map_or(GlobalMut::null(), Buffer::global_mut),
+            miss,
+        };
+        Ok(lookup::get(self.tree.query_words(), &args, over(self.stream, count)?)?)
+    }
+
+    fn get_on_host(&self, queries: &DeviceKeys, values: &mut Buffer<V>, found: Option<&mut Buffer<u32>>, miss: V) {
+        let tree = self.tree.view();
+        let keys = queries.as_keys().expect("a buffer of the host");
+        let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
+        let mut unwanted = Vec::new();
+        let words = keys.len().div_ceil(32);
+        let found = match found.and_then(Buffer::as_mut_slice) {
+            Some(found) => &mut found[..words],
+            None => {
+                unwanted.resize(words, 0);
+                &mut unwanted[..]
+            }
+        };
+        let tasks = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK / 32)).enumerate();
+        tasks.for_each(|(task, (values, found))| {
+            let first = task * TASK;
+            let mut hits = vec![None; values.len()];
+            tree.get::<V>(keys, first..first + values.len(), &mut hits);
+            found.fill(0);
+            for (i, (value, hit)) in values.iter_mut().zip(hits).enumerate() {
+                *value = hit.unwrap_or(miss);
+                found[i / 32] |= u32::from(hit.is_some()) << (i % 32);
+            }
+        });
+    }
+
+    /// Finds the leaves of `queries`: `links[i]` becomes the link of that of key `queries[i]`, or none.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`]; [`Error::NotOnDevice`] on the host.
+    pub fn locate(&self, queries: &DeviceKeys, links: &mut Buffer<Link>) -> Result<()> {
+        let count = queries.len();
+        self.check_keys(queries)?;
+        self.check("the links' buffer", count, links)?;
+        self.tree.check_on_device("OnStream::locate")?;
+        if count == 0 {
+            return Ok(());
+        }
+        let args = LocateArgs {
+            tree: self.tree.tree_ref(),
+            queries: queries.keys_ref(),
+            picks: Global::null(),
+            count: count as u64,
+            links: links.global_mut().cast(),
+            found: GlobalMut::null(),
+        };
+        Ok(update::locate(self.tree.query_words(), &args, over(self.stream, count)?)?)
+    }
+
+    /// Checks that queries are of the stream's device.
+    pub(super) fn check_keys(&self, queries: &DeviceKeys) -> Result<()> {
+        same_device(self.tree.device(), self.stream.device(), "the stream")?;
+        same_device(self.tree.device(), queries.device(), "the queries")
+    }
+
+    /// Checks a buffer's length and device.
+    pub(super) fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        if buffer.len() < expected {
+            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+        }
+        same_device(self.tree.device(), buffer.device(), what)
+    }
+}
+
+impl<V: Word> Cuart<V> {
+    /// Checks that the tree is where kernels run, and has no leaves in main memory.
+    pub(in crate::cuart) fn check_on_device(&self, call: &'static str) -> Result<()> {
+        if self.device.kind() == DeviceKind::Host {
+            return Err(Error::NotOnDevice { call });
+        }
+        match self.leaves.host.values.len() {
+            0 => Ok(()),
+            leaves => Err(Error::LeavesInMainMemory { call, leaves }),
+        }
+    }
+
+    /// The key and value of a leaf in main memory, by its index; `None` behind the last.
+    pub fn host_leaf(&self, index: u64) -> Option<(&[u8], V)> {
+        let host = &self.leaves.host;
+        let index = usize::try_from(index).ok().filter(|&index| index < host.values.len())?;
+        let key = &host.bytes[host.offsets[index] as usize..host.offsets[index + 1] as usize];
+        Some((key, V::truncate(host.values[index])))
+    }
+}

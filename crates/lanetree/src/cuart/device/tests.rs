@@ -1,0 +1,149 @@
+//! Trees on the emulator against a model.
+
+use super::{ChangeScratch, UpdateEngine};
+use crate::byte_keys::{ByteKeysBuf, DeviceKeys};
+use crate::cuart::RootTable;
+use crate::{Cuart, Device, Result, Word};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+type Model<V> = BTreeMap<Vec<u8>, V>;
+
+/// Strings of a kind, absent ones too.
+fn strings(kind: &str, count: usize, rng: &mut StdRng) -> Vec<Vec<u8>> {
+    let mut random = |len: usize| (0..len).map(|_| rng.random::<u8>()).collect::<Vec<u8>>();
+    match kind {
+        "4" => (0..count).map(|_| random(4)).collect(),
+        "8" => (0..count).map(|_| random(8)).collect(),
+        "8, dense" => (0..count as u64).map(|i| (i * 3).to_be_bytes().to_vec()).collect(),
+        "16" => (0..count).map(|_| random(16)).collect(),
+        "32" => (0..count).map(|_| random(32)).collect(),
+        "prefixes" => (0..count.min(90)).map(|len| b"lanetree".repeat(12)[..len].to_vec()).collect(),
+        "runs" => {
+            (0..count).map(|i| [vec![0; i % 23], vec![255; i % 17], vec![(i % 5) as u8; i % 7]].concat()).collect()
+        }
+        "last byte" => (0..count).map(|i| [&[b'x'; 40][..], &[(i / 256) as u8, i as u8]].concat()).collect(),
+        "words" => (0..count).map(|i| (i * i * 7919 + i).to_string().into_bytes()).collect(),
+        _ => unreachable!(),
+    }
+}
+
+const KINDS: [&str; 9] = ["4", "8", "8, dense", "16", "32", "prefixes", "runs", "last byte", "words"];
+
+fn packed<'a>(keys: impl IntoIterator<Item = &'a Vec<u8>>) -> ByteKeysBuf {
+    keys.into_iter().collect()
+}
+
+/// What the tree says of keys, by the emulated kernel.
+fn check<V: Word>(tree: &Cuart<V>, model: &Model<V>, keys: &[Vec<u8>], what: &str) {
+    assert_eq!(tree.len(), model.len() as u64, "{what}");
+    let found = tree.get_many(&packed(keys)).unwrap();
+    for (key, found) in keys.iter().zip(found) {
+        assert_eq!(found, model.get(key).copied(), "{what}: {key:?}");
+    }
+}
+
+fn build<V: Word>(device: &Device, model: &Model<V>, table: RootTable) -> Cuart<V> {
+    let values: Vec<V> = model.values().copied().collect();
+    Cuart::builder().root_table(table).build(device, &packed(model.keys()), &values).unwrap()
+}
+
+fn updates<V: Word>(engine: UpdateEngine, kind: &str, table: RootTable) {
+    let device = Device::emulated();
+    let mut rng = StdRng::seed_from_u64(7);
+    let all = strings(kind, 300, &mut rng);
+    let mut model: Model<V> = all.iter().step_by(2).zip(0..).map(|(key, i)| (key.clone(), V::truncate(i))).collect();
+    let mut tree = build(&device, &model, table);
+    let mut scratch = ChangeScratch::for_updates(&device, 500, engine).unwrap();
+    let stream = device.stream().unwrap();
+    for batch in 1..4 {
+        // Few keys, so that most are there several times.
+        let keys: Vec<Vec<u8>> = (0..500).map(|_| all[..30 * batch].choose(&mut rng).unwrap().clone()).collect();
+        let values: Vec<V> = (0..500).map(|i| V::truncate(i + 1000 * batch as u64)).collect();
+        let queries = DeviceKeys::upload(&device, &packed(&keys)).unwrap();
+        let mut found = device.alloc(500_usize.div_ceil(32)).unwrap();
+        tree.update_on(&stream, &queries, &device.upload(&values).unwrap(), Some(&mut found), &mut scratch).unwrap();
+        let found = found.to_vec().unwrap();
+        for (i, (key, value)) in keys.iter().zip(values).enumerate() {
+            let there = model.get_mut(key).map(|old| *old = value).is_some();
+            assert_eq!(found[i / 32] >> (i % 32) & 1 == 1, there, "{engine:?}, {kind}");
+        }
+        check(&tree, &model, &all, &format!("{engine:?}, {kind}, batch {batch}"));
+    }
+}
+
+#[test]
+fn the_last_update_of_a_key_stays() {
+    use UpdateEngine::*;
+    for kind in KINDS {
+        for engine in [Auto, HashTable, Stamps, Sort] {
+            updates::<u32>(engine, kind, RootTable::TwoBytes);
+            updates::<u64>(engine, kind, RootTable::None);
+        }
+    }
+    for kind in ["4", "8", "16", "32"] {
+        updates::<u32>(Sequence, kind, RootTable::TwoBytes);
+    }
+}
+
+fn changes(kind: &str, table: RootTable, seed: u64) -> Result<()> {
+    let device = Device::emulated_with_seed(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let all = strings(kind, 700, &mut rng);
+    let mut model: Model<u32> = all.iter().take(20).zip(0..).map(|(key, i)| (key.clone(), i)).collect();
+    let mut tree = build(&device, &model, table);
+    let mut scratch = ChangeScratch::for_inserts(&device, 600, UpdateEngine::Auto)?;
+    let stream = device.stream()?;
+    for round in 0..6_u32 {
+        let what = format!("{kind}, {table:?}, seed {seed}, round {round}");
+        let keys: Vec<Vec<u8>> =
+            (0..100 * (round as usize + 1)).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
+        let queries = DeviceKeys::upload(&device, &packed(&keys))?;
+        if round % 3 == 2 {
+            let removed = tree.remove_on(&stream, &queries)?;
+            let before = model.len();
+            for key in &keys {
+                model.remove(key);
+            }
+            assert_eq!(removed, (before - model.len()) as u64, "{what}");
+        } else {
+            let values: Vec<u32> = (0..keys.len() as u32).map(|i| i + 1000 * round).collect();
+            let report = tree.insert_on(&stream, &queries, &device.upload(&values)?, &mut scratch)?;
+            let before = model.len();
+            model.extend(keys.iter().cloned().zip(values));
+            assert_eq!(report.inserted, (model.len() - before) as u64, "{what}");
+        }
+        check(&tree, &model, &all, &what);
+    }
+    Ok(())
+}
+
+#[test]
+fn inserts_and_removals_are_those_of_a_map() {
+    for kind in KINDS {
+        for (table, seed) in [(RootTable::None, 1), (RootTable::TwoBytes, 2)] {
+            changes(kind, table, seed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_empty_tree_takes_inserts() {
+    let device = Device::emulated();
+    let mut tree = Cuart::<u64>::build(&device, &ByteKeysBuf::new(), &[]).unwrap();
+    let keys: Vec<u64> = (0..2000).map(|i| i << 40 | i % 7).collect();
+    let queries = DeviceKeys::upload(&device, &ByteKeysBuf::encode(&keys)).unwrap();
+    let mut scratch = ChangeScratch::for_inserts(&device, keys.len(), UpdateEngine::Auto).unwrap();
+    let stream = device.stream().unwrap();
+    let report = tree.insert_on(&stream, &queries, &device.upload(&keys).unwrap(), &mut scratch).unwrap();
+    assert_eq!((report.inserted, tree.len()), (2000, 2000));
+    assert!(report.grown > 10, "nodes of all kinds: {report:?}");
+    let expected: Vec<_> = keys.iter().map(|&key| Some(key)).collect();
+    assert_eq!(tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap(), expected);
+    assert_eq!(tree.remove_on(&stream, &queries).unwrap(), 2000);
+    assert!(tree.is_empty() && tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap().iter().all(Option::is_none));
+    assert_eq!(tree.insert_on(&stream, &queries, &device.upload(&keys).unwrap(), &mut scratch).unwrap().inserted, 2000);
+    assert_eq!(tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap(), expected);
+}

@@ -1,0 +1,35 @@
+//! The kernels of look-ups.
+
+use crate::Launch;
+use lanetree_kernels_cuart::{Get, GetArgs};
+use lanetree_layout::Word;
+use lanetree_runtime::Result;
+use lanetree_simt::{Launcher, same_args};
+
+/// Launches the look-up in a tree whose longest key has so many words of 8 bytes, 1, 2 or 4; 0 where it has keys of
+/// more than 32 bytes.
+///
+/// # Errors
+/// Those of a launch.
+///
+/// # Panics
+/// For another number of words.
+pub fn get<V: Word>(words: usize, args: &GetArgs<V>, launch: Launch<'_>) -> Result<()> {
+    macro_rules! chooser {
+        ($name:ident, $value:ty) => {
+            #[inline(never)]
+            fn $name(words: usize, args: &GetArgs<$value>, launch: Launch<'_>) -> Result<()> {
+                match words {
+                    0 => launch.launch::<Get<$value, 0>>(args),
+                    1 => launch.launch::<Get<$value, 1>>(args),
+                    2 => launch.launch::<Get<$value, 2>>(args),
+                    4 => launch.launch::<Get<$value, 4>>(args),
+                    _ => unreachable!("no kernel for keys of {words} words"),
+                }
+            }
+        };
+    }
+    chooser!(of_u32, u32);
+    chooser!(of_u64, u64);
+    if V::BITS == 32 { of_u32(words, same_args(args), launch) } else { of_u64(words, same_args(args), launch) }
+}
