@@ -87,22 +87,23 @@ pub const LEAF_KEY_OFFSET: u64 = 8;
 /// The bit of a stamp that says that the leaf's value is being written.
 pub const LOCKED: u64 = 1 << 63;
 
-/// What a header is of.
+/// What a header is of: a number, and the rest arithmetic on it. Of a `match` the device's compiler makes a table
+/// in memory or an indirect branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A node of up to 4 children.
-    N4 = 1,
-    /// A node of up to 16 children.
-    N16 = 2,
-    /// A node of up to 48 children.
-    N48 = 3,
-    /// A node of up to 256 children.
-    N256 = 4,
-    /// A leaf.
-    Leaf = 5,
-}
+pub struct Kind(u32);
 
 impl Kind {
+    /// A node of up to 4 children.
+    pub const N4: Self = Self(1);
+    /// A node of up to 16 children.
+    pub const N16: Self = Self(2);
+    /// A node of up to 48 children.
+    pub const N48: Self = Self(3);
+    /// A node of up to 256 children.
+    pub const N256: Self = Self(4);
+    /// A leaf.
+    pub const LEAF: Self = Self(5);
+
     /// The smallest node for so many children.
     #[inline]
     pub const fn of_children(count: usize) -> Self {
@@ -114,28 +115,30 @@ impl Kind {
         }
     }
 
+    /// One of four numbers of 16 bits: of an N256, an N4, an N16 or an N48, the first one lowest.
+    #[inline(always)]
+    const fn choose(self, of: [u64; 4]) -> u64 {
+        (of[0] | of[1] << 16 | of[2] << 32 | of[3] << 48) >> (16 * (self.0 & 3)) & 0xffff
+    }
+
     /// Byte offset in a node of its first link to a child.
     #[inline(always)]
     pub const fn links_offset(self) -> u64 {
-        match self {
-            Self::N4 => KEYS_OFFSET + 8,
-            Self::N16 => KEYS_OFFSET + 16,
-            Self::N48 => KEYS_OFFSET + 256,
-            Self::N256 | Self::Leaf => KEYS_OFFSET,
-        }
+        self.choose([KEYS_OFFSET, KEYS_OFFSET + 8, KEYS_OFFSET + 16, KEYS_OFFSET + 256])
+    }
+
+    /// Byte offset in a node of the word that says where the link of a byte's child is: the keys, of which an N16
+    /// has a second word behind it, or the slot; or of the link itself.
+    #[inline(always)]
+    pub const fn probe_offset(self, byte: u32) -> u64 {
+        let scaled = (byte as u64) << if self.0 == Self::N256.0 { 3 } else { 0 };
+        KEYS_OFFSET + (scaled & self.choose([0xff << 3, 0, 0, 0xff & !7]))
     }
 
     /// Bytes of a node; of a leaf, [`leaf_bytes`].
     #[inline]
     pub const fn node_bytes(self) -> u64 {
-        let links = match self {
-            Self::N4 => 4,
-            Self::N16 => 16,
-            Self::N48 => 48,
-            Self::N256 => 256,
-            Self::Leaf => return 0,
-        };
-        self.links_offset() + 8 * links
+        self.links_offset() + 8 * self.choose([256, 4, 16, 48])
     }
 }
 
@@ -152,13 +155,13 @@ impl Header {
         stored[..kept].copy_from_slice(&prefix[..kept]);
         let [first, behind] = [0, 8].map(|from| stored[from..from + 8].iter().rev().fold(0, push_byte));
         let count = u64::from(children as u8);
-        [u64::from(prefix_len) | (kind as u64) << 32 | count << 40 | behind << 48, first]
+        [u64::from(prefix_len) | u64::from(kind.0) << 32 | count << 40 | behind << 48, first]
     }
 
     /// The header of a leaf with a key of so many bytes.
     #[inline]
     pub const fn leaf(len: u32) -> Self {
-        Self(len as u64 | (Kind::Leaf as u64) << 32)
+        Self(len as u64 | (Kind::LEAF.0 as u64) << 32)
     }
 
     /// From the bits in the buffer.
@@ -188,13 +191,7 @@ impl Header {
     /// What it is of.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
-        match (self.0 >> 32) as u8 {
-            1 => Kind::N4,
-            2 => Kind::N16,
-            3 => Kind::N48,
-            4 => Kind::N256,
-            _ => Kind::Leaf,
-        }
+        Kind((self.0 >> 32) as u32 & 0xff)
     }
 
     /// Children of a node; of 256, 0.
@@ -217,8 +214,8 @@ fn push_byte(word: u64, byte: &u8) -> u64 {
 /// Byte offset in a leaf of its value.
 #[inline(always)]
 pub const fn leaf_value_offset(key_len: u32) -> u64 {
-    let words = (key_len as u64).div_ceil(8);
-    LEAF_KEY_OFFSET + 8 * if words == 0 { 1 } else { words }
+    let padded = (key_len as u64 + 7) & !7;
+    LEAF_KEY_OFFSET + if padded == 0 { 8 } else { padded }
 }
 
 /// Byte offset in a leaf of its stamp.
@@ -251,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn probes_lead_to_keys_slots_and_links() {
+        for byte in 0..256 {
+            let slot = KEYS_OFFSET + u64::from(byte / 8 * 8);
+            let expected = [KEYS_OFFSET, KEYS_OFFSET, slot, KEYS_OFFSET + 8 * u64::from(byte)];
+            assert_eq!(NODES.map(|kind| kind.probe_offset(byte)), expected, "byte {byte}");
+        }
+    }
+
+    #[test]
     fn headers_say_what_they_were_told() {
         for (kind, children) in [(Kind::N4, 1), (Kind::N16, 16), (Kind::N48, 48), (Kind::N256, 255)] {
             assert_eq!(Kind::of_children(children), kind);
@@ -263,7 +269,7 @@ mod tests {
         }
         for len in [0, 7, u32::MAX] {
             let header = Header::from_bits(Header::leaf(len).bits());
-            assert_eq!((header.kind(), header.len(), header.is_empty()), (Kind::Leaf, len, len == 0));
+            assert_eq!((header.kind(), header.len(), header.is_empty()), (Kind::LEAF, len, len == 0));
         }
     }
 

@@ -99,7 +99,7 @@ pub(crate) fn covering(stream: &Stream, kernel: &'static str, threads: u64, bloc
     })
 }
 
-pub(crate) fn same_length(action: &'static str, expected: usize, actual: usize) -> Result<()> {
+fn same_length(action: &'static str, expected: usize, actual: usize) -> Result<()> {
     if expected == actual { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
 }
 

@@ -39,12 +39,12 @@ pub(super) fn map<V: Word>(art: &Art) -> Result<Vec<u64>> {
         for (slot, (byte, child)) in node.children().enumerate() {
             let index = usize::from(byte);
             let link = match kind {
-                Kind::N256 | Kind::Leaf => index,
+                Kind::N256 => index,
                 Kind::N48 => {
                     bytemuck::cast_slice_mut::<u64, u8>(&mut words[keys..])[index] = slot as u8 + 1;
                     slot
                 }
-                Kind::N4 | Kind::N16 => {
+                _ => {
                     bytemuck::cast_slice_mut::<u64, u8>(&mut words[keys..])[slot] = byte;
                     slot
                 }
@@ -89,7 +89,7 @@ mod tests {
         let offsets = [0, 64, 96, 160, 192, 224];
         assert_eq!(8 * words.len(), 256);
         let headers = offsets.map(|at| Header::from_bits(words[at / 8]));
-        assert_eq!(headers.map(Header::kind), [Kind::N4, Kind::Leaf, Kind::N4, Kind::Leaf, Kind::Leaf, Kind::Leaf]);
+        assert_eq!(headers.map(Header::kind), [Kind::N4, Kind::LEAF, Kind::N4, Kind::LEAF, Kind::LEAF, Kind::LEAF]);
         assert_eq!(headers.map(Header::len), [2, 2, 1, 5, 5, 3]);
         // The root: "ab" ends at it, then "c" and "d".
         assert_eq!(words[2..6], [64, 0x6463, 96, 224]);

@@ -7,17 +7,16 @@ mod queries;
 pub use queries::{KeyBuffers, Queries};
 
 use crate::art::Art;
-use crate::device::{Launch, covering, same_device, same_length};
+use crate::device::{Launch, covering, same_device};
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_kernels_baselines::grt::{GetArgs, THREADS, UpdateArgs};
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device, Result, Stream};
+use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP, same_args};
 
 /// A tree from byte strings, of any length and prefixes of each other, to words, in device memory. It needs a
-/// GPU or the emulator; on [`Device::host`] a launch is
-/// [`Error::NoKernels`](lanetree_runtime::Error::NoKernels).
+/// GPU or the emulator; on [`Device::host`] a launch is [`Error::NoKernels`].
 ///
 /// ```
 /// use lanetree_baselines::art::Art;
@@ -52,8 +51,7 @@ impl<V: Word> Grt<V> {
     /// there.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`](lanetree_runtime::Error::OutOfRange) for a key of 4 GiB and more;
-    /// [`Error::OutOfMemory`](lanetree_runtime::Error::OutOfMemory).
+    /// [`Error::OutOfRange`] for a key of 4 GiB and more; [`Error::OutOfMemory`].
     pub fn new(device: &Device, art: &Art) -> Result<Self> {
         let buffer = device.upload(&map::map::<V>(art)?)?;
         Ok(Self { buffer, len: art.len(), updates: 0, values: PhantomData })
@@ -78,9 +76,8 @@ impl<V: Word> Grt<V> {
     /// says whether there is one. In the stream's order; may return before it is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`](lanetree_runtime::Error::LengthMismatch) unless there are as many values as
-    /// queries, and a word of found bits for every 32;
-    /// [`Error::WrongDevice`](lanetree_runtime::Error::WrongDevice); the errors of a launch.
+    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of found bits for every 32 of
+    /// them; [`Error::WrongDevice`]; the errors of a launch.
     pub fn get(
         &self,
         stream: &Stream,
@@ -89,7 +86,7 @@ impl<V: Word> Grt<V> {
         found: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
-        same_length("the results of GRT", queries.len(), values.len())?;
+        at_least("the results of GRT", queries.len(), values.len())?;
         for device in [self.buffer.device(), values.device()] {
             same_device(stream, device)?;
         }
@@ -128,7 +125,7 @@ impl<V: Word> Grt<V> {
         values: &Buffer<V>,
         found: Option<&mut Buffer<u32>>,
     ) -> Result<()> {
-        same_length("the new values for GRT", queries.len(), values.len())?;
+        at_least("the new values for GRT", queries.len(), values.len())?;
         for device in [self.buffer.device(), values.device()] {
             same_device(stream, device)?;
         }
@@ -163,7 +160,7 @@ impl<V: Word> Grt<V> {
     ) -> Result<GlobalMut<u32>> {
         same_device(stream, queries.device())?;
         let Some(found) = found else { return Ok(GlobalMut::null()) };
-        same_length("the found bits of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
+        at_least("the found bits of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
         same_device(stream, found.device())?;
         Ok(found.global_mut())
     }
@@ -173,6 +170,10 @@ impl<V: Word> fmt::Debug for Grt<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Grt<{}>[{} keys on {}]", V::NAME, self.len, self.buffer.device())
     }
+}
+
+fn at_least(action: &'static str, expected: usize, actual: usize) -> Result<()> {
+    if actual >= expected { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
 }
 
 /// The launches, without type parameters: the kernels are compiled with this crate, not with every user of the

@@ -8,8 +8,7 @@
 
 use core::marker::PhantomData;
 use lanetree_layout::grt::{
-    HERE_OFFSET, Header, KEYS_OFFSET, Kind, LEAF_KEY_OFFSET, LOCKED, PREFIX, PREFIX_OFFSET, leaf_stamp_offset,
-    leaf_value_offset,
+    HERE_OFFSET, Header, Kind, LEAF_KEY_OFFSET, LOCKED, PREFIX, PREFIX_OFFSET, leaf_stamp_offset, leaf_value_offset,
 };
 use lanetree_simt::{
     Access, FULL_MASK, Global, GlobalMut, Hint, Kernel, KernelArgs, KeyRef, KeysRef, LaunchBounds, Order, Scope, Simt,
@@ -19,7 +18,7 @@ use lanetree_simt::{
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-const BOUNDS: LaunchBounds = LaunchBounds { threads: THREADS, blocks: 6 };
+const BOUNDS: LaunchBounds = LaunchBounds { threads: THREADS, blocks: 8 };
 
 /// Arguments of [`Get`].
 #[repr(C)]
@@ -192,7 +191,7 @@ unsafe fn find<S: Simt>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Glo
         let header = loop {
             let header = Header::from_bits(simt.load(at.cast::<u64>(), 0, Hint::ReadOnly));
             let prefix = simt.load(at.byte_add(PREFIX_OFFSET).cast::<u64>(), 0, Hint::ReadOnly);
-            if header.kind() == Kind::Leaf {
+            if header.kind() == Kind::LEAF {
                 break header;
             }
             // No more than the longest key's bytes.
@@ -240,12 +239,7 @@ unsafe fn begins_with<S: Simt>(simt: S, query: &KeyRef, depth: u32, header: Head
 #[inline(always)]
 unsafe fn child<S: Simt>(simt: S, node: Global<u8>, header: Header, byte: u32) -> u64 {
     let kind = header.kind();
-    let probe = match kind {
-        Kind::N4 | Kind::N16 => 0,
-        Kind::N48 => u64::from(byte & !7),
-        Kind::N256 | Kind::Leaf => 8 * u64::from(byte),
-    };
-    let at = node.byte_add(KEYS_OFFSET + probe).cast::<u64>();
+    let at = node.byte_add(kind.probe_offset(byte)).cast::<u64>();
     // SAFETY: the words lie in the node.
     unsafe {
         let word = simt.load(at, 0, Hint::ReadOnly);
