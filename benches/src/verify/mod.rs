@@ -3,6 +3,7 @@
 mod cases;
 mod compare;
 mod data;
+mod grt;
 mod harmonia;
 mod primitives;
 mod radix_sort;
@@ -188,10 +189,12 @@ fn coverage(args: &Args, targets: &[Target], tally: &Tally) -> (usize, Vec<Strin
     (compiled.len(), compiled.difference(&tally.kernels).cloned().collect())
 }
 
-/// The symbols of the library's kernels in the PTX that is part of the program.
+/// The symbols of the kernels in the PTX that is part of the program: the library's, and those of the baselines
+/// that are compared with it in updates.
 fn compiled_kernels() -> BTreeSet<String> {
     let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
-    symbols.filter(|name| name.starts_with("harmonia_") || name.starts_with("primitives_")).map(String::from).collect()
+    let verified = |name: &&str| ["harmonia_", "primitives_", "grt_"].iter().any(|index| name.starts_with(index));
+    symbols.filter(verified).map(String::from).collect()
 }
 
 /// Writes to stdout. A reader who has seen enough and left is no error.

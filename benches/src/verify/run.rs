@@ -6,7 +6,7 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::{radix_sort, updates};
+use super::{grt, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -73,6 +73,7 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
     }
     tally.merge(updates(settings, target));
     tally.merge(radix_sorts(settings, target));
+    tally.merge(grts(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
         tally.merge(part);
     }
@@ -245,6 +246,23 @@ fn radix_sorts(settings: &Settings, target: &Target) -> Tally {
             tally.kernels.extend(sort.kernels());
         }
         let (subject, keys, operation) = ("primitives", sort.keys, sort.operation());
+        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    }
+    tally
+}
+
+/// The baseline of CuART, where there are kernels.
+fn grts(settings: &Settings, target: &Target) -> Tally {
+    let mut tally = Tally::default();
+    for case in grt::cases(settings.mode, target.device.kind(), settings.max_len) {
+        let name = format!("{}/{}", target.prefix(), case.name());
+        if !is_wanted(settings, &name) {
+            continue;
+        }
+        let seed = derived_seed(settings.seed, &name);
+        let ending = guarded(|| case.run(&target.for_case(seed), seed, settings.sabotage));
+        tally.kernels.extend(case.kernels());
+        let (subject, keys, operation) = ("grt", case.keys(), case.operation());
         Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
     }
     tally

@@ -4,11 +4,13 @@
 //! * [`art`]: the adaptive radix tree with pointers, and its mapping to CuART's buffers.
 //! * [`cpu`]: what a CPU programmer would use.
 //! * [`device`]: binary search and a B+tree with child references on a GPU, and the card's ceilings.
+//! * [`grt`]: the radix tree on a GPU that CuART is measured against.
 
 pub mod art;
 mod checksum;
 pub mod cpu;
 pub mod device;
+pub mod grt;
 pub mod oracle;
 
 pub use checksum::Checksum;

@@ -3,6 +3,7 @@
 #![no_std]
 
 pub mod cuart;
+pub mod grt;
 pub mod harmonia;
 pub mod pointer_btree;
 mod word;

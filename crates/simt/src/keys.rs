@@ -31,6 +31,15 @@ pub fn first_bytes(len: u32) -> u64 {
     if len >= 8 { u64::MAX } else { (1 << (8 * len)) - 1 }
 }
 
+/// The first of a word's bytes, the lowest one first, that equals `byte`; 8 where none does.
+#[inline(always)]
+pub fn first_equal(word: u64, byte: u32) -> u32 {
+    const ONES: u64 = u64::MAX / 0xff;
+    let differences = word ^ (u64::from(byte) * ONES);
+    // The lowest byte that is 0 is exact; those above it may be marked by the borrow.
+    (differences.wrapping_sub(ONES) & !differences & (ONES << 7)).trailing_zeros() / 8
+}
+
 impl KeysRef {
     /// Names the buffers, for [`KernelArgs::pointers`](crate::KernelArgs::pointers).
     pub fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
@@ -123,5 +132,19 @@ mod tests {
     #[test]
     fn masks_keep_the_first_bytes() {
         assert_eq!([0, 1, 7, 8, 9].map(first_bytes), [0, 0xff, u64::MAX >> 8, u64::MAX, u64::MAX]);
+    }
+
+    #[test]
+    fn the_first_equal_byte_is_found() {
+        for byte in [0_u32, 1, 127, 128, 255] {
+            for place in 0..8 {
+                for other in [0_u8, 1, 127, 128, 254, 255].into_iter().filter(|&other| u32::from(other) != byte) {
+                    let mut bytes = [other; 8];
+                    assert_eq!(first_equal(u64::from_le_bytes(bytes), byte), 8);
+                    bytes[place..].fill(byte as u8);
+                    assert_eq!(first_equal(u64::from_le_bytes(bytes), byte), place as u32);
+                }
+            }
+        }
     }
 }

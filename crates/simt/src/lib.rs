@@ -29,7 +29,7 @@ pub mod nvptx;
 mod unroll;
 
 pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
-pub use keys::{KeyRef, KeysRef, first_bytes};
+pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
 pub use lanetree_layout::Word;
 pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
 pub use unroll::unroll;

@@ -284,6 +284,11 @@ impl<'a> ArtNode<'a> {
         self.0.head().prefix_len()
     }
 
+    /// The prefix, or as many of its first bytes as the node holds: 12.
+    pub fn stored_prefix(&self) -> &'a [u8] {
+        self.0.head().stored_prefix()
+    }
+
     /// The leaf of the key that ends here.
     pub fn here(&self) -> Option<ArtRef<'a>> {
         self.0.head().here.as_ref().map(ArtRef::new)

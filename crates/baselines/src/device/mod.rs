@@ -68,7 +68,7 @@ impl<K: Word, V: Word> BinarySearch<K, V> {
 }
 
 /// A launch of an instance that is yet to be chosen.
-struct Launch<'a> {
+pub(crate) struct Launch<'a> {
     stream: &'a Stream,
     shape: LaunchShape,
 }
@@ -76,7 +76,7 @@ struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// # Safety
     /// The contract of the kernel that will be launched holds for this stream and shape.
-    unsafe fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
+    pub(crate) unsafe fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
         Self { stream, shape }
     }
 }
@@ -91,7 +91,7 @@ impl Launcher for Launch<'_> {
 }
 
 /// The shape of a launch over so many threads, in blocks of `block`.
-fn covering(stream: &Stream, kernel: &'static str, threads: u64, block: u32) -> Result<LaunchShape> {
+pub(crate) fn covering(stream: &Stream, kernel: &'static str, threads: u64, block: u32) -> Result<LaunchShape> {
     LaunchShape::covering(threads, block).ok_or_else(|| Error::Launch {
         kernel,
         shape: LaunchShape { blocks: u32::MAX, threads: block, dynamic_shared: 0 },
@@ -103,7 +103,7 @@ fn same_length(action: &'static str, expected: usize, actual: usize) -> Result<(
     if expected == actual { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
 }
 
-fn same_device(stream: &Stream, device: &Device) -> Result<()> {
+pub(crate) fn same_device(stream: &Stream, device: &Device) -> Result<()> {
     if stream.device() == device {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use crate::get::value_word;
 use crate::tree::TreeRef;
 use core::marker::PhantomData;
+use lanetree_layout::cuart::Link;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, Word, instance};
 
 /// Arguments of [`Expand`].
@@ -148,7 +149,8 @@ impl Kernel for CopyKeys {
                 return;
             }
             let mut pair = if args.offsets.is_null() {
-                first / args.width
+                // Never 0: said for the compiler, which would check.
+                first / if args.width == 0 { 1 } else { args.width }
             } else {
                 last_not_above(simt, args.offsets, pairs, first)
             };
@@ -157,7 +159,7 @@ impl Kernel for CopyKeys {
                 let (start, end) = (start_of(pair), start_of(pair + 1));
                 let at = first + filled;
                 if at < end {
-                    let leaf = lanetree_layout::cuart::Link::from_bits(simt.load(args.links, pair, Hint::ReadOnly));
+                    let leaf = Link::from_bits(simt.load(args.links, pair, Hint::ReadOnly));
                     let key = args.tree.leaf_key(simt, leaf);
                     gathered |= key.word(simt, (at - start) as u32) << (8 * filled);
                     let rest = end - at;

@@ -1,0 +1,208 @@
+//! GRT, the adaptive radix tree in one untyped buffer on a device: what the CuART paper starts from and is
+//! measured against. The layout is drawn in [`lanetree_layout::grt`].
+
+mod map;
+mod queries;
+
+pub use queries::{KeyBuffers, Queries};
+
+use crate::art::Art;
+use crate::device::{Launch, covering, same_device};
+use core::fmt;
+use core::marker::PhantomData;
+use lanetree_kernels_baselines::grt::{GetArgs, THREADS, UpdateArgs};
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
+use lanetree_simt::{Global, GlobalMut, WARP, same_args};
+
+/// A tree from byte strings, of any length and prefixes of each other, to words, in device memory. It needs a
+/// GPU or the emulator; on [`Device::host`] a launch is [`Error::NoKernels`].
+///
+/// ```
+/// use lanetree_baselines::art::Art;
+/// use lanetree_baselines::grt::{Grt, KeyBuffers};
+/// use lanetree_runtime::Device;
+///
+/// # fn main() -> lanetree_runtime::Result<()> {
+/// let device = Device::emulated();
+/// let stream = device.stream()?;
+/// let art = Art::new([("car", 1), ("cargo", 2)]);
+/// let mut grt = Grt::<u32>::new(&device, &art)?;
+///
+/// let keys = KeyBuffers::upload(&device, &["cargo", "car", "cargo"])?;
+/// grt.update(&stream, keys.queries(), &device.upload(&[7, 8, 9])?, None)?;
+/// let keys = KeyBuffers::upload(&device, &["car", "cargo", "carp"])?;
+/// let mut values = device.alloc(3)?;
+/// grt.get(&stream, keys.queries(), &mut values, None, 0)?;
+/// assert_eq!(values.to_vec()?, [8, 9, 0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Grt<V> {
+    buffer: Buffer<u64>,
+    len: usize,
+    /// Updates of all batches, those of keys that are not in the tree included.
+    updates: u64,
+    values: PhantomData<V>,
+}
+
+impl<V: Word> Grt<V> {
+    /// Maps a tree into a buffer on the device; values that are wider than `V` are cut off. Returns when it is
+    /// there.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a key of 4 GiB and more; [`Error::OutOfMemory`].
+    pub fn new(device: &Device, art: &Art) -> Result<Self> {
+        let buffer = device.upload(&map::map::<V>(art)?)?;
+        Ok(Self { buffer, len: art.len(), updates: 0, values: PhantomData })
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> u64 {
+        self.buffer.bytes() as u64
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `i`, or `miss`; bit `i % 32` of `found[i / 32]`
+    /// says whether there is one. In the stream's order; may return before it is done.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of found bits for every 32 of
+    /// them; [`Error::WrongDevice`]; the errors of a launch.
+    pub fn get(
+        &self,
+        stream: &Stream,
+        queries: Queries<'_>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        at_least("the results of GRT", queries.len(), values.len())?;
+        for device in [self.buffer.device(), values.device()] {
+            same_device(stream, device)?;
+        }
+        let found = self.checked(stream, &queries, found)?;
+        if queries.is_empty() {
+            return Ok(());
+        }
+        let args = GetArgs {
+            tree: if self.is_empty() { Global::null() } else { self.buffer.global().cast() },
+            queries: queries.keys(),
+            count: queries.len() as u64,
+            values: values.global_mut(),
+            found,
+            miss,
+        };
+        let shape = covering(stream, "grt", args.count, THREADS)?;
+        // SAFETY: the tree is valid by construction, queries are as `Queries` says, results are long enough; all
+        // are of the stream's device, and dropping one waits for the kernel.
+        let launch = unsafe { Launch::new(stream, shape) };
+        match V::BITS {
+            32 => choose::get_u32(same_args(&args), launch),
+            _ => choose::get_u64(same_args(&args), launch),
+        }
+    }
+
+    /// Sets the values of keys: that of key `i`, if it is in the tree, becomes `values[i]`; of equal keys in a
+    /// batch, the last one's stays. Bit `i % 32` of `found[i / 32]` says whether key `i` is in the tree. In the
+    /// stream's order; may return before it is done.
+    ///
+    /// # Errors
+    /// As [`Grt::get`].
+    pub fn update(
+        &mut self,
+        stream: &Stream,
+        queries: Queries<'_>,
+        values: &Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+    ) -> Result<()> {
+        at_least("the new values for GRT", queries.len(), values.len())?;
+        for device in [self.buffer.device(), values.device()] {
+            same_device(stream, device)?;
+        }
+        let found = self.checked(stream, &queries, found)?;
+        if queries.is_empty() {
+            return Ok(());
+        }
+        let args = UpdateArgs {
+            tree: if self.is_empty() { GlobalMut::null() } else { self.buffer.global_mut().cast() },
+            queries: queries.keys(),
+            count: queries.len() as u64,
+            values: values.global(),
+            found,
+            before: self.updates,
+        };
+        let shape = covering(stream, "grt", args.count, THREADS)?;
+        self.updates += args.count;
+        // SAFETY: as in `get`; stamps are larger than all before.
+        let launch = unsafe { Launch::new(stream, shape) };
+        match V::BITS {
+            32 => choose::update_u32(same_args(&args), launch),
+            _ => choose::update_u64(same_args(&args), launch),
+        }
+    }
+
+    /// The pointer to found bits, null where they are not wanted; and queries and bits are of the stream's device.
+    fn checked(
+        &self,
+        stream: &Stream,
+        queries: &Queries<'_>,
+        found: Option<&mut Buffer<u32>>,
+    ) -> Result<GlobalMut<u32>> {
+        same_device(stream, queries.device())?;
+        let Some(found) = found else { return Ok(GlobalMut::null()) };
+        at_least("the found bits of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
+        same_device(stream, found.device())?;
+        Ok(found.global_mut())
+    }
+}
+
+impl<V: Word> fmt::Debug for Grt<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grt<{}>[{} keys on {}]", V::NAME, self.len, self.buffer.device())
+    }
+}
+
+fn at_least(action: &'static str, expected: usize, actual: usize) -> Result<()> {
+    if actual >= expected { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
+}
+
+/// The launches, without type parameters: the kernels are compiled with this crate, not with every user of the
+/// generic tree.
+mod choose {
+    use super::{GetArgs, Launch, Result, UpdateArgs};
+    use lanetree_kernels_baselines::grt::{Get, Update};
+    use lanetree_simt::Launcher;
+
+    #[inline(never)]
+    pub(super) fn get_u32(args: &GetArgs<u32>, launch: Launch<'_>) -> Result<()> {
+        launch.launch::<Get<u32>>(args)
+    }
+
+    #[inline(never)]
+    pub(super) fn get_u64(args: &GetArgs<u64>, launch: Launch<'_>) -> Result<()> {
+        launch.launch::<Get<u64>>(args)
+    }
+
+    #[inline(never)]
+    pub(super) fn update_u32(args: &UpdateArgs<u32>, launch: Launch<'_>) -> Result<()> {
+        launch.launch::<Update<u32>>(args)
+    }
+
+    #[inline(never)]
+    pub(super) fn update_u64(args: &UpdateArgs<u64>, launch: Launch<'_>) -> Result<()> {
+        launch.launch::<Update<u64>>(args)
+    }
+}
+
+#[cfg(test)]
+mod tests;
