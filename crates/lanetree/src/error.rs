@@ -183,6 +183,13 @@ pub enum Error {
         device: String,
     },
 
+    /// A query for ranks in a tree of which the leaves are in no order.
+    #[error("{query} cannot be told, since keys have come or gone after the tree was built: call compact() first")]
+    NotCompact {
+        /// What was asked.
+        query: &'static str,
+    },
+
     /// Bits that a key does not have.
     #[error("bits {start}..{end} of a key: it has {width}, and a range starts where it ends or before")]
     BitRange {

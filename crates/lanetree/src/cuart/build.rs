@@ -94,12 +94,7 @@ impl<V: Word> Builder<V> {
         if first_that(keys, |before, key| before > key).is_none() {
             return self.build_ascending(device, keys, values);
         }
-        let mut order: Vec<(u64, usize)> = (0..keys.len()).into_par_iter().map(|i| (head(keys.at(i)), i)).collect();
-        // Most keys differ in their first bytes. By index where they are equal: the sort is stable.
-        order.par_sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| keys.at(a.1).cmp(keys.at(b.1))).then_with(|| a.1.cmp(&b.1))
-        });
-        let order: Vec<usize> = order.into_par_iter().map(|(_, index)| index).collect();
+        let order = sorted(keys);
         self.build_picked(device, keys, values, order)
     }
 
@@ -121,12 +116,23 @@ impl<V: Word> Builder<V> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch { keys: keys.len(), values: values.len() });
         }
+        self.check_keys(keys, |_| true)
+    }
+
+    /// # Errors
+    /// [`Error::KeyTooLong`] with the first such key of those that are to have a leaf.
+    pub(super) fn check_keys(&self, keys: ByteKeys<'_>, counts: impl Fn(usize) -> bool) -> Result<()> {
         let max = if self.long_keys == LongKeys::Refuse { MAX_FIXED } else { MAX_KEY };
         if keys.length_bounds().is_none_or(|(_, longest)| longest <= max) {
             return Ok(());
         }
-        let index = (0..keys.len()).find(|&index| keys.at(index).len() > max);
+        let index = (0..keys.len()).find(|&index| keys.at(index).len() > max && counts(index));
         index.map_or(Ok(()), |index| Err(Error::KeyTooLong { index, len: keys.at(index).len(), max }))
+    }
+
+    /// What becomes of long keys.
+    pub(super) fn long(&self) -> LongKeys {
+        self.long_keys
     }
 
     /// Of keys that do not descend.
@@ -170,6 +176,7 @@ impl<V: Word> Builder<V> {
         let none = device.alloc(0)?;
         let mut tree = Cuart {
             device,
+            options: *self,
             root,
             len,
             first,
@@ -179,7 +186,6 @@ impl<V: Word> Builder<V> {
             table: none,
             table_bytes: 0,
             state: DeviceState::default(),
-            values: PhantomData,
         };
         tree.table_bytes = match self.table {
             RootTable::Auto => table::choose(keys),
@@ -192,6 +198,16 @@ impl<V: Word> Builder<V> {
     }
 }
 
+/// The indexes of keys in ascending order of these; of equal ones, in their own.
+pub(super) fn sorted(keys: ByteKeys<'_>) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> = (0..keys.len()).into_par_iter().map(|i| (head(keys.at(i)), i)).collect();
+    // Most keys differ in their first bytes. By index where they are equal: the sort is stable.
+    order.par_sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| keys.at(a.1).cmp(keys.at(b.1))).then_with(|| a.1.cmp(&b.1))
+    });
+    order.into_par_iter().map(|(_, index)| index).collect()
+}
+
 /// The first eight bytes as a number that is in their order.
 fn head(key: &[u8]) -> u64 {
     let mut head = [0; 8];
@@ -201,6 +217,6 @@ fn head(key: &[u8]) -> u64 {
 }
 
 /// The first key that stands in a relation to the one before it.
-fn first_that(keys: ByteKeys<'_>, relation: impl Fn(&[u8], &[u8]) -> bool + Sync) -> Option<usize> {
+pub(super) fn first_that(keys: ByteKeys<'_>, relation: impl Fn(&[u8], &[u8]) -> bool + Sync) -> Option<usize> {
     (1..keys.len()).into_par_iter().with_min_len(1 << 12).find_first(|&i| relation(keys.at(i - 1), keys.at(i)))
 }

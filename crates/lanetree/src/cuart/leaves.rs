@@ -30,17 +30,19 @@ pub(super) struct LeafBuffers {
 }
 
 /// The leaves in main memory.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct HostBuffers {
     pub(super) offsets: Vec<u64>,
     pub(super) bytes: Vec<u8>,
     pub(super) values: Vec<u64>,
     pub(super) ranks: Vec<u64>,
+    /// The indexes that were given back.
+    pub(super) free: Vec<u64>,
 }
 
 impl HostBuffers {
     pub(super) fn bytes_in_all(&self) -> u64 {
-        ((self.offsets.len() + self.values.len() + self.ranks.len()) * 8 + self.bytes.len()) as u64
+        ((self.offsets.len() + self.values.len() + self.ranks.len() + self.free.len()) * 8 + self.bytes.len()) as u64
     }
 }
 
@@ -69,7 +71,7 @@ impl AddAssign for Counts {
 }
 
 /// The kind of a key's leaf.
-fn kind(len: usize, long_keys: LongKeys) -> Kind {
+pub(super) fn kind(len: usize, long_keys: LongKeys) -> Kind {
     let long = if long_keys == LongKeys::HostLeaves { Kind::HostLeaf } else { Kind::DeviceLeaf };
     Kind::of_key(len).unwrap_or(long)
 }
@@ -156,6 +158,7 @@ pub(super) fn build<V: Word>(
             bytes: vec![0; all.host_bytes],
             values: vec![0; all.host],
             ranks: vec![0; all.host],
+            free: Vec::new(),
         },
         ranks8: device.alloc(ranks8_len)?,
         order: device.alloc(order_len)?,

@@ -1,7 +1,8 @@
 //! Point look-ups, ranks and neighbours of host batches.
 
 use super::Cuart;
-use super::native::TASK;
+use super::cursor::Cursor;
+use super::native::{TASK, View};
 use crate::byte_keys::{ByteKeys, Side};
 use crate::{Error, Result};
 use lanetree_layout::Word;
@@ -48,26 +49,30 @@ impl<V: Word> Cuart<V> {
     /// Ranks keys: how many of the tree's are below each.
     ///
     /// # Errors
-    /// None on the host.
+    /// [`Error::NotCompact`] where keys have come or gone.
     pub fn lower_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        Ok(self.rank_many(keys.into(), Side::Lower))
+        self.rank_many(keys.into(), Side::Lower)
     }
 
     /// Ranks keys: how many of the tree's are not above each.
     ///
     /// # Errors
-    /// None on the host.
+    /// [`Error::NotCompact`] where keys have come or gone.
     pub fn upper_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        Ok(self.rank_many(keys.into(), Side::Upper))
+        self.rank_many(keys.into(), Side::Upper)
     }
 
-    /// Finds the last pair whose key is not above each query. [`Cuart::upper_bound_many`] and
+    /// Finds the last pair whose key is not above each query. In a compact tree, [`Cuart::upper_bound_many`] and
     /// [`Cuart::pair`] do the same without copying keys.
     ///
     /// # Errors
     /// None on the host.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
-        let ranks = self.rank_many(keys.into(), Side::Upper);
+        let keys = keys.into();
+        if !self.ordered {
+            return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper)));
+        }
+        let ranks = self.rank_many(keys, Side::Upper)?;
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
     }
 
@@ -76,13 +81,18 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// None on the host.
     pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
-        let ranks = self.rank_many(keys.into(), Side::Lower);
+        let keys = keys.into();
+        if !self.ordered {
+            return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek(*tree, key, Side::Lower)));
+        }
+        let ranks = self.rank_many(keys, Side::Lower)?;
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank)).collect())
     }
 
-    /// The pair of a rank, in place; `None` from the tree's length on.
+    /// The pair of a rank, in place; `None` from the tree's length on, and for all ranks of a tree that is not
+    /// [compact](Cuart::is_compact).
     pub fn pair(&self, rank: u64) -> Option<(&[u8], V)> {
-        let leaf = (rank < self.len).then(|| self.view().leaf_at(rank))?;
+        let leaf = (self.ordered && rank < self.len).then(|| self.view().leaf_at(rank))?;
         Some((leaf.key, V::truncate(leaf.value)))
     }
 
@@ -90,8 +100,24 @@ impl<V: Word> Cuart<V> {
         self.pair(rank).map(|(key, value)| (key.to_vec(), value))
     }
 
-    fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Vec<u64> {
+    /// What a cursor comes to first, for each key.
+    fn neighbor_many<'t>(
+        &'t self,
+        keys: ByteKeys<'_>,
+        seek: impl Fn(&View<'t>, &[u8]) -> Cursor<'t> + Sync,
+    ) -> Vec<Neighbor<V>> {
         let tree = self.view();
-        (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(|query| tree.rank(keys.at(query), side)).collect()
+        let neighbor = |query: usize| {
+            let leaf = seek(&tree, keys.at(query)).next()?;
+            Some((leaf.key.to_vec(), V::truncate(leaf.value)))
+        };
+        (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(neighbor).collect()
+    }
+
+    fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Result<Vec<u64>> {
+        self.needs_ranks("a rank")?;
+        let tree = self.view();
+        let rank = |query: usize| tree.rank(keys.at(query), side);
+        Ok((0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(rank).collect())
     }
 }

@@ -2,30 +2,38 @@
 //!
 //! The layout is drawn in [`lanetree_layout::cuart`]. Keys are byte strings of any length, prefixes of each
 //! other and zero bytes included; numbers and arrays of bytes become strings of the same order by
-//! [`ByteKeysBuf::encode`](crate::ByteKeysBuf::encode). A tree is built in bulk ([`Builder`]) and then read,
-//! in batches, from any number of threads. It lives on [`Device::host`](crate::Device::host).
+//! [`ByteKeysBuf::encode`](crate::ByteKeysBuf::encode). A tree is built in bulk ([`Builder`]) and read, in
+//! batches, from any number of threads. Changes come in batches too ([`Cuart::apply`]); [`Mirrored`] is a
+//! tree that the CPU changes while its copy on a device answers queries. It lives on [`Device::host`](crate::Device::host).
 
 mod build;
+mod compact;
+mod cursor;
 mod device;
 mod explain;
 mod leaves;
 mod lookup;
+mod mirrored;
 mod native;
 mod nodes;
 mod range;
 mod region;
 mod table;
+mod update;
+#[cfg(test)]
+mod validate;
 
+pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, InsertReport, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;
+pub use mirrored::Mirrored;
 
 use crate::Result;
 use crate::byte_keys::ByteKeys;
 use core::fmt;
-use core::marker::PhantomData;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::{HostLeaves, UNIT};
 use lanetree_runtime::{Buffer, Device};
@@ -53,10 +61,12 @@ use lanetree_runtime::{Buffer, Device};
 /// ```
 pub struct Cuart<V: Word> {
     device: Device,
+    /// As it was built, for keys that come later and for building it again.
+    options: Builder<V>,
     root: Link,
     len: u64,
     first: Link,
-    /// Whether the leaves' places tell their ranks: not after keys came or went.
+    /// Whether leaves are in the order of their keys and ranks are right, as they are built.
     ordered: bool,
     nodes: nodes::NodeBuffers,
     leaves: leaves::LeafBuffers,
@@ -64,7 +74,6 @@ pub struct Cuart<V: Word> {
     table_bytes: u32,
     /// What updates on a device leave behind for the next ones.
     state: device::DeviceState,
-    values: PhantomData<V>,
 }
 
 /// The size and shape of a tree.
@@ -137,13 +146,21 @@ impl<V: Word> Cuart<V> {
         &self.device
     }
 
-    /// The tree's buffers; `None` where its memory is a GPU's.
+    /// Whether leaves lie in the order of their keys, as they are built, and have ranks: until keys come or
+    /// go. [`Cuart::compact`] makes it so again.
+    pub fn is_compact(&self) -> bool {
+        self.ordered
+    }
+
+    /// The tree's buffers; `None` where its memory is a GPU's. Of a tree that is not
+    /// [compact](Cuart::is_compact), `first` is none and `order` empty, and what leaves say of their ranks
+    /// means nothing.
     pub fn regions(&self) -> Option<Regions<'_>> {
         let (nodes, leaves) = (&self.nodes, &self.leaves);
         Some(Regions {
             root: self.root,
             len: self.len,
-            first: self.first,
+            first: if self.ordered { self.first } else { Link::NONE },
             n4: nodes.n4.as_slice()?,
             n16: nodes.n16.as_slice()?,
             n48: nodes.n48.as_slice()?,
@@ -184,7 +201,7 @@ impl<V: Word> Cuart<V> {
             nodes: live.0,
             leaves: live.1,
             device_leaves: leaves.device_count,
-            host_leaves: leaves.host.values.len() as u64,
+            host_leaves: (leaves.host.values.len() - leaves.host.free.len()) as u64,
             table_key_bytes: self.table_bytes,
             node_bytes: bytes.0.iter().sum(),
             leaf_bytes: bytes.1.iter().sum::<u64>() + leaves.device.bytes(),

@@ -74,7 +74,16 @@ impl<'a> View<'a> {
         }
         let first = range.start;
         let each = |query: usize, value: Option<u64>| out[query - first] = value.map(V::truncate);
-        self.get_in_order(queries, range, |_| (), each);
+        self.get_in_order(queries, range, |_| (), Self::value, each);
+    }
+
+    /// Finds the leaves of the queries of a range: `out[i]` for the `i`-th of them, none where there is no such
+    /// key.
+    pub(super) fn find(&self, queries: ByteKeys<'_>, range: Range<usize>, out: &mut [Link]) {
+        let first = range.start;
+        let each = |query: usize, leaf: Option<u64>| out[query - first] = leaf.map_or(Link::NONE, Link::from_bits);
+        let found = |tree: &Self, leaf: Link, key: &[u8]| tree.value(leaf, key).map(|_| leaf.bits());
+        self.get_in_order(queries, range, |_| (), found, each);
     }
 
     /// Looks up queries in the order of their bytes where the root branches; otherwise as [`View::get`].
@@ -86,15 +95,17 @@ impl<'a> View<'a> {
         let start = out.as_ptr();
         let ask = |slot: usize| prefetch(start.wrapping_add(place(slot)), 0);
         let each = |slot: usize, value: Option<u64>| out[place(slot)] = value.map(V::truncate);
-        self.get_in_order((&parted).into(), 0..parted.len(), ask, each);
+        self.get_in_order((&parted).into(), 0..parted.len(), ask, Self::value, each);
     }
 
-    /// Calls `begun` with each query as its search begins, and `each` with what was found.
+    /// Calls `begun` with each query as its search begins, `found` with the leaf where it ends and the query,
+    /// and `each` with what that says.
     fn get_in_order(
         &self,
         queries: ByteKeys<'_>,
         mut next: Range<usize>,
         begun: impl Fn(usize),
+        found: impl Fn(&Self, Link, &[u8]) -> Option<u64>,
         mut each: impl FnMut(usize, Option<u64>),
     ) {
         if self.regions.root.is_none() {
@@ -117,12 +128,12 @@ impl<'a> View<'a> {
                 let mut kept = 0;
                 for i in 0..active {
                     let mut lane = lanes[i];
-                    match self.step(&mut lane) {
+                    match self.step(&mut lane, &found) {
                         Step::Walking => {
                             lanes[kept] = lane;
                             kept += 1;
                         }
-                        Step::Done(found) => each(lane.query, found),
+                        Step::Done(answer) => each(lane.query, answer),
                     }
                 }
                 active = kept;
@@ -141,11 +152,11 @@ impl<'a> View<'a> {
 
     /// One access to memory.
     #[inline(always)]
-    fn step(&self, lane: &mut Lane<'_>) -> Step {
+    fn step(&self, lane: &mut Lane<'_>, found: &impl Fn(&Self, Link, &[u8]) -> Option<u64>) -> Step {
         let (key, tree) = (lane.key, &self.regions);
         let (link, from) = match lane.depth {
             START => tree.start(key),
-            _ if !lane.link.kind().is_node() => return Step::Done(self.value(lane.link, key)),
+            _ if !lane.link.kind().is_node() => return Step::Done(found(self, lane.link, key)),
             depth if depth == key.len() => (tree.header(lane.link).map_or(Link::NONE, |header| header.here), depth),
             depth => (tree.child(lane.link, key[depth]), depth + 1),
         };
@@ -284,7 +295,7 @@ impl<'a> View<'a> {
 
 /// How all keys that go on with `path` compare with one that goes on with `rest`; equal also where that ends
 /// first, which makes it a prefix of theirs.
-fn compare_path(path: &[u8], rest: &[u8]) -> Ordering {
+pub(super) fn compare_path(path: &[u8], rest: &[u8]) -> Ordering {
     let len = path.len().min(rest.len());
     path[..len].cmp(&rest[..len])
 }

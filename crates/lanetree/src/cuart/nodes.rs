@@ -125,7 +125,7 @@ impl Branch {
 }
 
 /// How many bytes two strings begin with alike.
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     const WORD: usize = 8;
     let len = a.len().min(b.len());
     let words = a[..len].chunks_exact(WORD).zip(b[..len].chunks_exact(WORD));

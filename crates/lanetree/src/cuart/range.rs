@@ -2,10 +2,11 @@
 
 use super::Cuart;
 use super::native::View;
-use crate::Result;
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Side, Sides};
+use crate::{Error, Result};
 use core::ops::Range;
 use lanetree_layout::Word;
+use lanetree_layout::cuart::LeafRef;
 use rayon::prelude::*;
 
 /// Ranges of one task.
@@ -18,85 +19,120 @@ impl<V: Word> Cuart<V> {
     /// of a rank.
     ///
     /// # Errors
-    /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start.
+    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] where keys have
+    /// come or gone.
     pub fn span_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Range<u64>>> {
-        let ranges: Vec<Sides<'k>> =
-            ranges.into_iter().enumerate().map(|(index, range)| range.into().sides(index)).collect::<Result<_>>()?;
-        let tree = self.view();
-        Ok(ranges.into_par_iter().with_min_len(TASK).map(|range| span(&tree, &range)).collect())
+        let ranges = sides(ranges)?;
+        self.needs_ranks("a span")?;
+        Ok(self.spans(&ranges))
     }
 
     /// The span of ranks of the keys that begin with each prefix, itself among them.
     ///
     /// # Errors
-    /// None on the host.
+    /// [`Error::NotCompact`] where keys have come or gone.
     pub fn prefix_span_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<Range<u64>>> {
-        let (tree, prefixes) = (self.view(), prefixes.into());
-        let span = |prefix: usize| {
-            let prefix = prefixes.at(prefix);
-            tree.rank(prefix, Side::Lower)..tree.rank(prefix, Side::Prefix)
-        };
-        Ok((0..prefixes.len()).into_par_iter().with_min_len(TASK).map(span).collect())
+        self.needs_ranks("a span")?;
+        Ok(self.spans(&prefix_sides(prefixes.into())))
     }
 
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
     ///
     /// # Errors
-    /// As [`Cuart::span_many`].
+    /// [`Error::ReversedRange`].
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
-        Ok(self.gather_many(&self.span_many(ranges)?))
+        Ok(self.collect_many(&sides(ranges)?))
     }
 
     /// The pairs whose keys begin with each prefix, in ascending order of keys.
     ///
     /// # Errors
-    /// As [`Cuart::prefix_span_many`].
+    /// None on the host.
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
-        Ok(self.gather_many(&self.prefix_span_many(prefixes)?))
+        Ok(self.collect_many(&prefix_sides(prefixes.into())))
     }
 
     /// How many pairs each range has.
     ///
     /// # Errors
-    /// As [`Cuart::span_many`].
+    /// As [`Cuart::range_many`].
     pub fn count_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
-        Ok(self.span_many(ranges)?.into_iter().map(|span| span.end - span.start).collect())
+        Ok(self.counts(&sides(ranges)?))
     }
 
     /// How many keys begin with each prefix.
     ///
     /// # Errors
-    /// As [`Cuart::prefix_span_many`].
+    /// As [`Cuart::prefix_many`].
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        Ok(self.prefix_span_many(prefixes)?.into_iter().map(|span| span.end - span.start).collect())
+        Ok(self.counts(&prefix_sides(prefixes.into())))
     }
 
-    /// Copies the pairs of spans.
-    fn gather_many(&self, spans: &[Range<u64>]) -> ByteRanges<V> {
+    pub(super) fn needs_ranks(&self, query: &'static str) -> Result<()> {
+        if self.ordered { Ok(()) } else { Err(Error::NotCompact { query }) }
+    }
+
+    fn spans(&self, ranges: &[Sides<'_>]) -> Vec<Range<u64>> {
         let tree = self.view();
-        let parts: Vec<(ByteKeysBuf, Vec<V>)> = spans
-            .par_chunks(TASK)
-            .map(|spans| {
-                let (mut keys, mut values) = (ByteKeysBuf::new(), Vec::new());
-                for leaf in spans.iter().cloned().flatten().map(|rank| tree.leaf_at(rank)) {
+        ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect()
+    }
+
+    fn counts(&self, ranges: &[Sides<'_>]) -> Vec<u64> {
+        if self.ordered {
+            return self.spans(ranges).into_iter().map(|span| span.end - span.start).collect();
+        }
+        let tree = self.view();
+        ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect()
+    }
+
+    fn collect_many(&self, ranges: &[Sides<'_>]) -> ByteRanges<V> {
+        let tree = self.view();
+        if self.ordered {
+            return gather_many(&self.spans(ranges), |span| span.clone().map(|rank| tree.leaf_at(rank)));
+        }
+        gather_many(ranges, |&range| tree.walk(range))
+    }
+}
+
+/// Ranges as searches.
+fn sides<'k>(ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Sides<'k>>> {
+    ranges.into_iter().enumerate().map(|(index, range)| range.into().sides(index)).collect()
+}
+
+/// Prefixes as searches.
+fn prefix_sides(prefixes: ByteKeys<'_>) -> Vec<Sides<'_>> {
+    let sides =
+        |prefix| Sides { start: Some((prefix, Side::Lower)), end: Some((prefix, Side::Prefix)), limit: u64::MAX };
+    prefixes.iter().map(sides).collect()
+}
+
+/// Copies the pairs of ranges.
+fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
+    ranges: &[R],
+    leaves: impl Fn(&R) -> L + Sync,
+) -> ByteRanges<V> {
+    let parts: Vec<(Vec<u64>, ByteKeysBuf, Vec<V>)> = ranges
+        .par_chunks(TASK)
+        .map(|ranges| {
+            let (mut ends, mut keys, mut values) = (Vec::with_capacity(ranges.len()), ByteKeysBuf::new(), Vec::new());
+            for range in ranges {
+                for leaf in leaves(range) {
                     keys.push(leaf.key);
                     values.push(V::truncate(leaf.value));
                 }
-                (keys, values)
-            })
-            .collect();
-        let mut out = ByteRanges { offsets: vec![0], keys: ByteKeysBuf::new(), values: Vec::new() };
-        let mut end = 0;
-        out.offsets.extend(spans.iter().map(|span| {
-            end += span.end - span.start;
-            end
-        }));
-        for (keys, values) in parts {
-            out.keys.append(&keys);
-            out.values.extend(values);
-        }
-        out
+                ends.push(values.len() as u64);
+            }
+            (ends, keys, values)
+        })
+        .collect();
+    let mut out = ByteRanges { offsets: vec![0], keys: ByteKeysBuf::new(), values: Vec::new() };
+    for (ends, keys, values) in parts {
+        let before = out.values.len() as u64;
+        out.offsets.extend(ends.into_iter().map(|end| before + end));
+        out.keys.append(&keys);
+        out.values.extend(values);
     }
+    out
 }
 
 fn span(tree: &View<'_>, range: &Sides<'_>) -> Range<u64> {

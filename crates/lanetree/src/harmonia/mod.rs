@@ -32,6 +32,7 @@ pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
 pub use range::{DeviceRanges, RangeScratch};
 pub use tuning::{BatchOrder, GroupWidth};
+pub(crate) use update::{Change, MIRROR_GAP};
 pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use crate::Result;

@@ -51,7 +51,11 @@
 //!   the end they stay right when a path is split or joined above the node: neither writes to it, only links
 //!   change. Ranges compare them, and read a leaf where a prefix is longer.
 //! * Keys ascend. Key slots of N4 and N16 without a child repeat the last key, their links are none, and the
-//!   first slot that matches counts: a search needs no count. An N48's links ascend with their keys as built.
+//!   first slot that matches counts: a search needs no count. An N48's links ascend with their keys as built,
+//!   and lie in the order in which they came where children have come since.
+//! * A removed child leaves a *tombstone*: its slot keeps the key, and has no link. `count` counts slots, so
+//!   tombstones too, but for an N256, where it counts children. A child of the same byte takes the slot again;
+//!   the others go when a node that is full of slots is written anew, in its place or as a larger one.
 //! * Bytes 14 and 15 are kept free (zeros) beside `count`, for a word that a writer locks.
 //!
 //! # Leaves
@@ -85,17 +89,22 @@
 //! all leaves by rank, which a kernel reads coalesced. Where all keys are of one length of at most 32 it
 //! would say nothing and is left out: the index is the rank. What it costs otherwise is 8 bytes a key.
 //!
+//! All this is of a tree as it was built. Once keys have come or gone, leaves are in no order and ranks mean
+//! nothing: ranges walk from leaf to leaf by the links, until the tree is built again from its leaves.
+//!
 //! # Root table
 //! The paper's section 3.2.2: links to what lies below each string of 2 or 3 bytes, 512 KiB or 128 MiB, for
 //! queries at least that long; shorter ones begin at the root. A node that branches further down is linked
 //! with what is left of its prefix. The upper nodes stay, for ranges and short keys.
 
+mod change;
 mod fixed;
 mod leaf;
 mod link;
 mod node;
 mod regions;
 
+pub use change::Children;
 pub use fixed::FixedKey;
 pub use leaf::{HostLeaves, Leaf8, Leaf16, Leaf32, LeafRef, UNIT, device_leaf_units, write_device_leaf};
 pub use link::{Kind, Link};

@@ -120,12 +120,6 @@ fn first_slot<const N: usize>(keys: &[u8; N], byte: u8) -> Option<usize> {
     (matches != 0).then(|| matches.trailing_zeros() as usize)
 }
 
-/// The first slot of ascending keys, of which `count` count, that is not below `byte`.
-#[inline]
-fn slot_from(keys: &[u8], count: u16, byte: u8) -> Option<usize> {
-    keys[..usize::from(count).min(keys.len())].iter().position(|&key| key >= byte)
-}
-
 macro_rules! sorted_node {
     ($node:ident, |$it:ident| $keys:expr) => {
         impl $node {
@@ -139,16 +133,22 @@ macro_rules! sorted_node {
             /// The child with the smallest byte that is not below `byte`.
             #[inline]
             pub fn child_from(&self, byte: u8) -> Option<(u8, Link)> {
-                let $it = self;
-                slot_from(&$keys, self.header.count, byte).map(|slot| ($keys[slot], self.links[slot]))
+                self.children().find(|child| child.0 >= byte)
             }
 
-            /// The child with the largest byte.
+            /// The child with the largest byte that is not above `byte`.
             #[inline]
-            pub fn last_child(&self) -> Option<(u8, Link)> {
+            pub fn child_to(&self, byte: u8) -> Option<(u8, Link)> {
+                self.children().rev().find(|child| child.0 <= byte)
+            }
+
+            /// The children, without tombstones, in ascending order.
+            #[inline]
+            fn children(&self) -> impl DoubleEndedIterator<Item = (u8, Link)> {
                 let $it = self;
-                let slot = usize::from(self.header.count).checked_sub(1)?;
-                Some((*$keys.get(slot)?, self.links[slot]))
+                let count = usize::from(self.header.count).min(self.links.len());
+                let slots = $keys[..count].iter().zip(&self.links[..count]);
+                slots.map(|(&key, &link)| (key, link)).filter(|(_, link)| !link.is_none())
             }
         }
     };
@@ -172,10 +172,10 @@ impl N48 {
         (byte..=u8::MAX).map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
     }
 
-    /// The child with the largest byte.
+    /// The child with the largest byte that is not above `byte`.
     #[inline]
-    pub fn last_child(&self) -> Option<(u8, Link)> {
-        (0..=u8::MAX).rev().map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
+    pub fn child_to(&self, byte: u8) -> Option<(u8, Link)> {
+        (0..=byte).rev().map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
     }
 }
 
@@ -192,10 +192,10 @@ impl N256 {
         (byte..=u8::MAX).map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
     }
 
-    /// The child with the largest byte.
+    /// The child with the largest byte that is not above `byte`.
     #[inline]
-    pub fn last_child(&self) -> Option<(u8, Link)> {
-        (0..=u8::MAX).rev().map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
+    pub fn child_to(&self, byte: u8) -> Option<(u8, Link)> {
+        (0..=byte).rev().map(|byte| (byte, self.child(byte))).find(|(_, link)| !link.is_none())
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
                         let expected = bytes.get(from).map(|&byte| (byte, links[from]));
                         assert_eq!(node.child_from(byte), expected, "from byte {byte} of {count}");
                     }
-                    assert_eq!(node.last_child(), Some((bytes[count - 1], links[count - 1])));
+                    assert_eq!(node.child_to(255), Some((bytes[count - 1], links[count - 1])));
                 }};
             }
             if count <= 4 {

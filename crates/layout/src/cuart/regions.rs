@@ -95,15 +95,15 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// The child of a node with the largest byte.
+    /// The child of a node with the largest byte that is not above `byte`.
     #[inline]
-    pub fn last_child(&self, node: Link) -> Option<(u8, Link)> {
+    pub fn child_to(&self, node: Link, byte: u8) -> Option<(u8, Link)> {
         let index = node.index() as usize;
         match node.kind() {
-            Kind::N4 => self.n4[index].last_child(),
-            Kind::N16 => self.n16[index].last_child(),
-            Kind::N48 => self.n48[index].last_child(),
-            Kind::N256 => self.n256[index].last_child(),
+            Kind::N4 => self.n4[index].child_to(byte),
+            Kind::N16 => self.n16[index].child_to(byte),
+            Kind::N48 => self.n48[index].child_to(byte),
+            Kind::N256 => self.n256[index].child_to(byte),
             _ => None,
         }
     }
@@ -147,7 +147,8 @@ impl<'a> Regions<'a> {
         if self.first.is_none() { self.order[rank as usize] } else { self.first.offset(rank) }
     }
 
-    /// The first leaf under a link, or what it leads to if that is a leaf.
+    /// The first leaf under a link, or what it leads to if that is a leaf; none where the first node without
+    /// children that it comes to has no key of its own either.
     #[inline]
     pub fn first_leaf(&self, mut link: Link) -> Link {
         while let Some(header) = self.header(link) {
@@ -164,7 +165,7 @@ impl<'a> Regions<'a> {
     #[inline]
     pub fn last_leaf(&self, mut link: Link) -> Link {
         while let Some(header) = self.header(link) {
-            link = self.last_child(link).map_or(header.here, |(_, child)| child);
+            link = self.child_to(link, u8::MAX).map_or(header.here, |(_, child)| child);
         }
         link
     }

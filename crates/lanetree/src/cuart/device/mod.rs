@@ -13,13 +13,12 @@ pub use engine::UpdateEngine;
 pub use lookup::OnStream;
 pub use update::{ChangeScratch, InsertReport};
 
-use super::leaves::{HostBuffers, LeafBuffers};
+use super::leaves::LeafBuffers;
 use super::nodes::NodeBuffers;
 use super::region::Region;
 use super::{Cuart, Link};
 use crate::{Error, Result};
 use bytemuck::Pod;
-use core::marker::PhantomData;
 use lanetree_kernels_cuart::{THREADS, TreeRef};
 use lanetree_launch::Launch;
 use lanetree_layout::Word;
@@ -32,10 +31,10 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// [`Error::Runtime`] where there is no room.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
-        let HostBuffers { offsets, bytes, values, ranks } = &self.leaves.host;
         let (nodes, leaves) = (&self.nodes, &self.leaves);
         Ok(Self {
             device: device.clone(),
+            options: self.options,
             root: self.root,
             len: self.len,
             first: self.first,
@@ -53,19 +52,13 @@ impl<V: Word> Cuart<V> {
                 device: copy_region(device, &leaves.device)?,
                 device_count: leaves.device_count,
                 device_free: leaves.device_free,
-                host: HostBuffers {
-                    offsets: offsets.clone(),
-                    bytes: bytes.clone(),
-                    values: values.clone(),
-                    ranks: ranks.clone(),
-                },
+                host: leaves.host.clone(),
                 ranks8: copy(device, &leaves.ranks8)?,
                 order: copy(device, &leaves.order)?,
             },
             table: copy(device, &self.table)?,
             table_bytes: self.table_bytes,
             state: DeviceState::default(),
-            values: PhantomData,
         })
     }
 

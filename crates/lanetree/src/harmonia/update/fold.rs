@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 /// What all operations of one key amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::harmonia) enum Change<V> {
+pub(crate) enum Change<V> {
     /// The key has this value afterwards.
     Put(V),
     /// The key has this value afterwards, if it was there before.
@@ -17,7 +17,7 @@ pub(in crate::harmonia) enum Change<V> {
 
 impl<V> Change<V> {
     /// This change and then another one, as one.
-    fn then(self, next: Self) -> Self {
+    pub(crate) fn then(self, next: Self) -> Self {
         match (self, next) {
             (Self::Put(_), Self::PutIfPresent(value)) => Self::Put(value),
             (Self::Remove, Self::PutIfPresent(_)) => Self::Remove,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Changed leaves that lie no further apart than this many bytes are sent together: a copy of its own costs
 /// about as much as sending so many more.
-const GAP: u64 = 64 << 10;
+pub(crate) const GAP: u64 = 64 << 10;
 
 /// A tree on the host, which takes updates, and its copy on a device, which answers queries.
 ///

@@ -9,6 +9,8 @@ mod model;
 mod ops;
 
 pub use device::UpdateScratch;
+pub(crate) use fold::Change;
+pub(crate) use mirrored::GAP as MIRROR_GAP;
 pub use mirrored::{MirrorReport, Mirrored};
 pub use ops::{Op, UpdatePath, UpdateReport};
 

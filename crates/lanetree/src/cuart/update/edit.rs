@@ -1,0 +1,240 @@
+//! A tree's buffers, to be written: links, root table, free lists.
+
+use super::path::Slot;
+use crate::cuart::leaves::HostBuffers;
+use crate::cuart::region::Region;
+use crate::cuart::{Cuart, LongKeys};
+use bytemuck::Pod;
+use lanetree_layout::Word;
+use lanetree_layout::cuart::{HostLeaves, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, Regions, table_index};
+use std::collections::BTreeMap;
+
+/// A region whose buffer the CPU writes.
+pub(super) struct Area<'a, T> {
+    pub(super) elements: &'a mut [T],
+    used: &'a mut usize,
+    pub(super) free: &'a mut [u64],
+    pub(super) free_len: &'a mut usize,
+    log: Option<&'a mut Vec<u64>>,
+}
+
+impl<T> Area<'_, T> {
+    /// An element that is going to be written.
+    pub(super) fn at(&mut self, index: u64) -> &mut T {
+        self.note(index);
+        &mut self.elements[index as usize]
+    }
+
+    pub(super) fn note(&mut self, index: u64) {
+        if let Some(log) = &mut self.log {
+            log.push(index);
+        }
+    }
+
+    /// The index of an element that nobody uses. There is one, as reserved.
+    pub(super) fn take(&mut self) -> u64 {
+        match self.free_len.checked_sub(1) {
+            Some(last) => {
+                *self.free_len = last;
+                self.free[last]
+            }
+            None => self.take_units(1),
+        }
+    }
+
+    /// The first of some elements behind the used ones.
+    pub(super) fn take_units(&mut self, units: usize) -> u64 {
+        *self.used += units;
+        (*self.used - units) as u64
+    }
+
+    /// Puts an element on the free list, which has room, as reserved.
+    pub(super) fn give_back(&mut self, index: u64) {
+        self.free[*self.free_len] = index;
+        *self.free_len += 1;
+    }
+}
+
+/// The indexes of what was written, in the order of the writes.
+#[derive(Default)]
+pub(in crate::cuart) struct Changes {
+    pub(in crate::cuart) n4: Vec<u64>,
+    pub(in crate::cuart) n16: Vec<u64>,
+    pub(in crate::cuart) n48: Vec<u64>,
+    pub(in crate::cuart) n256: Vec<u64>,
+    pub(in crate::cuart) leaf8: Vec<u64>,
+    pub(in crate::cuart) leaf16: Vec<u64>,
+    pub(in crate::cuart) leaf32: Vec<u64>,
+    pub(in crate::cuart) units: Vec<u64>,
+    pub(in crate::cuart) table: Vec<u64>,
+    /// Whether leaves in main memory were.
+    pub(in crate::cuart) host_leaves: bool,
+}
+
+/// A tree that is being changed.
+pub(super) struct Edit<'a> {
+    pub(super) root: &'a mut Link,
+    pub(super) n4: Area<'a, N4>,
+    pub(super) n16: Area<'a, N16>,
+    pub(super) n48: Area<'a, N48>,
+    pub(super) n256: Area<'a, N256>,
+    pub(super) leaf8: Area<'a, Leaf8>,
+    pub(super) leaf16: Area<'a, Leaf16>,
+    pub(super) leaf32: Area<'a, Leaf32>,
+    pub(super) units: Area<'a, [u64; 2]>,
+    pub(super) device_count: &'a mut u64,
+    /// Units on the free list.
+    pub(super) device_free: &'a mut u64,
+    pub(super) host: &'a mut HostBuffers,
+    host_log: Option<&'a mut bool>,
+    pub(super) long_keys: LongKeys,
+    /// What is free of long leaves by size, once one is needed: units, or bytes of host leaves' keys.
+    pub(super) rooms: Option<BTreeMap<usize, Vec<u64>>>,
+    table: &'a mut [Link],
+    table_bytes: u32,
+    table_log: Option<&'a mut Vec<u64>>,
+}
+
+/// Where a tree that is changed lies: in main memory.
+pub(super) const HOST: &str = "trees are changed on the host only";
+
+impl<'a> Edit<'a> {
+    pub(super) fn new<V: Word>(tree: &'a mut Cuart<V>, changes: Option<&'a mut Changes>) -> Self {
+        let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
+        let (logs, host_log) = match changes {
+            Some(changes) => {
+                let (logs, host_leaves) = changes.logs();
+                (logs.map(Some), Some(host_leaves))
+            }
+            None => ([const { None }; 9], None),
+        };
+        let [n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table] = logs;
+        Self {
+            root: &mut tree.root,
+            n4: area(&mut nodes.n4, n4),
+            n16: area(&mut nodes.n16, n16),
+            n48: area(&mut nodes.n48, n48),
+            n256: area(&mut nodes.n256, n256),
+            leaf8: area(&mut leaves.leaf8, leaf8),
+            leaf16: area(&mut leaves.leaf16, leaf16),
+            leaf32: area(&mut leaves.leaf32, leaf32),
+            units: area(&mut leaves.device, units),
+            device_count: &mut leaves.device_count,
+            device_free: &mut leaves.device_free,
+            host: &mut leaves.host,
+            host_log,
+            long_keys: tree.options.long(),
+            rooms: None,
+            table: tree.table.as_mut_slice().expect(HOST),
+            table_bytes: tree.table_bytes,
+            table_log: table,
+        }
+    }
+
+    /// The tree as it is now. Without ranks.
+    pub(super) fn regions(&self) -> Regions<'_> {
+        Regions {
+            root: *self.root,
+            n4: self.n4.elements,
+            n16: self.n16.elements,
+            n48: self.n48.elements,
+            n256: self.n256.elements,
+            leaf8: self.leaf8.elements,
+            leaf16: self.leaf16.elements,
+            leaf32: self.leaf32.elements,
+            device_leaves: self.units.elements,
+            host_leaves: HostLeaves {
+                offsets: &self.host.offsets,
+                bytes: &self.host.bytes,
+                values: &self.host.values,
+                ranks: &self.host.ranks,
+            },
+            ..Regions::default()
+        }
+    }
+
+    /// Lets a slot that there is lead elsewhere, and the table with it. `key` is one that the slot is passed by
+    /// with.
+    pub(super) fn link(&mut self, slot: Slot, key: &[u8], link: Link) {
+        let (node, index) = (slot.node, slot.node.index());
+        match (node.kind(), slot.byte) {
+            (Kind::N4, Some(byte)) => _ = self.n4.at(index).set(byte, link),
+            (Kind::N16, Some(byte)) => _ = self.n16.at(index).set(byte, link),
+            (Kind::N48, Some(byte)) => _ = self.n48.at(index).set(byte, link),
+            (Kind::N256, Some(byte)) => _ = self.n256.at(index).set(byte, link),
+            (Kind::N4, None) => self.n4.at(index).header.here = link,
+            (Kind::N16, None) => self.n16.at(index).header.here = link,
+            (Kind::N48, None) => self.n48.at(index).header.here = link,
+            (Kind::N256, None) => self.n256.at(index).header.here = link,
+            _ => *self.root = link,
+        }
+        self.enter(slot, key, link);
+    }
+
+    /// Sets the entry of the root table that the link of a slot has, if it has one: where that is followed in
+    /// front of the table's last byte or right behind it, and what it leads to begins behind it.
+    pub(super) fn enter(&mut self, slot: Slot, key: &[u8], link: Link) {
+        let bytes = self.table_bytes as usize;
+        // The leaf of a key that ends at a node is found by way of the node.
+        if slot.is_here() || slot.from > bytes {
+            return;
+        }
+        let index = match (self.table_bytes, key) {
+            (2, [a, b, ..]) => table_index(*a, *b, None),
+            (3, [a, b, c, ..]) => table_index(*a, *b, Some(*c)),
+            _ => return,
+        };
+        let mut entry = link;
+        if link.kind().is_node() {
+            let depth = self.regions().depth(link, slot.from);
+            if depth < bytes {
+                return;
+            }
+            entry = Link::new(link.kind(), depth - bytes, link.index());
+        }
+        self.table[index] = entry;
+        if let Some(log) = &mut self.table_log {
+            log.push(index as u64);
+        }
+    }
+
+    /// The leaves in main memory, as they are.
+    pub(super) fn host(&self) -> &HostBuffers {
+        self.host
+    }
+
+    /// The leaves in main memory, to be written.
+    pub(super) fn host_mut(&mut self) -> &mut HostBuffers {
+        if let Some(log) = &mut self.host_log {
+            **log = true;
+        }
+        self.host
+    }
+
+    /// Gives a node back.
+    pub(super) fn give_back_node(&mut self, node: Link) {
+        match node.kind() {
+            Kind::N4 => self.n4.give_back(node.index()),
+            Kind::N16 => self.n16.give_back(node.index()),
+            Kind::N48 => self.n48.give_back(node.index()),
+            _ => self.n256.give_back(node.index()),
+        }
+    }
+}
+
+impl Changes {
+    fn logs(&mut self) -> ([&mut Vec<u64>; 9], &mut bool) {
+        let Self { n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table, host_leaves } = self;
+        ([n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table], host_leaves)
+    }
+}
+
+fn area<'a, T: Pod>(region: &'a mut Region<T>, log: Option<&'a mut Vec<u64>>) -> Area<'a, T> {
+    Area {
+        elements: region.buffer.as_mut_slice().expect(HOST),
+        used: &mut region.used,
+        free: region.free.as_mut_slice().expect(HOST),
+        free_len: &mut region.free_len,
+        log,
+    }
+}

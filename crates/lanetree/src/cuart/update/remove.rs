@@ -1,0 +1,68 @@
+//! Leaves that go (section 3.3 of the paper).
+
+use super::edit::Edit;
+use super::path::{End, Slot, descend};
+use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32, Link, device_leaf_units};
+
+impl Edit<'_> {
+    /// Removes a key that is there: its leaf, the link to that, and the nodes that have no leaf any more.
+    pub(super) fn remove(&mut self, key: &[u8], path: &mut Vec<Slot>) {
+        let End::Leaf(leaf) = descend(&self.regions(), key, path) else { return };
+        self.clear(leaf);
+        while let Some(slot) = path.pop() {
+            self.link(slot, key, Link::NONE);
+            if slot.is_root() || !self.is_vacant(slot.node) {
+                return;
+            }
+            self.give_back_node(slot.node);
+        }
+    }
+
+    fn is_vacant(&self, node: Link) -> bool {
+        let index = node.index() as usize;
+        match node.kind() {
+            Kind::N4 => self.n4.elements[index].is_vacant(),
+            Kind::N16 => self.n16.elements[index].is_vacant(),
+            Kind::N48 => self.n48.elements[index].is_vacant(),
+            _ => self.n256.elements[index].is_vacant(),
+        }
+    }
+
+    /// Zeroes a leaf and gives it back.
+    fn clear(&mut self, leaf: Link) {
+        let index = leaf.index();
+        match leaf.kind() {
+            Kind::Leaf8 => {
+                *self.leaf8.at(index) = Leaf8::default();
+                self.leaf8.give_back(index);
+            }
+            Kind::Leaf16 => {
+                *self.leaf16.at(index) = Leaf16::default();
+                self.leaf16.give_back(index);
+            }
+            Kind::Leaf32 => {
+                *self.leaf32.at(index) = Leaf32::default();
+                self.leaf32.give_back(index);
+            }
+            Kind::DeviceLeaf => {
+                let first = index as usize;
+                let [_, len] = self.units.elements[first];
+                let units = first..first + device_leaf_units(len as usize);
+                self.units.elements[units.clone()].fill([0; 2]);
+                // The length stays: whoever uses the place again has to know its size.
+                self.units.elements[first] = [0, len];
+                *self.device_free += units.len() as u64;
+                *self.device_count -= 1;
+                units.for_each(|unit| self.units.note(unit as u64));
+                self.units.give_back(index);
+            }
+            _ => {
+                let (host, at) = (self.host_mut(), index as usize);
+                let bytes = host.offsets[at] as usize..host.offsets[at + 1] as usize;
+                host.bytes[bytes].fill(0);
+                host.values[at] = 0;
+                host.free.push(index);
+            }
+        }
+    }
+}

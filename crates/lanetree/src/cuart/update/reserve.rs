@@ -1,0 +1,109 @@
+//! The memory that a batch may take, before its first change.
+
+use super::batch::{Batch, Work};
+use super::edit::HOST;
+use crate::Result;
+use crate::cuart::leaves::kind;
+use crate::cuart::region::Region;
+use crate::cuart::{Cuart, LongKeys};
+use bytemuck::Pod;
+use lanetree_layout::Word;
+use lanetree_layout::cuart::{Kind, device_leaf_units};
+use lanetree_runtime::Buffer;
+use std::collections::BTreeMap;
+
+/// Elements of a region that a batch takes, and that it gives back.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    taken: usize,
+    given_back: usize,
+}
+
+impl<V: Word> Cuart<V> {
+    /// Makes room for what a batch may write. A buffer that may be too small
+    /// becomes at least twice as large.
+    pub(super) fn reserve(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
+        let (mut leaf8, mut leaf16, mut leaf32) = (Traffic::default(), Traffic::default(), Traffic::default());
+        let (mut host_leaves, mut host_bytes) = (0, 0);
+        // Device leaves to come, by their units, less those of the same size that are free then.
+        let mut rooms = BTreeMap::<usize, isize>::new();
+        for &(at, _) in &work.inserts {
+            let len = batch.keys().at(at).len();
+            match kind(len, self.options.long()) {
+                Kind::Leaf8 => leaf8.taken += 1,
+                Kind::Leaf16 => leaf16.taken += 1,
+                Kind::Leaf32 => leaf32.taken += 1,
+                Kind::DeviceLeaf => *rooms.entry(device_leaf_units(len)).or_default() += 1,
+                _ => (host_leaves, host_bytes) = (host_leaves + 1, host_bytes + len),
+            }
+        }
+        let device = self.leaves.device.buffer.as_slice().expect(HOST);
+        let units = |leaf: u64| device_leaf_units(device[leaf as usize][1] as usize);
+        let mut removed = 0;
+        for &(_, leaf) in &work.removals {
+            match leaf.kind() {
+                Kind::Leaf8 => leaf8.given_back += 1,
+                Kind::Leaf16 => leaf16.given_back += 1,
+                Kind::Leaf32 => leaf32.given_back += 1,
+                Kind::DeviceLeaf => {
+                    rooms.entry(units(leaf.index())).and_modify(|count| *count -= 1);
+                    removed += 1;
+                }
+                _ => {}
+            }
+        }
+        if !rooms.is_empty() {
+            for &leaf in &self.leaves.device.free.as_slice().expect(HOST)[..self.leaves.device.free_len] {
+                rooms.entry(units(leaf)).and_modify(|count| *count -= 1);
+            }
+        }
+        let taken = rooms.into_iter().map(|(units, count)| units * usize::try_from(count).unwrap_or(0)).sum::<usize>();
+        let leaves = &mut self.leaves;
+        leaves.leaf8.reserve(leaf8)?;
+        leaves.leaf16.reserve(leaf16)?;
+        leaves.leaf32.reserve(leaf32)?;
+        // None from the list: which of it fit is counted above.
+        let taken = if taken > 0 { taken + leaves.device.free_len } else { 0 };
+        leaves.device.reserve(Traffic { taken, given_back: removed })?;
+        if self.options.long() == LongKeys::HostLeaves {
+            let host = &mut leaves.host;
+            host.offsets.reserve(host_leaves + 1);
+            host.bytes.reserve(host_bytes);
+            host.values.reserve(host_leaves);
+            host.ranks.reserve(host_leaves);
+        }
+        self.reserve_nodes(work.inserts.len(), !work.removals.is_empty())
+    }
+
+    /// A key takes a new N4, or lets one node grow. A node that came with the batch needs 3, 12 and 32 more
+    /// children to outgrow an N4, N16 and N48; the others are as many as there are.
+    fn reserve_nodes(&mut self, inserts: usize, removals: bool) -> Result<()> {
+        let nodes = &mut self.nodes;
+        let live = [nodes.n4.live(), nodes.n16.live(), nodes.n48.live(), nodes.n256.live()].map(|live| live as usize);
+        let grown: [usize; 3] = [(0, 3), (1, 12), (2, 32)].map(|(kind, more)| inserts.min(live[kind] + inserts / more));
+        let vacated = live.map(|live| if removals { live } else { 0 });
+        nodes.n4.reserve(Traffic { taken: inserts, given_back: grown[0] + vacated[0] })?;
+        nodes.n16.reserve(Traffic { taken: grown[0], given_back: grown[1] + vacated[1] })?;
+        nodes.n48.reserve(Traffic { taken: grown[1], given_back: grown[2] + vacated[2] })?;
+        nodes.n256.reserve(Traffic { taken: grown[2], given_back: vacated[3] })
+    }
+}
+
+impl<T: Pod> Region<T> {
+    fn reserve(&mut self, traffic: Traffic) -> Result<()> {
+        let needed = self.used + traffic.taken.saturating_sub(self.free_len);
+        grow(&mut self.buffer, self.used, needed)?;
+        grow(&mut self.free, self.free_len, self.free_len + traffic.given_back)
+    }
+}
+
+/// Makes a buffer large enough for `needed` elements, of which the first `used` stay.
+fn grow<T: Pod>(buffer: &mut Buffer<T>, used: usize, needed: usize) -> Result<()> {
+    if needed <= buffer.len() {
+        return Ok(());
+    }
+    let mut larger = buffer.device().alloc(needed.max(buffer.len().saturating_mul(2)))?;
+    larger.copy_range_from(0, &buffer.as_slice().expect(HOST)[..used])?;
+    *buffer = larger;
+    Ok(())
+}
