@@ -8,6 +8,7 @@
 //!
 //! Every function returns what [`Stream::launch`] does, and like it may return before the kernel is done.
 
+pub mod cuart;
 pub mod harmonia;
 pub mod primitives;
 pub mod radix_sort;

@@ -6,6 +6,7 @@
 //! in batches, from any number of threads. It lives on [`Device::host`](crate::Device::host).
 
 mod build;
+mod device_build;
 mod explain;
 mod leaves;
 mod lookup;

@@ -1,0 +1,3 @@
+//! CuART's kernels.
+
+pub mod build;
