@@ -4,6 +4,7 @@ modules! {
     binary_search,
     ceiling,
     cuart,
+    cuart_build,
     harmonia_scatter,
     harmonia_u32_u32_f128,
     harmonia_u32_u32_f16,
