@@ -2,6 +2,7 @@
 
 mod cases;
 mod compare;
+mod cuart_build;
 mod data;
 mod harmonia;
 mod primitives;
@@ -191,7 +192,8 @@ fn coverage(args: &Args, targets: &[Target], tally: &Tally) -> (usize, Vec<Strin
 /// The symbols of the library's kernels in the PTX that is part of the program.
 fn compiled_kernels() -> BTreeSet<String> {
     let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
-    symbols.filter(|name| name.starts_with("harmonia_") || name.starts_with("primitives_")).map(String::from).collect()
+    let verified = ["harmonia_", "primitives_", "cuart_build_"];
+    symbols.filter(|name| verified.iter().any(|prefix| name.starts_with(prefix))).map(String::from).collect()
 }
 
 /// Writes to stdout. A reader who has seen enough and left is no error.

@@ -5,8 +5,10 @@ mod keys;
 mod scratch;
 #[cfg(test)]
 mod tests;
+mod tree;
 
-pub(super) use keys::FixedKeys;
+pub use keys::FixedKeys;
+pub use tree::{DeviceTree, Fetched};
 
 use super::{RootTable, table};
 use crate::error::same_device;

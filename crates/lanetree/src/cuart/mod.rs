@@ -16,6 +16,8 @@ mod range;
 mod table;
 
 pub use build::{Builder, LongKeys, RootTable};
+#[doc(hidden)]
+pub use device_build::{DeviceTree, Fetched, FixedKeys};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;

@@ -89,9 +89,10 @@ pub(super) unsafe fn link_of<S: Simt>(simt: S, args: &NodesArgs, leader: u32, fr
     // SAFETY: the caller's promise.
     unsafe {
         let number = simt.load(args.numbers.as_const(), u64::from(leader), Hint::ReadOnly);
-        let link = Link::from_bits(simt.load(args.links.as_const(), u64::from(number), Hint::ReadOnly));
+        let link = simt.load(args.links.as_const(), u64::from(number), Hint::ReadOnly);
         let depth = args.depths_of_boundaries().get(simt, u64::from(leader));
-        Link::new(link.kind(), (depth - from) as usize, link.index())
+        // It has no span yet.
+        Link::from_bits(link | Link::new(Kind::None, (depth - from) as usize, 0).bits())
     }
 }
 

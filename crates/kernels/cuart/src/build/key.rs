@@ -1,7 +1,7 @@
 //! Keys as leaves hold them.
 
 use crate::tree::TreeRef;
-use lanetree_layout::cuart::{Kind, Link};
+use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32, Link, UNIT};
 use lanetree_simt::{Global, Hint, Simt};
 
 /// Bytes of a device leaf in front of its key.
@@ -27,6 +27,30 @@ pub(super) unsafe fn leaf_at<S: Simt>(simt: S, tree: &TreeRef, rank: u32) -> Lin
     Link::from_bits(unsafe { simt.load(tree.order, u64::from(rank), Hint::ReadOnly) })
 }
 
+/// The address of a leaf on the device. By comparisons in a row, which become selections where lanes differ;
+/// of a `match` LLVM makes a table of branches.
+#[inline(always)]
+fn address(tree: &TreeRef, leaf: Link) -> Global<u64> {
+    let kind = (leaf.bits() >> 60) as u32;
+    let (mut base, mut shift) = (tree.device_leaves, UNIT.trailing_zeros());
+    for (known, own, bytes) in [
+        (Kind::Leaf8, tree.leaf8, size_of::<Leaf8>()),
+        (Kind::Leaf16, tree.leaf16, size_of::<Leaf16>()),
+        (Kind::Leaf32, tree.leaf32, size_of::<Leaf32>()),
+    ]
+    .into_iter()
+    .rev()
+    {
+        let is_known = kind <= known as u32;
+        base = if is_known { own } else { base };
+        shift = if is_known { bytes.trailing_zeros() } else { shift };
+    }
+    base.byte_add(leaf.index() << shift).cast()
+}
+
+const _: () = assert!(size_of::<Leaf8>().is_power_of_two() && size_of::<Leaf16>().is_power_of_two());
+const _: () = assert!(size_of::<Leaf32>().is_power_of_two() && UNIT.is_power_of_two());
+
 impl LeafKey {
     /// Per thread. The key of a leaf on the device.
     ///
@@ -34,7 +58,7 @@ impl LeafKey {
     /// It is a leaf of the tree.
     #[inline(always)]
     pub(super) unsafe fn of<S: Simt>(simt: S, tree: &TreeRef, leaf: Link) -> Self {
-        let at = tree.address(leaf).cast::<u64>();
+        let at = address(tree, leaf);
         if leaf.kind() != Kind::DeviceLeaf {
             return Self { words: at, len: leaf.span() };
         }

@@ -10,7 +10,8 @@ use lanetree_simt::{Global, GlobalMut};
 
 /// Keys of one width in a buffer: byte strings, or integers, which stand for the strings of
 /// [`FixedKey`](lanetree_layout::cuart::FixedKey).
-pub(in super::super) struct FixedKeys<'a> {
+#[doc(hidden)]
+pub struct FixedKeys<'a> {
     keys: Global<u64>,
     /// Keys in the buffer.
     len: usize,
@@ -23,7 +24,7 @@ pub(in super::super) struct FixedKeys<'a> {
 
 impl<'a> FixedKeys<'a> {
     /// Strings of `width` bytes, one behind the other, in 8-byte words.
-    pub(in super::super) fn strings(bytes: &'a Buffer<u64>, width: usize) -> Self {
+    pub fn strings(bytes: &'a Buffer<u64>, width: usize) -> Self {
         let show = move |index: usize| {
             let first = index * width / 8;
             let mut words = vec![0_u64; ((index + 1) * width).div_ceil(8) - first];
@@ -37,7 +38,7 @@ impl<'a> FixedKeys<'a> {
     }
 
     /// Integers.
-    pub(in super::super) fn integers<K: Key>(keys: &'a Buffer<K>) -> Self {
+    pub fn integers<K: Key>(keys: &'a Buffer<K>) -> Self {
         let show = move |index: usize| {
             let mut key = [K::MIN];
             keys.copy_range_to(index, &mut key)?;
@@ -55,7 +56,7 @@ impl<'a> FixedKeys<'a> {
     }
 
     /// Integers of 128 bits.
-    pub(in super::super) fn wide(keys: &'a Buffer<u128>) -> Self {
+    pub fn wide(keys: &'a Buffer<u128>) -> Self {
         let show = move |index: usize| {
             let mut key = [0];
             keys.copy_range_to(index, &mut key)?;

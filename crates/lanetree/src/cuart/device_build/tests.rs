@@ -1,9 +1,8 @@
 //! What a device builds against what the host does: the same nodes but for their numbers.
 
-use super::{BuiltNodes, FixedKeys, leaves, no_tree, nodes};
+use super::{DeviceTree, FixedKeys, leaves, nodes};
 use crate::cuart::RootTable;
 use crate::{Buffer, ByteKeysBuf, Cuart, Device, Result, Stream};
-use lanetree_kernels_cuart::TreeRef;
 use lanetree_layout::Key;
 use lanetree_layout::cuart::{Kind, Link, Regions};
 use rand::rngs::StdRng;
@@ -85,40 +84,15 @@ impl Comparison<'_> {
     }
 }
 
-fn compare(host: Regions<'_>, built: &BuiltNodes) {
-    let device = Regions {
-        root: built.root,
-        n4: built.n4.as_slice().unwrap(),
-        n16: built.n16.as_slice().unwrap(),
-        n48: built.n48.as_slice().unwrap(),
-        n256: built.n256.as_slice().unwrap(),
-        table: built.table.as_slice().unwrap(),
-        table_bytes: built.table_bytes,
-        ..host
-    };
+fn compare(host: Regions<'_>, device: Regions<'_>) {
     Comparison { host, device, nodes: HashMap::new() }.walk();
 }
 
 /// Builds the nodes above the host's leaves, copied to a device.
 fn check_nodes(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable) {
     let tree = on_host(keys, table);
-    let host = tree.regions().unwrap();
-    let (leaf8, leaf16) = (device.upload(host.leaf8).unwrap(), device.upload(host.leaf16).unwrap());
-    let (leaf32, units) = (device.upload(host.leaf32).unwrap(), device.upload(host.device_leaves).unwrap());
-    let order = device.upload(host.order).unwrap();
-    let tree = TreeRef {
-        leaf8: leaf8.global().cast(),
-        leaf16: leaf16.global().cast(),
-        leaf32: leaf32.global().cast(),
-        device_leaves: units.global().cast(),
-        order: order.global().cast(),
-        first: host.first.bits(),
-        len: host.len,
-        ..no_tree()
-    };
-    // SAFETY: the leaves of a tree, all on the device.
-    let built = unsafe { nodes(&device.stream().unwrap(), &tree, &order, table) }.unwrap();
-    compare(host, &built);
+    let fetched = DeviceTree::above(&device.stream().unwrap(), &tree, table).unwrap().fetch().unwrap();
+    compare(tree.regions().unwrap(), fetched.regions());
 }
 
 /// Builds all of a tree from sorted keys of one width, which stand for these strings.
@@ -137,7 +111,17 @@ fn check_fixed(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable, fixe
     let order = device.alloc(0).unwrap();
     // SAFETY: leaves of one kind, which follow the first one.
     let built = unsafe { nodes(&stream, &built.tree(len), &order, table) }.unwrap();
-    compare(host, &built);
+    let device = Regions {
+        root: built.root,
+        n4: built.n4.as_slice().unwrap(),
+        n16: built.n16.as_slice().unwrap(),
+        n48: built.n48.as_slice().unwrap(),
+        n256: built.n256.as_slice().unwrap(),
+        table: built.table.as_slice().unwrap(),
+        table_bytes: built.table_bytes,
+        ..host
+    };
+    compare(host, device);
 }
 
 fn words(device: &Device, bytes: &[u8]) -> Buffer<u64> {
