@@ -2,6 +2,7 @@
 
 mod cases;
 mod compare;
+mod cuart_build;
 mod data;
 mod grt;
 mod harmonia;
@@ -193,7 +194,8 @@ fn coverage(args: &Args, targets: &[Target], tally: &Tally) -> (usize, Vec<Strin
 /// that are compared with it in updates.
 fn compiled_kernels() -> BTreeSet<String> {
     let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
-    let verified = |name: &&str| ["harmonia_", "primitives_", "grt_"].iter().any(|index| name.starts_with(index));
+    let verified =
+        |name: &&str| ["harmonia_", "primitives_", "cuart_build_", "grt_"].iter().any(|index| name.starts_with(index));
     symbols.filter(verified).map(String::from).collect()
 }
 

@@ -6,7 +6,7 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::{grt, radix_sort, updates};
+use super::{cuart_build, grt, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -72,6 +72,7 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
         tally.merge(part);
     }
     tally.merge(updates(settings, target));
+    tally.merge(cuart_builds(settings, target));
     tally.merge(radix_sorts(settings, target));
     tally.merge(grts(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
@@ -228,6 +229,36 @@ fn update(settings: &Settings, target: &Target, spec: &updates::Spec) -> Tally {
         outcome.answer
     });
     let (subject, keys, operation) = ("harmonia", spec.key, "build, apply");
+    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    tally
+}
+
+/// CuART trees that are built on the device.
+fn cuart_builds(settings: &Settings, target: &Target) -> Tally {
+    let kind = target.device.kind();
+    let specs = cuart_build::specs(settings.mode, kind, settings.max_len);
+    let progress = progress_bar(specs.len(), &target.label());
+    let mut tally = Tally::default();
+    for part in in_parallel(&specs, |spec| cuart_build(settings, target, spec), &progress) {
+        tally.merge(part);
+    }
+    progress.finish_and_clear();
+    tally
+}
+
+fn cuart_build(settings: &Settings, target: &Target, spec: &cuart_build::Spec) -> Tally {
+    let mut tally = Tally::default();
+    let name = format!("{}/cuart/{}", target.prefix(), spec.name());
+    if !is_wanted(settings, &name) {
+        return tally;
+    }
+    let run = if spec.value == "u32" { cuart_build::run::<u32> } else { cuart_build::run::<u64> };
+    let seed = derived_seed(settings.seed, &spec.name());
+    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage)).map(|outcome| {
+        tally.kernels.extend(outcome.kernels);
+        outcome.answer
+    });
+    let (subject, keys, operation) = ("cuart", spec.keys(), "build on the device");
     Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
     tally
 }

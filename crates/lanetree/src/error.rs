@@ -32,6 +32,15 @@ pub enum Error {
         key: String,
     },
 
+    /// The input of a build from distinct keys has one twice.
+    #[error("keys[{index}] = {key} equals the one before it: keep one pair of a key")]
+    NotDistinct {
+        /// The first key that equals the one before it.
+        index: usize,
+        /// That key.
+        key: String,
+    },
+
     /// A fanout without kernels.
     #[error("a fanout of {fanout}: there are kernels for {available:?}")]
     Fanout {

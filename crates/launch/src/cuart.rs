@@ -1,5 +1,6 @@
 //! CuART's kernels.
 
+pub mod build;
 pub mod keys;
 pub mod lookup;
 pub mod update;

@@ -4,6 +4,7 @@ modules! {
     binary_search,
     ceiling,
     cuart,
+    cuart_build,
     cuart_keys,
     cuart_range,
     cuart_update,

@@ -3,6 +3,7 @@
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
+pub mod build;
 mod get;
 pub mod keys;
 mod order;

@@ -10,6 +10,7 @@ mod build;
 mod compact;
 mod cursor;
 mod device;
+mod device_build;
 mod explain;
 mod leaves;
 mod lookup;
@@ -26,6 +27,8 @@ mod validate;
 pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, InsertReport, OnStream, UpdateEngine};
+#[doc(hidden)]
+pub use device_build::{DeviceTree, Fetched, FixedKeys};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;

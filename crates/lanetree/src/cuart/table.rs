@@ -32,9 +32,15 @@ pub(super) fn choose(keys: ByteKeys<'_>) -> u32 {
         (0..keys.len()).into_par_iter().with_min_len(1 << 12).filter(differs).count()
     };
     // Fewer keys cannot have as many beginnings.
-    if keys.len() >= THREE && beginnings(3) >= THREE {
+    let least = |bytes| if bytes == 3 { THREE } else { TWO };
+    worthwhile(|bytes| if keys.len() >= least(bytes) { beginnings(bytes) as u64 } else { 0 })
+}
+
+/// By how many bytes to index the table of a tree, from how many beginnings of so many bytes its keys have.
+pub(super) fn worthwhile(beginnings: impl Fn(u32) -> u64) -> u32 {
+    if beginnings(3) >= THREE as u64 {
         3
-    } else if keys.len() >= TWO && beginnings(2) >= TWO {
+    } else if beginnings(2) >= TWO as u64 {
         2
     } else {
         0
