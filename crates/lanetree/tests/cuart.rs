@@ -50,7 +50,7 @@ fn check<V: Word>(tree: &Cuart<V>, model: &Model<V>, queries: &[Vec<u8>]) {
     let expected: Vec<_> = queries.iter().map(|key| model.get(key).copied()).collect();
     assert_eq!(tree.get_many(&batch).unwrap(), expected);
     for (key, expected) in queries.iter().zip(expected) {
-        assert_eq!(tree.explain(key).value, expected, "explained");
+        assert_eq!(tree.explain(key).unwrap().value, expected, "explained");
     }
     let below = |key: &Vec<u8>| model.range(..key.clone()).count() as u64;
     let not_above = |key: &Vec<u8>| model.range(..=key.clone()).count() as u64;

@@ -3,6 +3,7 @@
 pub mod build;
 pub mod keys;
 pub mod lookup;
+pub mod range;
 pub mod update;
 
 /// A function for a kernel without parameters.

@@ -14,6 +14,6 @@ mod tree;
 pub mod update;
 
 pub use get::{Get, GetArgs};
-pub use range::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs};
+pub use range::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs, Measure, MeasureArgs};
 pub use rank::{Rank, RankArgs, Side};
 pub use tree::{THREADS, TreeRef};

@@ -6,6 +6,60 @@ use core::marker::PhantomData;
 use lanetree_layout::cuart::Link;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, Word, instance};
 
+/// Arguments of [`Measure`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MeasureArgs {
+    /// In and out: spans of ranks, first and end one after another: `[2 * count]`. An end before the first becomes
+    /// it, and one beyond a limit comes nearer.
+    pub spans: GlobalMut<u64>,
+    /// Most pairs of each span: `[count]`; null for `limit` everywhere.
+    pub limits: Global<u64>,
+    /// Most pairs of a span.
+    pub limit: u64,
+    /// How many.
+    pub count: u64,
+    /// Out: `[count]`, the pairs of each span; null if not wanted.
+    pub lens: GlobalMut<u64>,
+}
+
+// SAFETY: `repr(C)`; every pointer is visited.
+unsafe impl KernelArgs for MeasureArgs {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        visit(self.spans.as_ptr().addr(), Access::ReadWrite);
+        visit(self.limits.as_ptr().addr(), Access::Read);
+        visit(self.lens.as_ptr().addr(), Access::ReadWrite);
+    }
+}
+
+/// Measures spans, a thread for each; any block.
+#[derive(Debug)]
+pub struct Measure;
+
+impl Kernel for Measure {
+    type Args = MeasureArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a span.
+        unsafe {
+            let [first, end] = simt.load_vector(args.spans.as_const(), 2 * index, Hint::Default);
+            let own = if args.limits.is_null() { args.limit } else { simt.load(args.limits, index, Hint::Streaming) };
+            let limit = if own < args.limit { own } else { args.limit };
+            let found = end.saturating_sub(first);
+            let len = if found < limit { found } else { limit };
+            simt.store(args.spans, 2 * index + 1, first + len, Hint::Default);
+            if !args.lens.is_null() {
+                simt.store(args.lens, index, len, Hint::Default);
+            }
+        }
+    }
+}
+
 /// Arguments of [`Expand`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -174,4 +228,5 @@ impl Kernel for CopyKeys {
 
 instance!(cuart_range__expand_u32, "cuart_range", Expand<u32>);
 instance!(cuart_range__expand_u64, "cuart_range", Expand<u64>);
+instance!(cuart_range__measure, "cuart_range", Measure);
 instance!(cuart_range__copy_keys, "cuart_range", CopyKeys);

@@ -57,6 +57,13 @@ impl ByteKeysBuf {
         Self { bytes, ends: Ends::Fixed { width: K::WIDTH, len: keys.len() } }
     }
 
+    /// The strings of bytes and the offsets where each begins and the last one ends, which ascend from 0 to the
+    /// number of bytes.
+    pub(crate) fn from_parts(bytes: Vec<u8>, offsets: Vec<u64>) -> Self {
+        debug_assert!(offsets.is_sorted() && offsets.last() == Some(&(bytes.len() as u64)));
+        Self { bytes, ends: Ends::Offsets(offsets) }
+    }
+
     /// The strings `keys[i]` for each `i` of `picks`, in parallel.
     pub(crate) fn pick(keys: ByteKeys<'_>, picks: &[usize]) -> Self {
         const TASK: usize = 1 << 12;

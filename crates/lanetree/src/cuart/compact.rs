@@ -6,6 +6,7 @@ use crate::Result;
 use crate::byte_keys::ByteKeysBuf;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
+use lanetree_runtime::{Device, DeviceKind};
 use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
@@ -28,10 +29,19 @@ impl<V: Word> Cuart<V> {
     /// # }
     /// ```
     ///
+    /// A tree on a device is copied to the host, built there, and copied back.
+    ///
     /// # Errors
     /// [`Runtime`](crate::Error::Runtime) where there is no room. The tree is as it was then.
     pub fn compact(&mut self) -> Result<()> {
         if self.ordered {
+            return Ok(());
+        }
+        if self.device.kind() != DeviceKind::Host {
+            self.check_not_lost()?;
+            let mut host = self.to_device(&Device::host())?;
+            host.compact()?;
+            *self = host.to_device(&self.device)?;
             return Ok(());
         }
         let (keys, values) = self.pairs();

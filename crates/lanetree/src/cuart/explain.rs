@@ -1,7 +1,9 @@
 //! How a look-up goes, node by node.
 
+use super::native::View;
 use super::{Cuart, Kind, Link};
 use crate::byte_keys::show;
+use crate::{Error, Result};
 use core::fmt;
 use lanetree_layout::Word;
 
@@ -35,8 +37,12 @@ pub struct Explanation<V> {
 
 impl<V: Word> Cuart<V> {
     /// How the look-up of a key goes.
-    pub fn explain(&self, key: &[u8]) -> Explanation<V> {
-        let tree = self.view();
+    ///
+    /// # Errors
+    /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU does not walk.
+    pub fn explain(&self, key: &[u8]) -> Result<Explanation<V>> {
+        let gpu = || Error::HostOnly { index: "explaining a look-up", device: self.device.to_string() };
+        let tree = View::new(self.regions().ok_or_else(gpu)?);
         let regions = &tree.regions;
         let (mut link, mut from) = regions.start(key);
         let mut out = Explanation { key: key.to_vec(), table_bytes: from, steps: Vec::new(), value: None };
@@ -53,7 +59,7 @@ impl<V: Word> Cuart<V> {
             out.steps.push(Step { link, from, depth: from, children: 0 });
             out.value = (leaf.key == key).then(|| V::truncate(leaf.value));
         }
-        out
+        Ok(out)
     }
 }
 
@@ -88,7 +94,7 @@ mod tests {
     fn a_look_up_is_told_node_by_node() {
         let keys: ByteKeysBuf = ["romane", "romanus", "romulus"].into_iter().collect();
         let tree = Cuart::build(&Device::host(), &keys, &[1_u32, 2, 3]).unwrap();
-        let explanation = tree.explain(b"romanus");
+        let explanation = tree.explain(b"romanus").unwrap();
         assert_eq!(
             explanation.to_string(),
             "\"romanus\" from the root\n\
@@ -97,8 +103,8 @@ mod tests {
              Leaf8[1; 7]: keys compared\n\
              found: 2"
         );
-        assert_eq!(tree.explain(b"romxxxx").value, None);
-        assert!(tree.explain(b"ro").to_string().ends_with("children by byte 3\nnot found"));
+        assert_eq!(tree.explain(b"romxxxx").unwrap().value, None);
+        assert!(tree.explain(b"ro").unwrap().to_string().ends_with("children by byte 3\nnot found"));
         let sizes = tree.stats();
         assert_eq!((sizes.nodes, sizes.leaves, sizes.order_bytes), ([2, 0, 0, 0], [3, 0, 0], 24));
         assert_eq!(sizes.bytes(), 2 * 64 + 3 * 16 + 24);

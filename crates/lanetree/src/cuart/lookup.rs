@@ -69,6 +69,9 @@ impl<V: Word> Cuart<V> {
     /// None on the host.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
+        if self.device.kind() != DeviceKind::Host {
+            return self.neighbors_across(keys, Side::Upper);
+        }
         if !self.ordered {
             return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper)));
         }
@@ -82,6 +85,9 @@ impl<V: Word> Cuart<V> {
     /// None on the host.
     pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
+        if self.device.kind() != DeviceKind::Host {
+            return self.neighbors_across(keys, Side::Lower);
+        }
         if !self.ordered {
             return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek(*tree, key, Side::Lower)));
         }
@@ -90,9 +96,10 @@ impl<V: Word> Cuart<V> {
     }
 
     /// The pair of a rank, in place; `None` from the tree's length on, and for all ranks of a tree that is not
-    /// [compact](Cuart::is_compact).
+    /// [compact](Cuart::is_compact), or in a GPU's memory.
     pub fn pair(&self, rank: u64) -> Option<(&[u8], V)> {
-        let leaf = (self.ordered && rank < self.len).then(|| self.view().leaf_at(rank))?;
+        let regions = self.regions().filter(|_| self.ordered && rank < self.len)?;
+        let leaf = View::new(regions).leaf_at(rank);
         Some((leaf.key, V::truncate(leaf.value)))
     }
 
@@ -116,6 +123,9 @@ impl<V: Word> Cuart<V> {
 
     fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Result<Vec<u64>> {
         self.needs_ranks("a rank")?;
+        if self.device.kind() != DeviceKind::Host {
+            return self.rank_across(keys, side);
+        }
         let tree = self.view();
         let rank = |query: usize| tree.rank(keys.at(query), side);
         Ok((0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(rank).collect())

@@ -26,7 +26,7 @@ mod validate;
 
 pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
-pub use device::{ChangeScratch, InsertReport, OnStream, UpdateEngine};
+pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, OnStream, UpdateEngine};
 #[doc(hidden)]
 pub use device_build::{DeviceTree, Fetched, FixedKeys};
 pub use explain::{Explanation, Step};

@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use core::ops::Range;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::LeafRef;
+use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 /// Ranges of one task.
@@ -24,7 +25,7 @@ impl<V: Word> Cuart<V> {
     pub fn span_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Range<u64>>> {
         let ranges = sides(ranges)?;
         self.needs_ranks("a span")?;
-        Ok(self.spans(&ranges))
+        self.spans(&ranges)
     }
 
     /// The span of ranks of the keys that begin with each prefix, itself among them.
@@ -33,7 +34,7 @@ impl<V: Word> Cuart<V> {
     /// [`Error::NotCompact`] where keys have come or gone.
     pub fn prefix_span_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<Range<u64>>> {
         self.needs_ranks("a span")?;
-        Ok(self.spans(&prefix_sides(prefixes.into())))
+        self.spans(&prefix_sides(prefixes.into()))
     }
 
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
@@ -41,7 +42,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// [`Error::ReversedRange`].
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
-        Ok(self.collect_many(&sides(ranges)?))
+        self.collect_many(&sides(ranges)?)
     }
 
     /// The pairs whose keys begin with each prefix, in ascending order of keys.
@@ -49,7 +50,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// None on the host.
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
-        Ok(self.collect_many(&prefix_sides(prefixes.into())))
+        self.collect_many(&prefix_sides(prefixes.into()))
     }
 
     /// How many pairs each range has.
@@ -57,7 +58,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::range_many`].
     pub fn count_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
-        Ok(self.counts(&sides(ranges)?))
+        self.counts(&sides(ranges)?)
     }
 
     /// How many keys begin with each prefix.
@@ -65,32 +66,39 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::prefix_many`].
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        Ok(self.counts(&prefix_sides(prefixes.into())))
+        self.counts(&prefix_sides(prefixes.into()))
     }
 
     pub(super) fn needs_ranks(&self, query: &'static str) -> Result<()> {
         if self.ordered { Ok(()) } else { Err(Error::NotCompact { query }) }
     }
 
-    fn spans(&self, ranges: &[Sides<'_>]) -> Vec<Range<u64>> {
-        let tree = self.view();
-        ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect()
-    }
-
-    fn counts(&self, ranges: &[Sides<'_>]) -> Vec<u64> {
-        if self.ordered {
-            return self.spans(ranges).into_iter().map(|span| span.end - span.start).collect();
+    fn spans(&self, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
+        if self.device.kind() != DeviceKind::Host {
+            return self.spans_across(ranges);
         }
         let tree = self.view();
-        ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect()
+        Ok(ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect())
     }
 
-    fn collect_many(&self, ranges: &[Sides<'_>]) -> ByteRanges<V> {
-        let tree = self.view();
-        if self.ordered {
-            return gather_many(&self.spans(ranges), |span| span.clone().map(|rank| tree.leaf_at(rank)));
+    fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
+        if self.ordered || self.device.kind() != DeviceKind::Host {
+            return Ok(self.spans(ranges)?.into_iter().map(|span| span.end - span.start).collect());
         }
-        gather_many(ranges, |&range| tree.walk(range))
+        let tree = self.view();
+        Ok(ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect())
+    }
+
+    fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
+        if self.device.kind() != DeviceKind::Host {
+            return self.collect_across(ranges);
+        }
+        let tree = self.view();
+        Ok(if self.ordered {
+            gather_many(&self.spans(ranges)?, |span| span.clone().map(|rank| tree.leaf_at(rank)))
+        } else {
+            gather_many(ranges, |&range| tree.walk(range))
+        })
     }
 }
 

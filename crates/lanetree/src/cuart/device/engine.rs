@@ -160,6 +160,13 @@ pub(in crate::cuart) struct DeviceState {
     pub(super) lost: Option<String>,
 }
 
+impl DeviceState {
+    /// What a copy of the tree must know: its leaves have the numbers of operations too.
+    pub(super) fn for_copy(&self) -> Self {
+        Self { sequence: self.sequence, stamps: None, lost: None }
+    }
+}
+
 #[derive(Debug)]
 struct Stamps {
     buffer: Buffer<u64>,

@@ -2,7 +2,10 @@
 
 mod engine;
 mod host_batch;
+mod host_change;
+mod host_ranges;
 mod lookup;
+mod range;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -11,6 +14,7 @@ mod update;
 pub(super) use engine::DeviceState;
 pub use engine::UpdateEngine;
 pub use lookup::OnStream;
+pub use range::{DeviceByteRanges, GatherScratch};
 pub use update::{ChangeScratch, InsertReport};
 
 use super::leaves::LeafBuffers;
@@ -58,7 +62,7 @@ impl<V: Word> Cuart<V> {
             },
             table: copy(device, &self.table)?,
             table_bytes: self.table_bytes,
-            state: DeviceState::default(),
+            state: self.state.for_copy(),
         })
     }
 
@@ -90,6 +94,15 @@ impl<V: Word> Cuart<V> {
             len: self.len,
             table_bytes: self.table_bytes,
             padding: 0,
+        }
+    }
+
+    /// Notes that keys came or went: the leaves' places do not tell their ranks any more.
+    fn forget_order(&mut self) {
+        self.ordered = false;
+        // Without memory there is nothing that could fail.
+        if let (Ok(order), Ok(ranks8)) = (self.device.alloc(0), self.device.alloc(0)) {
+            (self.leaves.order, self.leaves.ranks8) = (order, ranks8);
         }
     }
 

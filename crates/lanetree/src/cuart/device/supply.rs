@@ -138,7 +138,9 @@ pub(super) fn insert<V: Word>(
     leaves.device_count += made[Supply::DEVICE_LEAVES];
     let inserted = of(Kind::Leaf8) + of(Kind::Leaf16) + of(Kind::Leaf32) + made[Supply::DEVICE_LEAVES];
     tree.len += inserted;
-    tree.ordered &= inserted == 0;
+    if inserted > 0 {
+        tree.forget_order();
+    }
     let grown = made[Supply::RETIRED];
     if grown > 0 {
         retire(tree, stream, (&retired, grown), &mut counts).map_err(|error| tree.lose(error))?;

@@ -147,3 +147,84 @@ fn an_empty_tree_takes_inserts() {
     assert_eq!(tree.insert_on(&stream, &queries, &device.upload(&keys).unwrap(), &mut scratch).unwrap().inserted, 2000);
     assert_eq!(tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap(), expected);
 }
+
+#[test]
+fn ranges_are_those_of_the_host() {
+    let device = Device::emulated();
+    for (kind, table) in KINDS.into_iter().zip([RootTable::None, RootTable::TwoBytes].into_iter().cycle()) {
+        let mut rng = StdRng::seed_from_u64(11);
+        let all = strings(kind, 400, &mut rng);
+        let model: Model<u64> = all.iter().step_by(2).zip(5..).map(|(key, i)| (key.clone(), i)).collect();
+        let (host, tree) = (build(&Device::host(), &model, table), build(&device, &model, table));
+        let mut queries = all.clone();
+        queries.extend(all.iter().map(|key| key[..key.len() / 2].to_vec()));
+        queries.extend([vec![], vec![0], vec![255; 3], b"lanetreelanetreelanf".to_vec(), vec![b'x'; 40]]);
+        let packed = packed(&queries);
+        assert_eq!(tree.lower_bound_many(&packed).unwrap(), host.lower_bound_many(&packed).unwrap(), "{kind}");
+        assert_eq!(tree.upper_bound_many(&packed).unwrap(), host.upper_bound_many(&packed).unwrap(), "{kind}");
+        assert_eq!(tree.prefix_span_many(&packed).unwrap(), host.prefix_span_many(&packed).unwrap(), "{kind}");
+        assert_eq!(tree.predecessor_many(&packed).unwrap(), host.predecessor_many(&packed).unwrap(), "{kind}");
+        assert_eq!(tree.successor_many(&packed).unwrap(), host.successor_many(&packed).unwrap(), "{kind}");
+        let ranges = || {
+            let pairs = queries.iter().zip(queries.iter().rev());
+            let pairs = pairs.map(|(a, b)| if a <= b { &a[..]..&b[..] } else { &b[..]..&a[..] });
+            pairs.map(crate::ByteRange::from).enumerate().map(|(i, range)| range.limit(if i % 3 == 0 { 7 } else { 50 }))
+        };
+        assert_eq!(tree.range_many(ranges()).unwrap(), host.range_many(ranges()).unwrap(), "{kind}");
+        assert_eq!(tree.count_many([..]).unwrap(), [model.len() as u64]);
+        assert_eq!(tree.prefix_many(&packed).unwrap(), host.prefix_many(&packed).unwrap(), "{kind}");
+    }
+}
+
+#[test]
+fn host_batches_of_changes_are_those_of_the_host() {
+    use crate::cuart::Op;
+    let device = Device::emulated();
+    for kind in KINDS {
+        let mut rng = StdRng::seed_from_u64(13);
+        let all = strings(kind, 300, &mut rng);
+        let model: Model<u32> = all.iter().step_by(2).zip(5..).map(|(key, i)| (key.clone(), i)).collect();
+        let mut host = build(&Device::host(), &model, RootTable::TwoBytes);
+        let mut tree = build(&device, &model, RootTable::TwoBytes);
+        for round in 0..3 {
+            let ops: Vec<Op<&[u8], u32>> = (0..200)
+                .map(|i| match (all.choose(&mut rng).unwrap(), rng.random_range(0..3)) {
+                    (key, 0) => Op::Insert(&key[..], i),
+                    (key, 1) => Op::Update(&key[..], i + 1000),
+                    (key, _) => Op::Remove(&key[..]),
+                })
+                .collect();
+            assert_eq!(tree.apply(&ops).unwrap(), host.apply(&ops).unwrap(), "{kind}, round {round}");
+            let queries = packed(&all);
+            assert_eq!(tree.get_many(&queries).unwrap(), host.get_many(&queries).unwrap(), "{kind}, round {round}");
+            if round == 1 {
+                assert!(tree.range_many([..]).is_err(), "{kind}: there are no ranks");
+                tree.compact().unwrap();
+                assert_eq!(tree.range_many([..]).unwrap(), host.range_many([..]).unwrap(), "{kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn offsets_on_a_device_are_checked() {
+    use crate::OffsetBuffer;
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let bytes = || device.upload(&[0_u64; 2]).unwrap();
+    let with = |offsets: &[u32]| {
+        let offsets = OffsetBuffer::U32(device.upload(offsets).unwrap());
+        DeviceKeys::with_offsets(&stream, offsets, bytes()).map(|keys| keys.len())
+    };
+    assert_eq!(with(&[0, 3, 3, 16]).unwrap(), 3);
+    assert_eq!(with(&[0]).unwrap(), 0);
+    assert_eq!(
+        with(&[0, 9, 4, 17]).unwrap_err().to_string(),
+        "offsets[2] = 4 is below offsets[1] = 9: a string ends where it begins or behind"
+    );
+    assert_eq!(with(&[0, 17, 18]).unwrap_err().to_string(), "offsets[1] = 17 lies behind the 16 bytes that there are");
+    assert!(with(&[]).is_err());
+    assert!(DeviceKeys::fixed(bytes(), 8, 3).is_err());
+    let keys = DeviceKeys::encode(&stream, &device.upload(&[-1_i64, 5]).unwrap()).unwrap();
+    assert!(keys.as_keys().unwrap().iter().eq(ByteKeysBuf::encode(&[-1_i64, 5]).iter()));
+}

@@ -197,7 +197,9 @@ impl<V: Word> Cuart<V> {
         leaves.device_count -= counts[3];
         let removed = counts.iter().sum();
         self.len -= removed;
-        self.ordered &= removed == 0;
+        if removed > 0 {
+            self.forget_order();
+        }
         Ok(removed)
     }
 

@@ -9,7 +9,7 @@ use lanetree_layout::cuart::Link;
 use rayon::prelude::*;
 
 /// The net changes of a batch, in strictly ascending order of their keys.
-pub(super) struct Batch<'k, V> {
+pub(in crate::cuart) struct Batch<'k, V> {
     given: ByteKeys<'k>,
     /// The keys where those given do not ascend.
     sorted: Option<ByteKeysBuf>,
@@ -34,8 +34,13 @@ impl<'k, V: Word> Batch<'k, V> {
         Self { given: keys, sorted: Some(ByteKeysBuf::pick(keys, &picks)), changes }
     }
 
-    pub(super) fn keys(&self) -> ByteKeys<'_> {
+    pub(in crate::cuart) fn keys(&self) -> ByteKeys<'_> {
         self.sorted.as_ref().map_or(self.given, ByteKeys::from)
+    }
+
+    /// The changes, each of a key.
+    pub(in crate::cuart) fn changes(&self) -> &[Change<V>] {
+        &self.changes
     }
 
     /// What is to be done in a tree where the keys have these leaves.

@@ -18,6 +18,7 @@ mod reserve;
 mod tests;
 mod values;
 
+pub(super) use batch::Batch;
 pub(super) use edit::Changes;
 
 use super::native::TASK;
@@ -25,10 +26,11 @@ use super::{Cuart, Op, UpdatePath, UpdateReport};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf};
 use crate::harmonia::Change;
 use crate::{Error, Result};
-use batch::{Batch, distinct};
+use batch::distinct;
 use edit::Edit;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
+use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
@@ -76,7 +78,11 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// [`Error::LengthMismatch`].
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
-        Ok(self.update_each(paired(keys.into(), values)?, values, None))
+        let keys = paired(keys.into(), values)?;
+        if self.device.kind() != DeviceKind::Host {
+            return self.change_across(&Batch::new(keys, |i| Change::PutIfPresent(values[i])));
+        }
+        Ok(self.update_each(keys, values, None))
     }
 
     /// Removes those keys that are there.
@@ -96,6 +102,9 @@ impl<V: Word> Cuart<V> {
     ) -> Result<UpdateReport> {
         self.options.check_keys(keys, |i| matches!(change(i), Change::Put(_)))?;
         let batch = Batch::new(keys, change);
+        if self.device.kind() != DeviceKind::Host {
+            return self.change_across(&batch);
+        }
         let work = batch.against(&self.find_many(batch.keys()));
         let structural = !work.inserts.is_empty() || !work.removals.is_empty();
         let no_order = (self.device.alloc(0)?, self.device.alloc(0)?);

@@ -1,0 +1,250 @@
+//! Ranks, ranges and prefixes in device form.
+
+use super::lookup::OnStream;
+use super::over;
+use crate::Result;
+use crate::byte_keys::{DeviceKeys, Side as Bound};
+use crate::cuart::Cuart;
+use crate::primitives::{Count, ScanScratch, exclusive_scan};
+use lanetree_kernels_cuart::{CopyKeysArgs, ExpandArgs, MeasureArgs, RankArgs, Side};
+use lanetree_launch::cuart::range as launch;
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, Device};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Scratch memory of the gathering of spans, to be used again by the next: 16 bytes for each pair there is room
+/// for, and 8 for each span.
+#[derive(Debug)]
+pub struct GatherScratch {
+    lens: Buffer<u64>,
+    key_lens: Buffer<u64>,
+    links: Buffer<u64>,
+    spans_scan: ScanScratch,
+    pairs_scan: ScanScratch,
+}
+
+impl GatherScratch {
+    /// Enough for `spans` spans of `pairs` pairs in all.
+    ///
+    /// # Errors
+    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
+    pub fn new(device: &Device, spans: usize, pairs: usize) -> Result<Self> {
+        Ok(Self {
+            lens: device.alloc(spans)?,
+            key_lens: device.alloc(pairs)?,
+            links: device.alloc(pairs)?,
+            spans_scan: ScanScratch::new(device, spans)?,
+            pairs_scan: ScanScratch::new(device, pairs)?,
+        })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let buffers = self.lens.bytes() + self.key_lens.bytes() + self.links.bytes();
+        buffers + self.spans_scan.bytes() + self.pairs_scan.bytes()
+    }
+}
+
+/// The pairs of a batch of spans on the device, as [`ByteRanges`](crate::ByteRanges) on the host.
+#[derive(Debug)]
+pub struct DeviceByteRanges<V> {
+    /// Out: one more than there are spans; the last one is the number of pairs found, also where it is more than
+    /// there is room for.
+    pub offsets: Buffer<u64>,
+    /// Out: the values. Its length is the capacity: pairs beyond it are not written.
+    pub values: Buffer<V>,
+    /// Out: where each pair's key begins in the bytes, and where the last one ends; one more than there is room for
+    /// pairs. Empty for keys of one width, of which each begins where the one before ends.
+    pub key_offsets: Buffer<u64>,
+    /// Out: the keys, one behind the other. Those beyond its length are not written.
+    pub key_bytes: Buffer<u64>,
+}
+
+impl<V: Word> DeviceByteRanges<V> {
+    /// Room for `spans` spans of a tree, of `pairs` pairs in all, with keys of `bytes` bytes in all.
+    ///
+    /// # Errors
+    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
+    pub fn new(tree: &Cuart<V>, spans: usize, pairs: usize, bytes: usize) -> Result<Self> {
+        let device = tree.device();
+        Ok(Self {
+            offsets: device.alloc(spans.saturating_add(1))?,
+            values: device.alloc(pairs)?,
+            key_offsets: device.alloc(if tree.key_width().is_some() { 0 } else { pairs + 1 })?,
+            key_bytes: device.alloc(bytes.div_ceil(8))?,
+        })
+    }
+}
+
+impl<V: Word> Cuart<V> {
+    /// The bytes of every key, where all have as many, at most 32, and the tree is compact.
+    pub fn key_width(&self) -> Option<usize> {
+        (self.ordered && !self.first.is_none()).then(|| self.first.span() as usize)
+    }
+}
+
+impl<V: Word> OnStream<'_, V> {
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
+    ///
+    /// # Errors
+    /// [`OutputLength`](crate::Error::OutputLength); [`NotCompact`](crate::Error::NotCompact);
+    /// [`NotOnDevice`](crate::Error::NotOnDevice), [`LeavesInMainMemory`](crate::Error::LeavesInMainMemory);
+    /// [`BatchTooLarge`](crate::Error::BatchTooLarge), [`Runtime`](crate::Error::Runtime).
+    pub fn lower_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_into(queries, Side::Lower, None, ranks, 1, 0)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::lower_bound`].
+    pub fn upper_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_into(queries, Side::Upper, None, ranks, 1, 0)
+    }
+
+    /// Finds the span of ranks of the pairs from `starts[i]` to `ends[i]`, both inclusive: the first two words of
+    /// `spans`, from the `2 * i`-th on, become the rank of the first and that behind the last, of at most `limit`
+    /// pairs. A range whose end is below its start is empty.
+    ///
+    /// # Errors
+    /// As [`OnStream::lower_bound`].
+    pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, limit: u64, spans: &mut Buffer<u64>) -> Result<()> {
+        let count = starts.len();
+        if ends.len() != count {
+            let (what, found) = ("the ends", ends.len());
+            return Err(crate::Error::OutputLength { what, expected: count, found });
+        }
+        self.rank_into(starts, Side::Lower, None, spans, 2, 0)?;
+        self.rank_into(ends, Side::Upper, None, spans, 2, 1)?;
+        self.measure(count, spans, Global::null(), limit, None)
+    }
+
+    /// Finds the span of ranks of the keys that begin with each prefix, itself among them; `spans` as in
+    /// [`OnStream::span`].
+    ///
+    /// # Errors
+    /// As [`OnStream::lower_bound`].
+    pub fn prefix_span(&self, prefixes: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
+        self.rank_into(prefixes, Side::Lower, None, spans, 2, 0)?;
+        self.rank_into(prefixes, Side::Prefix, None, spans, 2, 1)
+    }
+
+    /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
+    /// values, prefix sums of the keys' lengths, keys: one after another in the stream.
+    ///
+    /// # Errors
+    /// As [`OnStream::lower_bound`]; not for too small a capacity, which the last offsets show.
+    pub fn gather(
+        &self,
+        spans: &mut Buffer<u64>,
+        count: usize,
+        scratch: &mut GatherScratch,
+        out: &mut DeviceByteRanges<V>,
+    ) -> Result<()> {
+        self.check_ranks("OnStream::gather")?;
+        self.check("the spans' buffer", 2 * count, spans)?;
+        self.check("the scratch memory", count, &scratch.lens)?;
+        self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        let capacity = out.values.len();
+        let width = self.tree.key_width();
+        self.check("the scratch memory", capacity, &scratch.links)?;
+        if width.is_none() {
+            self.check("the keys' offsets", capacity + 1, &out.key_offsets)?;
+        }
+        self.measure(count, spans, Global::null(), u64::MAX, Some(&mut scratch.lens))?;
+        exclusive_scan(self.stream, &scratch.lens, count, &mut out.offsets, &mut scratch.spans_scan)?;
+        if capacity == 0 || count == 0 {
+            return Ok(());
+        }
+        let lens = if width.is_some() { GlobalMut::null() } else { scratch.key_lens.global_mut() };
+        let args = ExpandArgs {
+            tree: self.tree.tree_ref(),
+            spans: spans.global(),
+            offsets: out.offsets.global(),
+            count: count as u64,
+            capacity: capacity as u64,
+            links: scratch.links.global_mut(),
+            lens,
+            values: out.values.global_mut(),
+        };
+        launch::expand(&args, over(self.stream, capacity)?)?;
+        if width.is_none() {
+            let pairs = Count::Host(capacity);
+            exclusive_scan(self.stream, &scratch.key_lens, pairs, &mut out.key_offsets, &mut scratch.pairs_scan)?;
+        }
+        if out.key_bytes.is_empty() || width == Some(0) {
+            return Ok(());
+        }
+        let args = CopyKeysArgs {
+            tree: self.tree.tree_ref(),
+            links: scratch.links.global(),
+            offsets: if width.is_some() { Global::null() } else { out.key_offsets.global() },
+            pairs: out.offsets.global().byte_add(8 * count as u64),
+            capacity: capacity as u64,
+            width: width.unwrap_or(0) as u64,
+            bytes: out.key_bytes.global_mut(),
+            words: out.key_bytes.len() as u64,
+        };
+        Ok(launch::copy_keys(&args, over(self.stream, out.key_bytes.len())?)?)
+    }
+
+    /// Ranks queries into every `stride`-th word from `first` on; by their own sides, if there are any.
+    pub(super) fn rank_into(
+        &self,
+        queries: &DeviceKeys,
+        side: Side,
+        sides: Option<&Buffer<u32>>,
+        ranks: &mut Buffer<u64>,
+        stride: u32,
+        first: u64,
+    ) -> Result<()> {
+        self.check_ranks("a rank on the device")?;
+        self.check_keys(queries)?;
+        self.check("the ranks' buffer", stride as usize * queries.len(), ranks)?;
+        if queries.is_empty() {
+            return Ok(());
+        }
+        let args = RankArgs {
+            tree: self.tree.tree_ref(),
+            queries: queries.keys_ref(),
+            sides: sides.map_or(Global::null(), Buffer::global),
+            count: queries.len() as u64,
+            ranks: ranks.global_mut().byte_add(8 * first),
+            stride,
+            side: side as u32,
+        };
+        Ok(launch::rank(&args, over(self.stream, queries.len())?)?)
+    }
+
+    /// Puts spans right that end before they begin or have too many pairs, and measures them.
+    pub(super) fn measure(
+        &self,
+        count: usize,
+        spans: &mut Buffer<u64>,
+        limits: Global<u64>,
+        limit: u64,
+        lens: Option<&mut Buffer<u64>>,
+    ) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let lens = lens.map_or(GlobalMut::null(), Buffer::global_mut);
+        let args = MeasureArgs { spans: spans.global_mut(), limits, limit, count: count as u64, lens };
+        Ok(launch::measure(&args, over(self.stream, count)?)?)
+    }
+
+    fn check_ranks(&self, call: &'static str) -> Result<()> {
+        self.tree.check_not_lost()?;
+        self.tree.check_on_device(call)?;
+        self.tree.needs_ranks(call)
+    }
+}
+
+/// A bound as kernels know it.
+pub(super) fn side(bound: Bound) -> Side {
+    match bound {
+        Bound::Lower => Side::Lower,
+        Bound::Upper => Side::Upper,
+        Bound::Prefix => Side::Prefix,
+    }
+}
