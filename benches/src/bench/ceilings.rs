@@ -92,12 +92,17 @@ pub(super) struct Lookups {
 }
 
 impl Ceilings {
+    /// Gathers of chunks from a table of so many bytes, rounded up to a power of two, if they were measured.
+    pub(super) fn of_gathers(&self, chunk: Chunk, bytes: u64) -> Option<f64> {
+        let footprint = table_bytes(bytes);
+        let measured = self.gathers.iter().find(|&&(own, table, _)| own == chunk && table == footprint);
+        measured.map(|&(_, _, rate)| rate)
+    }
+
     /// The most look-ups, in 10^9 per second, that the hardware could do; defined in the table's footnote.
     pub(super) fn of_lookups(&self, lookups: &Lookups) -> Option<f64> {
         if lookups.order == Order::Random {
-            let footprint = table_bytes(lookups.tree_bytes);
-            let line = self.gathers.iter().find(|&&(chunk, bytes, _)| chunk == Chunk::B128 && bytes == footprint);
-            return line.map(|&(_, _, rate)| rate);
+            return self.of_gathers(Chunk::B128, lookups.tree_bytes);
         }
         let (count, leaves) = (lookups.count as f64, lookups.leaves as f64);
         // Leaves that at least one of so many uniform queries needs.

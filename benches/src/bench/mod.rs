@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod cpu;
+mod cuart;
 mod data;
 mod error;
 mod host;
@@ -49,6 +50,7 @@ Examples:
   lanetree-bench bench --figure harmonia-ladder          the paper's optimisations, one by one
   lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
   lanetree-bench bench --figure harmonia-psa             what sorting the queries costs, and gains
+  lanetree-bench bench --figure cuart-widths             CuART and GRT, keys of 4 to 32 bytes
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -121,6 +123,21 @@ enum Figure {
     /// Every fanout and width of thread groups, for queries sorted by few or many bits, at one size
     #[value(name = "harmonia-psa-widths")]
     PsaWidths,
+    /// CuART's paper, figure 11: look-ups by the keys' width, beside GRT's
+    #[value(name = "cuart-widths")]
+    CuartWidths,
+    /// CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, beside GRT's
+    #[value(name = "cuart-sizes")]
+    CuartSizes,
+    /// CuART's paper, figures 8 and 9: batches in host memory
+    #[value(name = "cuart-batches")]
+    CuartBatches,
+    /// CuART's paper, figures 15 to 17: updates by batch and engine, beside look-ups and GRT's updates
+    #[value(name = "cuart-updates")]
+    CuartUpdates,
+    /// Beyond CuART's paper: inserts and removals on the device
+    #[value(name = "cuart-inserts")]
+    CuartInserts,
 }
 
 /// The value of `--key-width`.
@@ -151,6 +168,7 @@ fn bench(args: &Args) -> Result<()> {
         plan.sizes = args.sizes.clone();
         plan.ladder = args.sizes.clone();
         plan.psa = args.sizes.clone();
+        plan.is_default = false;
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
     if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
@@ -172,6 +190,10 @@ fn bench(args: &Args) -> Result<()> {
         (Some(Figure::Psa), _) => [Section::HarmoniaPsa].into(),
         (Some(Figure::PsaWidths), _) => [Section::HarmoniaPsaWidths].into(),
         (Some(Figure::Memory), _) => [].into(),
+        (Some(Figure::CuartWidths | Figure::CuartSizes), _) => [Section::Ceilings, Section::CuartLookups].into(),
+        (Some(Figure::CuartBatches), _) => [Section::CuartBatches].into(),
+        (Some(Figure::CuartUpdates), _) => [Section::CuartUpdates].into(),
+        (Some(Figure::CuartInserts), _) => [Section::CuartInserts].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),
     };

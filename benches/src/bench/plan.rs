@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) cpu_queries: u32,
     /// Bytes that are copied.
     pub(super) copy_bytes: u32,
+    /// Whether the sizes are not those that were asked for, nor the smaller ones of a quick run.
+    pub(super) is_default: bool,
     /// Timed runs of a row.
     pub(super) runs: usize,
 }
@@ -54,6 +56,7 @@ impl Plan {
             cpu: cpu.into(),
             cpu_queries,
             copy_bytes,
+            is_default: !quick,
             runs,
         };
         match (kind, quick) {

@@ -39,6 +39,18 @@ pub(super) enum Section {
     /// Widths of thread groups for queries sorted by few or many bits
     #[value(skip)]
     HarmoniaPsaWidths,
+    /// CuART's look-ups, by the keys' width or the tree's size
+    #[value(skip)]
+    CuartLookups,
+    /// CuART's look-ups of batches in host memory
+    #[value(skip)]
+    CuartBatches,
+    /// CuART's updates, by batch and engine
+    #[value(skip)]
+    CuartUpdates,
+    /// CuART's inserts and removals
+    #[value(skip)]
+    CuartInserts,
 }
 
 /// What sorted look-ups consist of, and what was predicted of them.
@@ -150,7 +162,8 @@ pub(super) struct Row {
     pub(super) timing: Timing,
     /// Operations, in 10^9 per second.
     pub(super) giga_per_second: f64,
-    /// Relative to the binary search of the same queries; of a ladder's rungs, to the first.
+    /// Relative to the binary search of the same queries; of a ladder's rungs, to the first; of CuART's changes and
+    /// of GRT, to CuART's look-ups of the same batch.
     pub(super) ratio_to_baseline: Option<f64>,
     /// The ceiling of these operations, in 10^9 per second.
     pub(super) ceiling_giga_per_second: Option<f64>,

@@ -6,7 +6,7 @@ use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
 use super::{
-    Args, Figure, KeyWidth, ceilings, cpu, host, host_ranges, ladder, lookups, memory, primitives, psa_figure,
+    Args, Figure, KeyWidth, ceilings, cpu, cuart, host, host_ranges, ladder, lookups, memory, primitives, psa_figure,
     psa_widths, ranges, rungs, updates,
 };
 use crate::keys::{self, FileKey, Format};
@@ -57,6 +57,14 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
             KeyWidth::B32 => over_file::<u32>(session, path, args.format),
             KeyWidth::B64 => over_file::<u64>(session, path, args.format),
         };
+    }
+    match args.figure {
+        Some(Figure::CuartWidths) => return cuart::by_width(session),
+        Some(Figure::CuartSizes) => return cuart::by_size(session),
+        Some(Figure::CuartBatches) => return cuart::batches(session),
+        Some(Figure::CuartUpdates) => return cuart::updates(session),
+        Some(Figure::CuartInserts) => return cuart::inserts(session),
+        _ => {}
     }
     let (sizes, main) = (session.plan.sizes.clone(), session.plan.main_size());
     if session.wants(Section::HarmoniaNtg) {
@@ -268,6 +276,25 @@ mod tests {
         let bits: std::collections::BTreeSet<_> = session.report.rows.iter().map(|row| row.sorted_bits).collect();
         // And the look-up of sorted batches.
         assert_eq!(session.report.rows.len(), bits.len() * (widths.into_iter().sum::<usize>() + widths.len()));
+    }
+
+    #[test]
+    fn every_figure_of_cuart_is_checked_on_the_emulator() {
+        let sections = [Section::CuartLookups, Section::CuartBatches, Section::CuartUpdates, Section::CuartInserts];
+        let mut session = session(Device::emulated(), &sections);
+        session.plan.is_default = false;
+        cuart::by_width(&mut session).unwrap();
+        cuart::by_size(&mut session).unwrap();
+        cuart::batches(&mut session).unwrap();
+        session.plan.queries = 14;
+        cuart::updates(&mut session).unwrap();
+        cuart::inserts(&mut session).unwrap();
+        let rows = &session.report.rows;
+        let of = |section, index| rows.iter().filter(move |row| row.section == section && row.index == index).count();
+        // By width: values of 64 and 32 bits, and without a table where there is one. GRT beside each.
+        assert_eq!((of(Section::CuartLookups, "cuart"), of(Section::CuartLookups, "grt")), (10, 7));
+        assert_eq!(of(Section::CuartBatches, "cuart"), 0, "batches are larger than the plan's");
+        assert_eq!((of(Section::CuartUpdates, "cuart"), of(Section::CuartInserts, "cuart")), (22, 4));
     }
 
     #[test]

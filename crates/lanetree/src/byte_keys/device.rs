@@ -201,7 +201,7 @@ impl DeviceKeys {
     }
 
     /// The strings as kernels see them. The memory of offsets without strings may be none at all.
-    pub(crate) fn keys_ref(&self) -> KeysRef {
+    pub fn keys_ref(&self) -> KeysRef {
         let (offsets, width, offset_bytes) = match &self.offsets {
             DeviceOffsets::Fixed { width } => (Global::null(), *width as u32, 0),
             DeviceOffsets::U32(offsets) => (offsets.global().cast(), 0, 4),

@@ -1,0 +1,97 @@
+//! Keys of any width, values and queries, all of them functions of their numbers: nothing is kept to check answers.
+
+use super::super::data::mix;
+use lanetree::{ByteKeys, Word};
+use rayon::prelude::*;
+
+/// So many distinct random keys of a width from 4 bytes on. Key `i` has the value `i + 1`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Data {
+    pub(super) width: usize,
+    pub(super) len: usize,
+    seed: u64,
+}
+
+impl Data {
+    pub(super) fn new(width: usize, len: usize, seed: u64) -> Self {
+        Self { width, len, seed: mix(seed ^ width as u64) }
+    }
+
+    /// Key `index`; those from `len` on are not among the tree's.
+    fn key(&self, index: u64, key: &mut [u8]) {
+        if self.width == 4 {
+            return key.copy_from_slice(&mix32((index as u32).wrapping_add(self.seed as u32)).to_be_bytes());
+        }
+        // The first word is another one for every index.
+        key[..8].copy_from_slice(&mix(index.wrapping_add(self.seed)).to_be_bytes());
+        for (word, bytes) in (1..).zip(key[8..].chunks_mut(8)) {
+            bytes.copy_from_slice(&mix(mix(index) ^ (self.seed + word)).to_be_bytes()[..bytes.len()]);
+        }
+    }
+
+    /// The bytes of keys with these indexes.
+    pub(super) fn bytes(&self, count: usize, index: impl Fn(usize) -> u64 + Sync) -> Vec<u8> {
+        let mut bytes = vec![0; count * self.width];
+        bytes.par_chunks_exact_mut(self.width).enumerate().for_each(|(i, key)| self.key(index(i), key));
+        bytes
+    }
+
+    /// All keys of the tree.
+    pub(super) fn all(&self) -> Vec<u8> {
+        self.bytes(self.len, |i| i as u64)
+    }
+
+    /// Their values.
+    pub(super) fn values<V: Word>(&self) -> Vec<V> {
+        (0..self.len as u64).into_par_iter().map(|i| V::truncate(i + 1)).collect()
+    }
+
+    /// The index of the key of query `query` of a batch: uniform, with repetitions.
+    pub(super) fn query(&self, batch: u64, query: usize) -> u64 {
+        let random = mix(mix(batch ^ self.seed) ^ query as u64);
+        ((u128::from(random) * self.len as u128) >> 64) as u64
+    }
+
+    /// What stands for the keys in a row.
+    pub(super) fn key_name(&self) -> &'static str {
+        match self.width {
+            4 => "[u8; 4]",
+            8 => "[u8; 8]",
+            16 => "[u8; 16]",
+            32 => "[u8; 32]",
+            _ => "bytes",
+        }
+    }
+}
+
+/// Bytes as keys.
+pub(super) fn keys(width: usize, bytes: &[u8]) -> ByteKeys<'_> {
+    ByteKeys::fixed(width, bytes).expect("whole keys")
+}
+
+/// A finaliser of 32-bit integers, as [`mix`] is one of 64-bit ones: no two have the same image.
+fn mix32(word: u32) -> u32 {
+    let mut x = word.wrapping_mul(0x9e37_79b9);
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keys_are_distinct_and_queries_hit() {
+        for width in [4, 8, 16, 32] {
+            let data = Data::new(width, 5000, 3);
+            let bytes = data.all();
+            let distinct: BTreeSet<&[u8]> = bytes.chunks(width).collect();
+            assert_eq!(distinct.len(), 5000);
+            let beyond = data.bytes(100, |i| 5000 + i as u64);
+            assert!(beyond.chunks(width).all(|key| !distinct.contains(key)));
+            assert!((0..1000).all(|query| data.query(7, query) < 5000));
+        }
+    }
+}

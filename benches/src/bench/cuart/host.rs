@@ -1,0 +1,42 @@
+//! Batches of look-ups that begin and end in host memory (the paper's figures 8 and 9).
+
+use super::data::{Data, keys};
+use super::{Subject, len};
+use crate::bench::error::Result;
+use crate::bench::report::Section;
+use crate::bench::session::Session;
+
+/// Sizes of the batches, as powers of two: the paper's, and one that is worked off in pieces.
+const BATCHES: [u32; 7] = [13, 14, 15, 16, 17, 20, 24];
+
+/// By the size of the batch, of keys of 32 bytes.
+pub(in crate::bench) fn batches(session: &mut Session) -> Result<()> {
+    let data = Data::new(32, len(session), session.seed);
+    let subject = Subject::<u32>::build(session, data)?;
+    let most = session.plan.host_queries;
+    for batch in BATCHES.into_iter().filter(|&batch| batch <= most) {
+        if session.has_time(format_args!("host batches of 2^{batch}")) {
+            of_batch(session, &subject, 1 << batch)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Result<()> {
+    let data = subject.data;
+    let bytes = data.bytes(count, |query| data.query(1, query));
+    let mut out = vec![None; count];
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(None),
+        |out| Ok(subject.tree.get_many_into(keys(data.width, &bytes), out)?),
+    )?;
+    let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+    let expected = |query: usize| data.query(1, query) as u32 + 1;
+    let checksum = session.check_slice(&"get_many_into", "values", &found, 0, 0, expected)?;
+    let parts = ("cuart", "get_many_into".to_owned());
+    let mut row = subject.row(session, Section::CuartBatches, parts, count, timing, checksum);
+    row.bytes_moved = Some((data.width + 4) as u64);
+    session.push(row);
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Point look-ups beside GRT's: by the keys' width (the paper's figure 11), and by the tree's size (figure 10).
+
+use super::data::{Data, keys};
+use super::{Subject, len, queries};
+use crate::bench::error::Result;
+use crate::bench::report::Section;
+use crate::bench::session::Session;
+use lanetree::cuart::RootTable;
+use lanetree::{Cuart, DeviceKeys, Word};
+use lanetree_baselines::art::Art;
+use lanetree_baselines::grt::{Grt, Queries};
+
+/// The most keys for which GRT is built: through a tree with pointers, by one thread.
+const GRT: usize = 26 << 20;
+
+/// At the paper's size, by the keys' width.
+pub(in crate::bench) fn by_width(session: &mut Session) -> Result<()> {
+    let len = len(session);
+    for width in [4, 8, 16, 32] {
+        of_size(session, Data::new(width, len, session.seed))?;
+    }
+    Ok(())
+}
+
+/// Keys of 32 bytes, by the tree's size.
+pub(in crate::bench) fn by_size(session: &mut Session) -> Result<()> {
+    for size in session.plan.sizes.clone() {
+        of_size(session, Data::new(32, 1 << size, session.seed))?;
+    }
+    Ok(())
+}
+
+fn of_size(session: &mut Session, data: Data) -> Result<()> {
+    let what = format!("CuART, n = {}, {} bytes", data.len, data.width);
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    let mut rate = of_words::<u64>(session, data, true)?;
+    rate = of_words::<u32>(session, data, false)?.or(rate);
+    if let Some(rate) = rate.filter(|_| data.len <= GRT && session.runs_kernels()) {
+        grt(session, data, rate)?;
+    }
+    Ok(())
+}
+
+/// Look-ups of values of some bits: the rate of those through the tree as built.
+fn of_words<V: Word>(session: &mut Session, data: Data, without_table: bool) -> Result<Option<f64>> {
+    let subject = Subject::<V>::build(session, data)?;
+    let batch = data.bytes(queries(session), |query| data.query(1, query));
+    let batch = DeviceKeys::upload(&session.device, keys(data.width, &batch))?;
+    let rate = get(session, &subject, &batch, "get")?;
+    if without_table && subject.stats.table_key_bytes > 0 && session.has_time("without the root table") {
+        let bytes = data.all();
+        let builder = Cuart::builder().root_table(RootTable::None);
+        let tree = builder.build(&session.device, keys(data.width, &bytes), &data.values::<V>())?;
+        let subject = Subject { stats: tree.stats(), tree, ceiling: None, ..subject };
+        get(session, &subject, &batch, "get, without root table")?;
+    }
+    Ok(Some(rate))
+}
+
+fn get<V: Word>(session: &mut Session, subject: &Subject<V>, batch: &DeviceKeys, operation: &str) -> Result<f64> {
+    let mut out = session.device.alloc::<V>(batch.len())?;
+    let on = subject.tree.on(&session.stream);
+    let timing =
+        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.get(batch, out, None, V::MIN)?))?;
+    let data = &subject.data;
+    let expected = |query: usize| V::truncate(data.query(1, query) + 1);
+    let checksum = session.check(&operation, "values", &out, out.len(), V::MIN, expected)?;
+    let parts = ("cuart", operation.to_owned());
+    let mut row = subject.row(session, Section::CuartLookups, parts, out.len(), timing, checksum);
+    row.ceiling_giga_per_second = subject.ceiling;
+    let rate = row.giga_per_second;
+    session.push(row);
+    Ok(rate)
+}
+
+/// GRT's look-ups of the same queries; the ratio is that of CuART's to its.
+fn grt(session: &mut Session, data: Data, cuart: f64) -> Result<()> {
+    if !session.has_time("GRT") {
+        return Ok(());
+    }
+    session.doing("building GRT");
+    let bytes = data.all();
+    let mut grt = {
+        let mut order: Vec<usize> = (0..data.len).collect();
+        rayon::slice::ParallelSliceMut::par_sort_unstable_by_key(&mut order[..], |&i| {
+            &bytes[i * data.width..][..data.width]
+        });
+        let pair = |i: usize| (&bytes[i * data.width..][..data.width], i as u64 + 1);
+        Grt::<u32>::new(&session.device, &Art::new(order.into_iter().map(pair)))?
+    };
+    drop(bytes);
+    let batch = data.bytes(queries(session), |query| data.query(1, query));
+    let batch = DeviceKeys::upload(&session.device, keys(data.width, &batch))?;
+    let device = session.device.clone();
+    // SAFETY: the strings of the batch, on the session's device.
+    let queries = unsafe { Queries::from_raw(batch.keys_ref(), batch.len(), &device) };
+    let mut out = session.device.alloc::<u32>(batch.len())?;
+    let timing = session.time_on_stream(
+        &mut out,
+        |out| session.poison(out),
+        |out| Ok(grt.get(&session.stream, queries, out, None, 0)?),
+    )?;
+    let expected = |query: usize| data.query(1, query) as u32 + 1;
+    let checksum = session.check(&"GRT, get", "values", &out, out.len(), 0, expected)?;
+    push_grt(session, data, Section::CuartLookups, "get", (timing, checksum), (batch.len(), grt.bytes()), cuart);
+    // Its updates of the same keys.
+    let values: Vec<u32> = (0..batch.len() as u32).collect();
+    let values = session.device.upload(&values)?;
+    if session.wants(Section::CuartUpdates) {
+        let timing = session.time_on_stream(
+            &mut grt,
+            |_| Ok(()),
+            |grt| Ok(grt.update(&session.stream, queries, &values, None)?),
+        )?;
+        grt.get(&session.stream, queries, &mut out, None, 0)?;
+        session.stream.synchronize()?;
+        let last = super::changes::last_writers(&data, 1, batch.len());
+        let checksum = session.check(&"GRT, update", "values", &out, out.len(), 0, |query| last(query) as u32)?;
+        push_grt(session, data, Section::CuartUpdates, "update", (timing, checksum), (batch.len(), grt.bytes()), 0.0);
+    }
+    Ok(())
+}
+
+fn push_grt(
+    session: &mut Session,
+    data: Data,
+    section: Section,
+    operation: &str,
+    (timing, checksum): (crate::bench::report::Timing, lanetree_baselines::Checksum),
+    (batch, bytes): (usize, u64),
+    cuart: f64,
+) {
+    let mut row = crate::bench::report::Row::new(section, "grt", operation, batch, timing, checksum);
+    row.device = session.device_name().into();
+    row.keys = "uniform".into();
+    row.key = data.key_name();
+    row.value = u32::NAME;
+    row.n = data.len as u64;
+    row.order = Some("random");
+    row.hit_rate = Some(1.0);
+    row.footprint_bytes = bytes;
+    row.bytes_per_key = Some(bytes as f64 / data.len as f64);
+    if cuart > 0.0 {
+        row.ratio_to_baseline = Some(row.giga_per_second / cuart);
+    }
+    session.push(row);
+}
+
+/// GRT's updates too, for the figure of updates.
+pub(super) fn with_grt(session: &mut Session, data: Data) -> Result<()> {
+    if data.len <= GRT && session.runs_kernels() {
+        grt(session, data, 0.0)?;
+    }
+    Ok(())
+}
