@@ -38,6 +38,10 @@ impl<'k, V: Word> Batch<'k, V> {
         self.sorted.as_ref().map_or(self.given, ByteKeys::from)
     }
 
+    pub(super) fn changes(&self) -> &[Change<V>] {
+        &self.changes
+    }
+
     /// What is to be done in a tree where the keys have these leaves.
     pub(super) fn against(&self, leaves: &[Link]) -> Work {
         let mut work = Work::default();
