@@ -50,7 +50,7 @@ impl<V: Word> Cuart<V> {
     }
 
     /// All pairs in order.
-    fn pairs(&self) -> (ByteKeysBuf, Vec<V>) {
+    pub(super) fn pairs(&self) -> (ByteKeysBuf, Vec<V>) {
         let tree = self.view();
         let regions = &tree.regions;
         // What hangs at the root, each by a thread.

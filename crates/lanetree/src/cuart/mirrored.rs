@@ -136,13 +136,11 @@ impl<V: Word> Mirrored<V> {
     ) -> Result<MirrorReport> {
         let mut changes = Changes::default();
         let update = batch(&mut self.host, &mut changes)?;
-        let bytes_sent = if !self.in_step {
-            self.synchronize()?
-        } else if update.path == UpdatePath::Unchanged {
-            0
-        } else {
-            self.in_step = false;
-            self.send(changes)?
+        let in_step = core::mem::replace(&mut self.in_step, false);
+        let bytes_sent = match update.path {
+            UpdatePath::Unchanged if in_step => 0,
+            UpdatePath::InPlace if in_step => self.send(changes)?,
+            _ => self.synchronize()?,
         };
         self.in_step = true;
         Ok(MirrorReport { update, bytes_sent })
@@ -217,6 +215,7 @@ mod tests {
     use super::*;
     use crate::ByteKeysBuf;
     use crate::cuart::{LongKeys, RootTable};
+    use lanetree_runtime::Failure;
 
     fn key(i: u32) -> Vec<u8> {
         let word = i.wrapping_mul(0x9e37_79b9).to_be_bytes();
@@ -264,6 +263,11 @@ mod tests {
             assert_eq!(mirrored.apply::<&[u8]>(&[]).unwrap(), MirrorReport::default());
             mirrored.apply(&[Op::Insert(key(1), 1), Op::Remove(key(8999))]).unwrap();
             check(&mirrored);
+            let report = mirrored.insert_many(&some(10_000..20_000), &[1; 10_000]).unwrap();
+            assert_eq!(report.update.path, UpdatePath::Rebuilt);
+            check(&mirrored);
+            mirrored.remove_many(&some(10_000..20_000)).unwrap();
+            check(&mirrored);
 
             assert_eq!(mirrored.compact().unwrap(), mirrored.device_tree().unwrap().stats().bytes());
             check(&mirrored);
@@ -282,6 +286,27 @@ mod tests {
         assert_eq!(sent, mirrored.device_tree().unwrap().stats().bytes());
         check(&mirrored);
         assert_eq!(mirrored.synchronize().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_device_that_fails_is_out_of_step_until_it_is_sent_all() {
+        for point in 0..100 {
+            let mut mirrored = mirrored(300, LongKeys::DeviceLeaves);
+            let keys: ByteKeysBuf = (200..500).map(key).collect();
+            let kind = if point % 2 == 0 { Failure::Transfer } else { Failure::Allocation };
+            mirrored.copy.device.inject(Some(kind(point / 2)));
+            let result = mirrored.insert_many(&keys, &[5; 300]);
+            let came = mirrored.copy.device.inject(None).is_none();
+            assert_eq!(result.is_err(), came, "{result:?}");
+            assert_eq!(mirrored.device_tree().is_none(), came);
+            assert_eq!(mirrored.host_tree().get_many(&keys).unwrap(), [Some(5); 300]);
+            assert_eq!(mirrored.synchronize().unwrap() > 0, came);
+            check(&mirrored);
+            if point > 1 && !came {
+                return;
+            }
+        }
+        panic!("more than fifty copies");
     }
 
     #[test]

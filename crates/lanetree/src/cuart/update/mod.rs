@@ -5,13 +5,14 @@
 //! a removal clears the leaf and its links and gives its place back, but leaves the nodes on its way as they
 //! are, unless no leaf is left below; an insertion adds a child to a node, which becomes one of the next
 //! larger type where it is full, or puts a node of two children where a path splits. All memory that this may
-//! take is there before the first change.
+//! take is there before the first change. A batch of more keys than the tree has builds it again instead.
 
 mod batch;
 mod edit;
 mod grow;
 mod insert;
 mod path;
+mod rebuild;
 mod remove;
 mod reserve;
 #[cfg(test)]
@@ -37,7 +38,8 @@ impl<V: Word> Cuart<V> {
     /// Applies a batch of operations, with the effect of one after another in the batch's order.
     ///
     /// Where keys come or go, the tree is not [compact](Cuart::is_compact) any more: ranges and neighbours are
-    /// then found by walking, and ranks are not told, until [`Cuart::compact`] builds it again.
+    /// then found by walking, and ranks are not told, until [`Cuart::compact`] builds it again. A large batch that
+    /// adds more keys than there are builds it again too ([`UpdatePath::Rebuilt`]).
     ///
     /// ```
     /// use lanetree::cuart::Op;
@@ -105,7 +107,12 @@ impl<V: Word> Cuart<V> {
         if self.device.kind() != DeviceKind::Host {
             return self.change_across(&batch);
         }
-        let work = batch.against(&self.find_many(batch.keys()));
+        let leaves = self.find_many(batch.keys());
+        let work = batch.against(&leaves);
+        if self.outgrows(&work) {
+            self.rebuild(&batch, &leaves)?;
+            return Ok(UpdateReport { path: UpdatePath::Rebuilt, ..work.report() });
+        }
         let structural = !work.inserts.is_empty() || !work.removals.is_empty();
         let no_order = (self.device.alloc(0)?, self.device.alloc(0)?);
         if structural {

@@ -5,16 +5,29 @@ use super::path::{End, Slot, descend};
 use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32, Link, device_leaf_units};
 
 impl Edit<'_> {
-    /// Removes a key that is there: its leaf, the link to that, and the nodes that have no leaf any more.
+    /// Removes a key that is there, and the nodes that have no leaf then: under every node there is one, whose key
+    /// tells what the node's path is.
     pub(super) fn remove(&mut self, key: &[u8], path: &mut Vec<Slot>) {
-        let End::Leaf(leaf) = descend(&self.regions(), key, path) else { return };
-        self.clear(leaf);
+        self.remove_leaf(key, path);
         while let Some(slot) = path.pop() {
-            self.link(slot, key, Link::NONE);
             if slot.is_root() || !self.is_vacant(slot.node) {
                 return;
             }
             self.give_back_node(slot.node);
+            if let Some(&above) = path.last() {
+                self.link(above, key, Link::NONE);
+            }
+        }
+    }
+
+    /// Removes the leaf of a key that is there, and the link to it, and nothing else, as a device does. `path` is
+    /// then all slots on the way.
+    pub(super) fn remove_leaf(&mut self, key: &[u8], path: &mut Vec<Slot>) {
+        if let End::Leaf(leaf) = descend(&self.regions(), key, path)
+            && let Some(&slot) = path.last()
+        {
+            self.clear(leaf);
+            self.link(slot, key, Link::NONE);
         }
     }
 

@@ -2,14 +2,16 @@
 
 use super::batch::{Batch, Work};
 use super::edit::HOST;
+use super::path::{End, Slot, descend};
 use crate::Result;
 use crate::cuart::leaves::kind;
 use crate::cuart::region::Region;
 use crate::cuart::{Cuart, LongKeys};
 use bytemuck::Pod;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::{Kind, device_leaf_units};
+use lanetree_layout::cuart::{Kind, Link, device_leaf_units};
 use lanetree_runtime::Buffer;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Elements of a region that a batch takes, and that it gives back.
@@ -72,20 +74,44 @@ impl<V: Word> Cuart<V> {
             host.values.reserve(host_leaves);
             host.ranks.reserve(host_leaves);
         }
-        self.reserve_nodes(work.inserts.len(), !work.removals.is_empty())
+        self.reserve_nodes(batch, work)
     }
 
-    /// A key takes a new N4, or lets one node grow. A node that came with the batch needs 3, 12 and 32 more
-    /// children to outgrow an N4, N16 and N48; the others are as many as there are.
-    fn reserve_nodes(&mut self, inserts: usize, removals: bool) -> Result<()> {
+    fn reserve_nodes(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
+        // A key takes a new N4, or lets one node grow.
+        let inserts = work.inserts.len();
+        let [to16, to48, to256] = self.outgrown(batch, work);
         let nodes = &mut self.nodes;
-        let live = [nodes.n4.live(), nodes.n16.live(), nodes.n48.live(), nodes.n256.live()].map(|live| live as usize);
-        let grown: [usize; 3] = [(0, 3), (1, 12), (2, 32)].map(|(kind, more)| inserts.min(live[kind] + inserts / more));
-        let vacated = live.map(|live| if removals { live } else { 0 });
-        nodes.n4.reserve(Traffic { taken: inserts, given_back: grown[0] + vacated[0] })?;
-        nodes.n16.reserve(Traffic { taken: grown[0], given_back: grown[1] + vacated[1] })?;
-        nodes.n48.reserve(Traffic { taken: grown[1], given_back: grown[2] + vacated[2] })?;
-        nodes.n256.reserve(Traffic { taken: grown[2], given_back: vacated[3] })
+        let vacated = |live: u64| if work.removals.is_empty() { 0 } else { live as usize };
+        nodes.n4.reserve(Traffic { taken: inserts, given_back: to16 + vacated(nodes.n4.live()) })?;
+        nodes.n16.reserve(Traffic { taken: to16, given_back: to48 + vacated(nodes.n16.live()) })?;
+        nodes.n48.reserve(Traffic { taken: to48, given_back: to256 + vacated(nodes.n48.live()) })?;
+        nodes.n256.reserve(Traffic { taken: to256, given_back: vacated(nodes.n256.live()) })
+    }
+
+    /// The most N4, N16 and N48 that a batch may outgrow.
+    fn outgrown(&self, batch: &Batch<'_, V>, work: &Work) -> [usize; 3] {
+        let regions = self.view().regions;
+        let node = |path: &mut Vec<Slot>, &(at, _): &(usize, u64)| {
+            let end = descend(&regions, batch.keys().at(at), path);
+            let slot = path.last().filter(|slot| end == End::Vacant && slot.byte.is_some());
+            slot.map(|slot| slot.node.bits())
+        };
+        // The nodes that get children: once for each key, which is no less often than for each child.
+        let mut nodes: Vec<u64> = work.inserts.par_iter().map_init(Vec::new, node).flatten().collect();
+        nodes.par_sort_unstable();
+        // Nodes that come with the batch need 3, 12 and 32 keys more than they were made of.
+        let inserts = work.inserts.len();
+        let mut outgrown = [inserts / 3, inserts / 12, inserts / 32];
+        for keys in nodes.chunk_by(|a, b| a == b) {
+            let node = Link::from_bits(keys[0]);
+            let children = regions.header(node).map_or(0, |header| usize::from(header.count)) + keys.len();
+            let kinds = [(Kind::N4, 4), (Kind::N16, 16), (Kind::N48, 48)];
+            for (outgrown, (kind, room)) in outgrown.iter_mut().zip(kinds) {
+                *outgrown += usize::from(node.kind() as u8 <= kind as u8 && children > room);
+            }
+        }
+        outgrown.map(|nodes| nodes.min(inserts))
     }
 }
 

@@ -1,8 +1,13 @@
 //! Any batches have the effect on a tree that they have on a map.
 
+use super::batch::Batch;
+use super::edit::Edit;
+use super::of_ops;
 use crate::cuart::{LongKeys, Op, RootTable, UpdatePath, UpdateReport};
+use crate::harmonia::Change;
 use crate::{ByteKeysBuf, ByteRange, Cuart, Device, Error};
 use core::ops::{Bound, RangeBounds};
+use lanetree_runtime::Failure;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::{BTreeMap, BTreeSet};
@@ -307,6 +312,105 @@ fn a_table_of_three_bytes_is_kept_right() {
     pair.apply(&removals);
     pair.check(&[b"abc".to_vec()]);
     pair.compact(&[b"abc".to_vec()]);
+}
+
+#[test]
+fn a_batch_of_more_keys_than_there_are_builds_the_tree_again() {
+    let key = |i: u64| (i * 7919 % 10_007).to_be_bytes()[5..].to_vec();
+    let mut tree = build(&Model::new(), (RootTable::TwoBytes, LongKeys::DeviceLeaves));
+    let mut model = Model::new();
+    for (range, path) in
+        [(0..3, UpdatePath::InPlace), (2..4500, UpdatePath::Rebuilt), (4500..8900, UpdatePath::InPlace)]
+    {
+        let mut ops: Vec<_> = range.map(|i| Op::Insert(key(i), i)).collect();
+        ops.push(Op::Update(key(1), 1000));
+        ops.push(Op::Update(key(10_000), 1000));
+        let expected = apply_to_model(&mut model, &ops);
+        assert_eq!(tree.apply(&ops).unwrap(), UpdateReport { path, ..expected });
+        assert_eq!(tree.is_compact(), path == UpdatePath::Rebuilt);
+        tree.validate();
+        check(&tree, &model, &[key(1), key(2), key(5000)]);
+    }
+}
+
+/// A tree in an emulated device's memory, which the CPU can reach, and whose allocations can fail.
+fn on_failing_device(model: &Model) -> Cuart<u64> {
+    let tree = build(model, (RootTable::TwoBytes, LongKeys::DeviceLeaves));
+    crate::cuart::Mirrored::new(tree, &Device::emulated()).unwrap().into_trees().1.unwrap()
+}
+
+#[test]
+fn a_batch_without_room_changes_nothing() {
+    let model: Model = (0..300_u64).map(|i| (i.to_le_bytes().repeat(1 + i as usize % 6), i)).collect();
+    let (keys, change) = of_ops(
+        &[
+            vec![Op::Remove(0_u64.to_le_bytes().to_vec()), Op::Update(6_u64.to_le_bytes().to_vec(), 9)],
+            (0..200_u64).map(|i| Op::Insert(vec![i as u8; i as usize % 50], i)).collect(),
+        ]
+        .concat(),
+    );
+    for point in 0.. {
+        let mut tree = on_failing_device(&model);
+        tree.device.inject(Some(Failure::Allocation(point)));
+        let result = tree.apply_each((&keys).into(), &change, None);
+        if tree.device.inject(None).is_some() {
+            assert!(point > 5 && result.is_ok());
+            tree.validate();
+            return;
+        }
+        assert!(matches!(result, Err(Error::Runtime(_))), "{result:?}");
+        assert!(tree.is_compact() && tree.len() == 300);
+        tree.validate();
+        check(&tree, &model, &[vec![], vec![0; 8], vec![1; 30]]);
+    }
+}
+
+/// Removes keys as a device does: nodes stay, with or without leaves below.
+fn remove_leaves_only(tree: &mut Cuart<u64>, model: &mut Model, keys: &[Key]) {
+    let keys: BTreeSet<&Key> = keys.iter().collect();
+    let packed: ByteKeysBuf = keys.iter().collect();
+    let batch = Batch::new((&packed).into(), |_| Change::Remove);
+    let work = batch.against(&tree.find_many(batch.keys()));
+    tree.reserve(&batch, &work).unwrap();
+    tree.len -= work.removals.len() as u64;
+    tree.ordered = false;
+    let (mut edit, mut path) = (Edit::new(tree, None), Vec::new());
+    for &(at, _) in &work.removals {
+        edit.remove_leaf(batch.keys().at(at), &mut path);
+    }
+    edit.finish();
+    model.retain(|key, _| !keys.contains(key));
+}
+
+#[test]
+fn nodes_without_leaves_are_passed_by() {
+    for (what, keys) in adversarial() {
+        println!("{what}");
+        let options = (RootTable::TwoBytes, LongKeys::DeviceLeaves);
+        let mut pair = Pair::new(keys.iter().cloned().zip(0..).collect(), options);
+        let queries: Vec<Key> =
+            keys.iter().step_by(keys.len() / 20 + 1).cloned().chain([vec![], vec![5; 6999]]).collect();
+        // The upper three quarters, then all; some come again each time.
+        for (gone, come) in [(keys.len() / 4, 7), (0, 5), (0, 1)] {
+            remove_leaves_only(&mut pair.tree, &mut pair.model, &keys[gone..]);
+            pair.check(&queries);
+            let ops: Vec<_> = keys.iter().step_by(come).map(|key| Op::Insert(key.clone(), 8)).collect();
+            apply_to_model(&mut pair.model, &ops);
+            pair.tree.apply(&ops).unwrap();
+            pair.check(&queries);
+            let ops: Vec<_> = keys.iter().step_by(come * 3).map(|key| Op::Remove(key.clone())).collect();
+            apply_to_model(&mut pair.model, &ops);
+            pair.tree.apply(&ops).unwrap();
+            pair.check(&queries);
+        }
+        remove_leaves_only(&mut pair.tree, &mut pair.model, &keys);
+        // Other keys on the same ways.
+        let ops: Vec<_> = keys.iter().map(|key| Op::Insert([&key[..key.len() / 2], b"!"].concat(), 1)).collect();
+        apply_to_model(&mut pair.model, &ops);
+        pair.tree.apply(&ops).unwrap();
+        pair.check(&queries);
+        pair.compact(&queries);
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub enum UpdatePath {
     /// Nothing was to be changed.
     #[default]
     Unchanged,
-    /// Leaf by leaf, in nodes that had room.
+    /// Leaf by leaf, in nodes that had room; in CuART, in nodes that were split or became larger where they had
+    /// none.
     InPlace,
     /// Nodes were split or merged, and the key region moved to make room (the paper's way).
     Moved,

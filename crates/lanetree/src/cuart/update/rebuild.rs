@@ -1,0 +1,37 @@
+//! Large batches: the tree is built again, by all threads, from its pairs and the batch's.
+
+use super::batch::{Batch, Work};
+use crate::Result;
+use crate::cuart::Cuart;
+use crate::harmonia::Change;
+use lanetree_layout::Word;
+use lanetree_layout::cuart::Link;
+
+/// Inserts from which on it is worth while at all: a batch of fewer does not make a tree without ranks one with
+/// ranks.
+const MIN_INSERTS: usize = 1 << 12;
+
+impl<V: Word> Cuart<V> {
+    /// Whether a batch adds more keys than there are. To insert these one after another takes one thread longer
+    /// than to sort and build all.
+    pub(super) fn outgrows(&self, work: &Work) -> bool {
+        let inserts = work.inserts.len();
+        inserts >= MIN_INSERTS && inserts as u64 > self.len && work.removals.is_empty()
+    }
+
+    /// Builds the tree again with a batch that removes nothing, whose keys have these leaves.
+    pub(super) fn rebuild(&mut self, batch: &Batch<'_, V>, leaves: &[Link]) -> Result<()> {
+        let (mut keys, mut values) = self.pairs();
+        for (at, (leaf, change)) in leaves.iter().zip(batch.changes()).enumerate() {
+            match *change {
+                Change::Put(value) => values.push(value),
+                Change::PutIfPresent(value) if !leaf.is_none() => values.push(value),
+                Change::PutIfPresent(_) | Change::Remove => continue,
+            }
+            keys.push(batch.keys().at(at));
+        }
+        // Of equal keys the last one's value stays: the batch's.
+        *self = self.options.build(&self.device, &keys, &values)?;
+        Ok(())
+    }
+}
