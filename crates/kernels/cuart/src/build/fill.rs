@@ -157,7 +157,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
                     if there && Self::LANES == 16 && lane % 4 < 2 {
                         let to = at.byte_add(offset_of!(N16, keys) as u64).cast::<u32>();
                         // The four words of keys, and as many zeros.
-                        let word = if lane % 4 == 0 { keys } else { 0 };
+                        let word = if lane.is_multiple_of(4) { keys } else { 0 };
                         simt.store(to, u64::from(lane / 4 + lane % 4 * 4), word, Hint::Default);
                     }
                     if there {
