@@ -43,8 +43,9 @@ pub struct Stock {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Supply {
-    /// Counters, zeros before: how many of each kind were taken, from N4 on (of dynamically sized leaves, units);
-    /// then dynamically sized leaves made, nodes retired, nodes touched, and operations put off.
+    /// Counters, zeros before, [`Supply::STRIDE`] words apart, so that they are not all in one part of the cache: how
+    /// many of each kind were taken, from N4 on (of dynamically sized leaves, units); then dynamically sized leaves
+    /// made, leaves left over, and operations put off.
     pub taken: GlobalMut<u64>,
     /// Nodes of up to 4 children.
     pub n4: Stock,
@@ -62,27 +63,31 @@ pub struct Supply {
     pub leaf32: Stock,
     /// Units of dynamically sized leaves used before.
     pub units: u64,
-    /// Out: links of nodes that were copied into larger ones.
+    /// The kind of all keys' leaves, by its number: each thread has one of its own then. 0 where keys need leaves of
+    /// several kinds, or dynamically sized ones.
+    pub assigned: u64,
+    /// Out: `[count]`, the first of them the indexes of assigned leaves that were not needed.
+    pub unused: GlobalMut<u64>,
+    /// Out: `[count]`, links of nodes that were copied into larger ones, and zeros.
     pub retired: GlobalMut<u64>,
-    /// Out: links of nodes of up to 16 children whose children are out of order.
+    /// Out: `[count]`, links of nodes of up to 16 children whose children are out of order, and zeros.
     pub touched: GlobalMut<u64>,
 }
 
 /// The counters behind those of the kinds.
 const DEVICE_LEAVES: u64 = 8;
-const RETIRED: u64 = 9;
-const TOUCHED_NODES: u64 = 10;
-const PUT_OFF: u64 = 11;
+const UNUSED: u64 = 9;
+const PUT_OFF: u64 = 10;
 
 impl Supply {
     /// Counters in `taken`.
-    pub const COUNTERS: usize = 12;
+    pub const COUNTERS: usize = 11;
+    /// Words from one counter to the next.
+    pub const STRIDE: usize = 16;
     /// Which of them counts the dynamically sized leaves that were made.
     pub const DEVICE_LEAVES: usize = DEVICE_LEAVES as usize;
-    /// Which of them counts the nodes that were copied into larger ones.
-    pub const RETIRED: usize = RETIRED as usize;
-    /// Which of them counts the nodes to put in order.
-    pub const TOUCHED: usize = TOUCHED_NODES as usize;
+    /// Which of them counts the assigned leaves that were not needed.
+    pub const UNUSED: usize = UNUSED as usize;
     /// Which of them counts the operations that were put off.
     pub const PUT_OFF: usize = PUT_OFF as usize;
 
@@ -91,6 +96,7 @@ impl Supply {
         for stock in [self.n4, self.n16, self.n48, self.n256, self.leaf8, self.leaf16, self.leaf32] {
             visit(stock.free.as_ptr().addr(), Access::Read);
         }
+        visit(self.unused.as_ptr().addr(), Access::ReadWrite);
         visit(self.retired.as_ptr().addr(), Access::ReadWrite);
         visit(self.touched.as_ptr().addr(), Access::ReadWrite);
     }
@@ -99,7 +105,7 @@ impl Supply {
     #[inline(always)]
     unsafe fn count<S: Simt>(&self, simt: S, counter: u64, by: u64) -> u64 {
         // SAFETY: one of the counters.
-        unsafe { simt.atomic_add(self.taken, counter, by, Order::Relaxed, Scope::Device) }
+        unsafe { simt.atomic_add(self.taken, counter * Self::STRIDE as u64, by, Order::Relaxed, Scope::Device) }
     }
 
     /// Per thread. Takes an element of a kind.
@@ -108,6 +114,19 @@ impl Supply {
     /// There is room for another one.
     #[inline(always)]
     unsafe fn take<S: Simt>(&self, simt: S, kind: Kind) -> u64 {
+        // SAFETY: one of the counters, and the caller's promise.
+        unsafe {
+            let place = self.count(simt, kind as u64 - 1, 1);
+            self.element(simt, kind, place)
+        }
+    }
+
+    /// Per thread. The element of a kind that is taken as the `place`-th.
+    ///
+    /// # Safety
+    /// There is room for so many.
+    #[inline(always)]
+    unsafe fn element<S: Simt>(&self, simt: S, kind: Kind, place: u64) -> u64 {
         let stock = match kind {
             Kind::N4 => self.n4,
             Kind::N16 => self.n16,
@@ -117,14 +136,11 @@ impl Supply {
             Kind::Leaf16 => self.leaf16,
             _ => self.leaf32,
         };
-        // SAFETY: the index of one that is free.
-        unsafe {
-            let taken = self.count(simt, kind as u64 - 1, 1);
-            if taken < stock.free_len {
-                return simt.load(stock.free, stock.free_len - 1 - taken, Hint::ReadOnly);
-            }
-            stock.used + taken - stock.free_len
+        if place < stock.free_len {
+            // SAFETY: one that is free.
+            return unsafe { simt.load(stock.free, stock.free_len - 1 - place, Hint::ReadOnly) };
         }
+        stock.used + place - stock.free_len
     }
 }
 
@@ -173,22 +189,81 @@ impl Kernel for Insert {
         // SAFETY: `index` is a key to insert.
         unsafe {
             let pick = if args.picks.is_null() { index } else { simt.load(args.picks, index, Hint::Streaming).widen() };
-            let key = args.queries.at(simt, pick);
-            while !attempt(simt, args, key) {
+            let op = Operation { key: args.queries.at(simt, pick), index };
+            let mut done = attempt(simt, args, op);
+            while done.end == End::Retry {
                 simt.spin_hint();
+                done = attempt(simt, args, op);
+            }
+            let supply = &args.supply;
+            simt.store(supply.touched, index, done.touched.bits(), Hint::Streaming);
+            simt.store(supply.retired, index, done.retired.bits(), Hint::Streaming);
+            if done.end == End::Present && supply.assigned != 0 {
+                let place = supply.count(simt, UNUSED, 1);
+                let leaf = supply.element(simt, assigned_kind(supply), index);
+                simt.store(supply.unused, place, leaf, Hint::Default);
             }
         }
     }
 }
 
-/// Per thread. Goes down from the root and inserts a key. Whether it is in the tree now, or put off; otherwise
-/// another thread was in the way.
+/// The kind of the leaves that threads have of their own.
+#[inline(always)]
+fn assigned_kind(supply: &Supply) -> Kind {
+    match supply.assigned {
+        n if n == Kind::Leaf8 as u64 => Kind::Leaf8,
+        n if n == Kind::Leaf16 as u64 => Kind::Leaf16,
+        _ => Kind::Leaf32,
+    }
+}
+
+/// A key to insert, and which of them it is.
+#[derive(Clone, Copy)]
+struct Operation {
+    key: KeyRef,
+    index: u64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Another thread was in the way.
+    Retry,
+    /// Nothing was made: the key is there, or put off.
+    Present,
+    /// The key has a leaf now.
+    Made,
+}
+
+/// What an attempt did.
+#[derive(Clone, Copy)]
+struct Done {
+    end: End,
+    /// A node whose children it has put out of order, the first to do so.
+    touched: Link,
+    /// A node that it has copied into a larger one.
+    retired: Link,
+}
+
+impl Done {
+    #[inline(always)]
+    fn with(end: End) -> Self {
+        Self { end, touched: Link::NONE, retired: Link::NONE }
+    }
+
+    #[inline(always)]
+    fn made_if(made: bool) -> Self {
+        Self::with(if made { End::Made } else { End::Retry })
+    }
+}
+
+/// Per thread. Goes down from the root and inserts a key.
 ///
 /// # Safety
 /// As for [`Insert`].
 #[inline(always)]
-unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> bool {
-    let tree = &args.tree;
+unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, op: Operation) -> Done {
+    let (tree, key) = (&args.tree, op.key);
     let mut edge = root_edge(args.root);
     let mut from = 0;
     // SAFETY: links of the tree lead to what can be seen, and keys of leaves do not change.
@@ -196,28 +271,28 @@ unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> bool {
         loop {
             let link = follow(simt, edge.slot);
             if link.is_none() {
-                return fill(simt, args, key, edge);
+                return Done::made_if(fill(simt, args, op, edge));
             }
             if !link.kind().is_node() {
                 let (position, byte) = tree.part_from_leaf(simt, key, link, from);
                 let len = tree.leaf_len(simt, link);
                 if position == len && len == key.len() {
-                    return true;
+                    return Done::with(End::Present);
                 }
                 let old = Old { from_above: link, link, byte, ends: position == len };
-                return split(simt, args, key, edge, from, position, old);
+                return Done::made_if(split(simt, args, op, edge, from, position, old));
             }
             let depth = tree.depth_below(simt, link, from);
             match tree.part(simt, key, link, from, depth) {
                 Ok(()) => {}
                 Err(None) => {
                     args.supply.count(simt, PUT_OFF, 1);
-                    return true;
+                    return Done::with(End::Present);
                 }
                 Err(Some((position, byte))) => {
                     let below = Link::new(link.kind(), (depth - position - 1) as usize, link.index());
                     let old = Old { from_above: link, link: below, byte, ends: false };
-                    return split(simt, args, key, edge, from, position, old);
+                    return Done::made_if(split(simt, args, op, edge, from, position, old));
                 }
             }
             let slot = if depth == key.len() {
@@ -226,7 +301,7 @@ unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> bool {
                 tree.child_slot(simt, link, key.byte(simt, depth))
             };
             let Some(slot) = slot else {
-                return add(simt, args, key, edge, link, depth);
+                return add(simt, args, op, edge, link, depth);
             };
             edge = Edge { owner: link, depth, slot };
             from = if depth == key.len() { depth } else { depth + 1 };
@@ -271,7 +346,7 @@ unsafe fn unlock<S: Simt>(simt: S, lock: GlobalMut<u32>, word: u32) {
 }
 
 /// Per thread. Sets a key's entry of the root table to a link that is followed from `from`, if it leads beyond
-/// the table's bytes.
+/// the table's bytes. Before the link is published: who follows it may set the same entry, and is to be the later one.
 ///
 /// # Safety
 /// The thread has the lock of the slot's owner, above the table's bytes.
@@ -298,16 +373,17 @@ unsafe fn set_entry<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge
 /// # Safety
 /// As for [`Insert`]; the edge is where the key belongs.
 #[inline(always)]
-unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge) -> bool {
+unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge) -> bool {
+    let key = op.key;
     let lock = lock_of(args, edge.owner);
     // SAFETY: the slot's owner is locked while it is written to.
     unsafe {
         let Some(mut word) = try_lock(simt, lock) else { return false };
         let still = follow(simt, edge.slot).is_none();
         if still {
-            let leaf = make_leaf(simt, args, key);
-            publish(simt, edge.slot, leaf);
+            let leaf = make_leaf(simt, args, op);
             set_entry(simt, args, key, edge, leaf, 0);
+            publish(simt, edge.slot, leaf);
             // A full node's empty slots are where it has no children, or no longer has.
             if edge.owner.kind() == Kind::N256 && edge.depth < key.len() && word & COUNT_MASK < 256 {
                 word += 1;
@@ -335,14 +411,23 @@ struct Old {
 /// # Safety
 /// As for [`Insert`]; the edge's link was `old`'s, followed from `from`, and the key agrees with it up to `depth`.
 #[inline(always)]
-unsafe fn split<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, from: u32, depth: u32, old: Old) -> bool {
+unsafe fn split<S: Simt>(
+    simt: S,
+    args: &InsertArgs,
+    op: Operation,
+    edge: Edge,
+    from: u32,
+    depth: u32,
+    old: Old,
+) -> bool {
+    let key = op.key;
     let lock = lock_of(args, edge.owner);
     // SAFETY: the slot's owner is locked while it is written to; the new node is this thread's until it is linked.
     unsafe {
         let Some(word) = try_lock(simt, lock) else { return false };
         let still = follow(simt, edge.slot).bits() == old.from_above.bits();
         if still {
-            let leaf = make_leaf(simt, args, key);
+            let leaf = make_leaf(simt, args, op);
             let ends = depth == key.len();
             let (own, other) = (if ends { None } else { Some((key.byte(simt, depth), leaf)) }, (old.byte, old.link));
             let here = if ends {
@@ -371,12 +456,12 @@ unsafe fn split<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, fr
             let second = second.map_or(0, |child| child.1.bits());
             simt.store_vector(words, 4, [first.1.bits(), second], Hint::Default);
             simt.store_vector(words, 6, [0, 0], Hint::Default);
-            publish(simt, edge.slot, link);
             set_entry(simt, args, key, edge, link, depth);
             if depth < args.tree.as_ref().table_bytes {
                 // The new leaf lies below the table's bytes and its node above: what was there keeps its entries.
                 set_entry(simt, args, key, edge, leaf, 0);
             }
+            publish(simt, edge.slot, link);
         }
         unlock(simt, lock, word);
         still
@@ -410,14 +495,16 @@ unsafe fn path_before<S: Simt>(simt: S, key: KeyRef, depth: u32) -> (u64, u32) {
 /// # Safety
 /// As for [`Insert`].
 #[inline(always)]
-unsafe fn make_leaf<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> Link {
-    let len = key.len();
+unsafe fn make_leaf<S: Simt>(simt: S, args: &InsertArgs, op: Operation) -> Link {
+    let (key, len) = (op.key, op.key.len());
     // SAFETY: the leaf is this thread's until it is linked.
     unsafe {
         let Some(kind) = Kind::of_key(len as usize) else {
             return make_device_leaf(simt, args, key);
         };
-        let link = Link::new(kind, len as usize, args.supply.take(simt, kind));
+        let supply = &args.supply;
+        let index = if supply.assigned == 0 { supply.take(simt, kind) } else { supply.element(simt, kind, op.index) };
+        let link = Link::new(kind, len as usize, index);
         let at = args.tree.address(link).cast::<u64>();
         if kind == Kind::Leaf8 {
             simt.store_vector(at, 0, [key.word(simt, 0), 0], Hint::Default);
@@ -464,62 +551,48 @@ unsafe fn make_device_leaf<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> 
 /// # Safety
 /// As for [`Insert`]; the edge's link leads to the node, which branches at `depth`, where the key belongs.
 #[inline(always)]
-unsafe fn add<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge, node: Link, depth: u32) -> bool {
-    let tree = &args.tree;
+unsafe fn add<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge, node: Link, depth: u32) -> Done {
+    let (tree, key) = (&args.tree, op.key);
     let lock = lock_of(args, node);
     // SAFETY: the node is locked while it is written to, and its parent when its link is.
     unsafe {
         let byte = key.byte(simt, depth);
-        let Some(word) = try_lock(simt, lock) else { return false };
+        let Some(word) = try_lock(simt, lock) else { return Done::with(End::Retry) };
         if tree.child_slot(simt, node, byte).is_some() {
             unlock(simt, lock, word);
-            return false;
+            return Done::with(End::Retry);
         }
         let count = word & COUNT_MASK;
         if count < capacity(node.kind()) {
-            let leaf = make_leaf(simt, args, key);
-            append(simt, args, node, count, byte, leaf);
+            let leaf = make_leaf(simt, args, op);
             set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
-            unlock(simt, lock, touch(simt, args, node, word) + 1);
-            return true;
+            append(simt, args, node, count, byte, leaf);
+            // Noted once, that the node's children are out of order.
+            let first = word & TOUCHED == 0 && capacity(node.kind()) <= 16;
+            unlock(simt, lock, (word | if first { TOUCHED } else { 0 }) + 1);
+            return Done { touched: if first { node } else { Link::NONE }, ..Done::with(End::Made) };
         }
         let parent = lock_of(args, edge.owner);
         let Some(parent_word) = try_lock(simt, parent) else {
             unlock(simt, lock, word);
-            return false;
+            return Done::with(End::Retry);
         };
+        let mut done = Done::with(End::Retry);
         let link = follow(simt, edge.slot);
         let still = link.bits() == node.bits();
         if still {
-            let leaf = make_leaf(simt, args, key);
+            let leaf = make_leaf(simt, args, op);
             let grown = grow(simt, args, node, depth, byte, leaf);
-            publish(simt, edge.slot, grown);
             set_entry(simt, args, key, edge, grown, depth);
             set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
-            let place = args.supply.count(simt, RETIRED, 1);
-            simt.store(args.supply.retired, place, node.bits(), Hint::Default);
+            publish(simt, edge.slot, grown);
+            let touched = if grown.kind() == Kind::N16 { grown } else { Link::NONE };
+            done = Done { end: End::Made, touched, retired: node };
         }
         unlock(simt, parent, parent_word);
         unlock(simt, lock, if still { word | OBSOLETE } else { word });
-        still
+        done
     }
-}
-
-/// Per thread. Notes, once, that a node's children are out of order, and tells its word.
-///
-/// # Safety
-/// The thread has the node's lock.
-#[inline(always)]
-unsafe fn touch<S: Simt>(simt: S, args: &InsertArgs, node: Link, word: u32) -> u32 {
-    if word & TOUCHED != 0 || capacity(node.kind()) > 16 {
-        return word;
-    }
-    // SAFETY: there is room for as many nodes as there are operations.
-    unsafe {
-        let place = args.supply.count(simt, TOUCHED_NODES, 1);
-        simt.store(args.supply.touched, place, node.bits(), Hint::Default);
-    }
-    word | TOUCHED
 }
 
 /// Per thread. Puts a child behind a node's others, first its link, then its byte.
@@ -581,12 +654,8 @@ unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth: u32, byte
             Kind::N48 => grow_n16(simt, from, to, byte, child),
             _ => grow_n48(simt, from, to, byte, child),
         };
-        let mut word = count;
-        if kind == Kind::N16 {
-            let place = args.supply.count(simt, TOUCHED_NODES, 1);
-            simt.store(args.supply.touched, place, link.bits(), Hint::Default);
-            word |= TOUCHED;
-        }
+        // The new child comes behind those that were in order.
+        let word = count | if kind == Kind::N16 { TOUCHED } else { 0 };
         simt.store_vector(words, 0, [here, u64::from_halves(depth, word)], Hint::Default);
         simt.store_vector(words, 2, [low, u64::from_halves(high, 0)], Hint::Default);
         link

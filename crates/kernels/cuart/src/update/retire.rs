@@ -70,7 +70,7 @@ impl Kernel for CountLeaves {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RetireArgs {
-    /// Links of nodes that nothing leads to: `[count]`.
+    /// Links of nodes that nothing leads to, and zeros: `[count]`.
     pub retired: Global<u64>,
     /// How many.
     pub count: u64,
@@ -109,6 +109,9 @@ impl Kernel for Retire {
         // SAFETY: `index` is a node of one of three kinds: those of 256 children are never copied.
         unsafe {
             let node = Link::from_bits(simt.load(args.retired, index, Hint::Streaming));
+            if node.is_none() {
+                return;
+            }
             let (number, list, len) = match node.kind() {
                 Kind::N4 => (0, args.free[0], args.free_len[0]),
                 Kind::N16 => (1, args.free[1], args.free_len[1]),

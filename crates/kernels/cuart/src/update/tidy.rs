@@ -12,10 +12,10 @@ use lanetree_simt::{Access, Global, Hint, Kernel, KernelArgs, Simt, instance, un
 pub struct TidyArgs {
     /// The tree.
     pub tree: TreeMut,
-    /// Links of nodes of up to 16 children: each node once.
+    /// Links of nodes of up to 16 children, each node once, and zeros: `[count]`.
     pub touched: Global<u64>,
-    /// How many: `[1]`.
-    pub count: Global<u64>,
+    /// How many.
+    pub count: u64,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
@@ -23,11 +23,10 @@ unsafe impl KernelArgs for TidyArgs {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
         visit(self.touched.as_ptr().addr(), Access::Read);
-        visit(self.count.as_ptr().addr(), Access::Read);
     }
 }
 
-/// Puts the children of nodes in the order of their bytes, a thread for each node; a grid of any size.
+/// Puts the children of nodes in the order of their bytes, a thread for each place; any block.
 #[derive(Debug)]
 pub struct Tidy;
 
@@ -36,18 +35,17 @@ impl Kernel for Tidy {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let mut index = simt.global_index();
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
         // SAFETY: the nodes are the tree's, and each is this thread's alone.
         unsafe {
-            let count = simt.load(args.count, 0, Hint::ReadOnly);
-            while index < count {
-                let node = Link::from_bits(simt.load(args.touched, index, Hint::Streaming));
-                if node.kind() == Kind::N4 {
-                    order::<S, 4>(simt, &args.tree, node, offset_of!(Header, keys4), offset_of!(N4, links));
-                } else {
-                    order::<S, 16>(simt, &args.tree, node, offset_of!(N16, keys), offset_of!(N16, links));
-                }
-                index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+            let node = Link::from_bits(simt.load(args.touched, index, Hint::Streaming));
+            if node.kind() == Kind::N4 {
+                order::<S, 4>(simt, &args.tree, node, offset_of!(Header, keys4), offset_of!(N4, links));
+            } else if node.kind() == Kind::N16 {
+                order::<S, 16>(simt, &args.tree, node, offset_of!(N16, keys), offset_of!(N16, links));
             }
         }
     }

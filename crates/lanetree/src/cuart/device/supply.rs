@@ -64,7 +64,14 @@ fn take<T: Pod>(region: &mut Region<T>, taken: u64) {
     region.used += taken - again;
 }
 
-/// Makes leaves for keys that have none: `count` picks of the batch, which need so many leaves of each size at
+/// Puts assigned leaves that were not needed with those that are free.
+fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u64>, count: u64) -> Result<()> {
+    region.free.copy_from_buffer(stream, region.free_len, unused, 0..count as usize)?;
+    region.free_len += count as usize;
+    Ok(())
+}
+
+/// Makes leaves for keys that have none, and tells how many keys were put off: `count` picks of the batch, which need so many leaves of each size at
 /// most, and units of dynamically sized ones. Waits for the stream.
 ///
 /// How many nodes they need is not known before; but each grows only once it is full, so each kind's number is
@@ -76,7 +83,7 @@ pub(super) fn insert<V: Word>(
     picks: Global<u32>,
     count: usize,
     needed: [u64; 4],
-) -> Result<InsertReport> {
+) -> Result<(InsertReport, u64)> {
     let device = tree.device.clone();
     let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
     let n16 = count.min(nodes.n4.used + count / 3 + 1);
@@ -93,7 +100,17 @@ pub(super) fn insert<V: Word>(
     reserve_free(&device, stream, &mut nodes.n4, n16)?;
     reserve_free(&device, stream, &mut nodes.n16, n48)?;
     reserve_free(&device, stream, &mut nodes.n48, n256)?;
-    let mut taken = device.alloc_zeroed::<u64>(Supply::COUNTERS)?;
+    // Keys of one kind of leaves have them assigned: one each, whether it will be needed or not.
+    let kinds = [Kind::Leaf8, Kind::Leaf16, Kind::Leaf32];
+    let assigned = (0..3).find(|&number| needed[number] == count as u64).map(|number| kinds[number]);
+    match assigned {
+        Some(Kind::Leaf8) => reserve_free(&device, stream, &mut leaves.leaf8, count)?,
+        Some(Kind::Leaf16) => reserve_free(&device, stream, &mut leaves.leaf16, count)?,
+        Some(_) => reserve_free(&device, stream, &mut leaves.leaf32, count)?,
+        None => {}
+    }
+    let mut unused = device.alloc::<u64>(if assigned.is_some() { count } else { 0 })?;
+    let mut taken = device.alloc_zeroed::<u64>(Supply::COUNTERS * Supply::STRIDE)?;
     let mut root = root_cell(&device, tree.root)?;
     let mut retired = device.alloc::<u64>(count)?;
     let mut touched = device.alloc::<u64>(count)?;
@@ -110,6 +127,8 @@ pub(super) fn insert<V: Word>(
         leaf16: stock(&leaves.leaf16),
         leaf32: stock(&leaves.leaf32),
         units: leaves.device.used as u64,
+        assigned: assigned.map_or(0, |kind| kind as u64),
+        unused: unused.global_mut(),
         retired: retired.global_mut(),
         touched: touched.global_mut(),
     };
@@ -122,7 +141,10 @@ pub(super) fn insert<V: Word>(
         supply,
     };
     let made = carry_out(&args, stream, (&taken, &root), &touched);
-    let (made, root) = made.map_err(|error| tree.lose(error))?;
+    let (mut made, root) = made.map_err(|error| tree.lose(error))?;
+    if let Some(kind) = assigned {
+        made[kind as usize - 1] = count as u64;
+    }
 
     tree.root = root;
     let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
@@ -136,16 +158,25 @@ pub(super) fn insert<V: Word>(
     take(&mut leaves.leaf32, of(Kind::Leaf32));
     leaves.device.used += of(Kind::DeviceLeaf) as usize;
     leaves.device_count += made[Supply::DEVICE_LEAVES];
-    let inserted = of(Kind::Leaf8) + of(Kind::Leaf16) + of(Kind::Leaf32) + made[Supply::DEVICE_LEAVES];
+    let left = made[Supply::UNUSED];
+    let given_back = match assigned {
+        _ if left == 0 => Ok(()),
+        Some(Kind::Leaf8) => give_back(stream, &mut leaves.leaf8, &unused, left),
+        Some(Kind::Leaf16) => give_back(stream, &mut leaves.leaf16, &unused, left),
+        _ => give_back(stream, &mut leaves.leaf32, &unused, left),
+    };
+    given_back.map_err(|error| tree.lose(error))?;
+    let inserted = of(Kind::Leaf8) + of(Kind::Leaf16) + of(Kind::Leaf32) + made[Supply::DEVICE_LEAVES] - left;
     tree.len += inserted;
     if inserted > 0 {
         tree.forget_order();
     }
-    let grown = made[Supply::RETIRED];
+    // Each growth takes a node of a larger kind, and nothing else does.
+    let grown = of(Kind::N16) + of(Kind::N48) + of(Kind::N256);
     if grown > 0 {
-        retire(tree, stream, (&retired, grown), &mut counts).map_err(|error| tree.lose(error))?;
+        retire(tree, stream, (&retired, count as u64), &mut counts).map_err(|error| tree.lose(error))?;
     }
-    Ok(InsertReport { inserted, grown })
+    Ok((InsertReport { inserted, grown }, made[Supply::PUT_OFF]))
 }
 
 /// Launches the inserts and the ordering of nodes, and tells the counters and the root when they are done.
@@ -156,12 +187,12 @@ fn carry_out(
     touched: &Buffer<u64>,
 ) -> Result<([u64; Supply::COUNTERS], Link)> {
     launch::insert(args, over(stream, args.count as usize)?)?;
-    let count = taken.global().byte_add(8 * Supply::TOUCHED as u64);
-    let tidy = TidyArgs { tree: args.tree, touched: touched.global(), count };
+    let tidy = TidyArgs { tree: args.tree, touched: touched.global(), count: args.count };
     launch::tidy(&tidy, over(stream, args.count as usize)?)?;
     stream.synchronize()?;
-    let (mut made, mut after) = ([0; Supply::COUNTERS], [0; 2]);
-    taken.copy_to(&mut made)?;
+    let (mut words, mut after) = ([0; Supply::COUNTERS * Supply::STRIDE], [0; 2]);
+    taken.copy_to(&mut words)?;
+    let made = core::array::from_fn(|counter| words[counter * Supply::STRIDE]);
     root.copy_to(&mut after)?;
     Ok((made, Link::from_bits(after[0])))
 }

@@ -135,11 +135,21 @@ impl<V: Word> Cuart<V> {
         let Some(inserting) = &mut scratch.inserting else {
             return Err(Error::OutputLength { what: "the scratch memory", expected: keys.len(), found: 0 });
         };
-        // Memory that the values will be written by is there before anything is changed.
-        let missing = find_missing(self, stream, keys, inserting)?;
         let mut report = InsertReport::default();
-        if missing.count > 0 {
-            report = supply::insert(self, stream, keys, missing.picks, missing.count, missing.leaves)?;
+        loop {
+            let missing = find_missing(self, stream, keys, inserting)?;
+            if missing.count == 0 {
+                break;
+            }
+            let (made, put_off) = supply::insert(self, stream, keys, missing.picks, missing.count, missing.leaves)?;
+            report.inserted += made.inserted;
+            report.grown += made.grown;
+            if put_off == 0 {
+                break;
+            }
+            // Only a leaf tells a path longer than its node holds, and removals have left none below it. Without
+            // such nodes every key has its place.
+            self.compact().map_err(|error| self.lose(error))?;
         }
         engine::update(self, stream, keys, values, GlobalMut::null(), &mut scratch.engine, GlobalMut::null())
             .map_err(|error| self.lose(error))?;
