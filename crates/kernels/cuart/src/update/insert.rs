@@ -127,15 +127,23 @@ impl Supply {
     /// There is room for so many.
     #[inline(always)]
     unsafe fn element<S: Simt>(&self, simt: S, kind: Kind, place: u64) -> u64 {
-        let stock = match kind {
-            Kind::N4 => self.n4,
-            Kind::N16 => self.n16,
-            Kind::N48 => self.n48,
-            Kind::N256 => self.n256,
-            Kind::Leaf8 => self.leaf8,
-            Kind::Leaf16 => self.leaf16,
-            _ => self.leaf32,
-        };
+        // By comparisons in a row, as for addresses: chosen by a `match`, the arguments would move to local memory.
+        let mut stock = self.leaf32;
+        for (known, own) in [
+            (Kind::Leaf16, self.leaf16),
+            (Kind::Leaf8, self.leaf8),
+            (Kind::N256, self.n256),
+            (Kind::N48, self.n48),
+            (Kind::N16, self.n16),
+            (Kind::N4, self.n4),
+        ] {
+            let is_known = kind as u32 <= known as u32;
+            stock = Stock {
+                used: if is_known { own.used } else { stock.used },
+                free: if is_known { own.free } else { stock.free },
+                free_len: if is_known { own.free_len } else { stock.free_len },
+            };
+        }
         if place < stock.free_len {
             // SAFETY: one that is free.
             return unsafe { simt.load(stock.free, stock.free_len - 1 - place, Hint::ReadOnly) };
