@@ -71,14 +71,16 @@ impl fmt::Debug for Staging {
     }
 }
 
+/// Launches a piece: in a stream, over queries at an address, with addresses for their results.
+type LaunchPiece<'a, Q> = dyn Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync + 'a;
+
 /// How a batch is sent: what each of its pieces has in common with the others.
 pub(crate) struct Route<'a, Q, T> {
     pub(crate) device: &'a Device,
     pub(crate) results: Results,
     /// Whether the kernel reads each query about once, so that it may as well read few of them across the bus.
     pub(crate) reads_once: bool,
-    /// Launches a piece: in a stream, over queries at an address, with addresses for their results.
-    pub(crate) launch: &'a (dyn Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync),
+    pub(crate) launch: &'a LaunchPiece<'a, Q>,
     /// Puts a piece's results into its part of the output.
     pub(crate) collect: &'a (dyn Fn(&Piece<'_, Q>, &mut [T]) + Sync),
 }

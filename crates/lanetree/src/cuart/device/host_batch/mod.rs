@@ -197,8 +197,9 @@ impl<V: Word> Cuart<V> {
     }
 
     /// Bytes that host batches of look-ups on a device have taken, page-locked ones included, and that are kept for
-    /// the next ones: for each thread that has been in such a call at the same time, at most those of four pieces of
-    /// 2^20 queries.
+    /// the next ones: at most those of two pieces of 2^18 queries, which have up to 4 MiB, for each thread that has
+    /// worked on such a batch at the same time; and for each call between page-locked buffers, of four of 2^20 queries
+    /// and 8 MiB.
     pub fn staging_bytes(&self) -> usize {
         self.batches.staging.bytes() + self.batches.pinned.bytes()
     }
