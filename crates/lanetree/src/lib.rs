@@ -71,6 +71,7 @@ mod error;
 pub mod harmonia;
 pub mod primitives;
 mod ranges;
+mod staging;
 
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, OffsetBuffer, Offsets};
 #[doc(inline)]

@@ -1,6 +1,6 @@
 //! Bulk build on the CPU, in parallel, straight from sorted keys.
 
-use super::device::DeviceState;
+use super::device::{DeviceState, HostBatches};
 use super::{Cuart, leaves, nodes, table};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, show};
 use crate::{Error, Result};
@@ -186,6 +186,7 @@ impl<V: Word> Builder<V> {
             table: none,
             table_bytes: 0,
             state: DeviceState::default(),
+            batches: HostBatches::default(),
         };
         tree.table_bytes = match self.table {
             RootTable::Auto => table::choose(keys),

@@ -41,12 +41,19 @@ impl<V: Word> Cuart<V> {
             self.check_not_lost()?;
             let mut host = self.to_device(&Device::host())?;
             host.compact()?;
-            *self = host.to_device(&self.device)?;
+            let copy = host.to_device(&self.device)?;
+            self.replace(copy);
             return Ok(());
         }
         let (keys, values) = self.pairs();
         *self = self.options.build_sorted(&self.device, &keys, &values)?;
         Ok(())
+    }
+
+    /// Puts another tree on the same device in this one's place; what host batches have taken stays.
+    pub(super) fn replace(&mut self, other: Self) {
+        let batches = core::mem::take(&mut self.batches);
+        *self = Self { batches, ..other };
     }
 
     /// All pairs in order.

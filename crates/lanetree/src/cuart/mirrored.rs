@@ -120,7 +120,7 @@ impl<V: Word> Mirrored<V> {
         if self.in_step {
             return Ok(0);
         }
-        self.copy = self.host.to_device(&self.copy.device)?;
+        self.copy.replace(self.host.to_device(&self.copy.device)?);
         self.in_step = true;
         Ok(self.copy.stats().bytes())
     }

@@ -77,6 +77,8 @@ pub struct Cuart<V: Word> {
     table_bytes: u32,
     /// What updates on a device leave behind for the next ones.
     state: device::DeviceState,
+    /// The memory of host batches.
+    batches: device::HostBatches<V>,
 }
 
 /// The size and shape of a tree.

@@ -3,8 +3,8 @@
 use super::Harmonia;
 use super::lookup::NeighborOutputs;
 use super::native::TASK;
-use super::staging::Results;
 use super::streaming::copy_past_caches;
+use crate::staging::Results;
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::Side;
 use lanetree_layout::{Key, Word};
@@ -41,7 +41,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.stage(
             keys,
             out,
-            Results { arrays: [V::BYTES, 0], found: true },
+            Results { arrays: [V::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
                 self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, V::MIN)
             },
@@ -68,7 +68,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.stage(
             keys,
             out,
-            Results { arrays: [V::BYTES, 0], found: false },
+            Results { arrays: [V::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
                 self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, miss)
             },
@@ -103,7 +103,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.stage(
             keys,
             &mut out,
-            Results { arrays: [u64::BYTES, 0], found: false },
+            Results { arrays: [u64::BYTES, 0], bits: 0 },
             |stream, queries, count, out| self.on(stream).launch_rank(queries, count, out.arrays[0].cast(), side),
             |piece, out| copy_past_caches(piece.array(0), out),
         )?;
@@ -137,7 +137,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.stage(
             keys,
             &mut out,
-            Results { arrays: [V::BYTES, K::Bits::BYTES], found: true },
+            Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 },
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };

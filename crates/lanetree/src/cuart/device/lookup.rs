@@ -7,9 +7,8 @@ use crate::cuart::native::TASK;
 use crate::error::same_device;
 use crate::{Error, Result};
 use bytemuck::Pod;
-use lanetree_kernels_cuart::GetArgs;
 use lanetree_kernels_cuart::update::LocateArgs;
-use lanetree_launch::cuart::{lookup, update};
+use lanetree_launch::cuart::update;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
@@ -95,16 +94,9 @@ impl<'a, V: Word> OnStream<'a, V> {
             self.get_on_host(queries, values, found, miss);
             return Ok(());
         }
-        let args = GetArgs {
-            tree: self.tree.tree_ref(),
-            queries: queries.keys_ref(),
-            count: count as u64,
-            values: values.global_mut(),
-            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
-            pending: pending.map_or(GlobalMut::null(), Buffer::global_mut),
-            miss,
-        };
-        Ok(lookup::get(self.tree.query_words(), &args, over(self.stream, count)?)?)
+        let bits = |bits: Option<&mut Buffer<u32>>| bits.map_or(GlobalMut::null(), Buffer::global_mut);
+        let outputs = (values.global_mut(), bits(found), bits(pending));
+        self.tree.launch_get(self.stream, queries.keys_ref(), count, outputs, miss)
     }
 
     fn get_on_host(&self, queries: &DeviceKeys, values: &mut Buffer<V>, found: Option<&mut Buffer<u32>>, miss: V) {

@@ -13,6 +13,7 @@ mod update;
 
 pub(super) use engine::DeviceState;
 pub use engine::UpdateEngine;
+pub(super) use host_batch::HostBatches;
 pub use lookup::OnStream;
 pub use range::{DeviceByteRanges, GatherScratch};
 pub use update::{ChangeScratch, InsertReport};
@@ -63,6 +64,7 @@ impl<V: Word> Cuart<V> {
             table: copy(device, &self.table)?,
             table_bytes: self.table_bytes,
             state: self.state.for_copy(),
+            batches: HostBatches::default(),
         })
     }
 

@@ -17,9 +17,9 @@ pub(super) use lanes::RangeStaging;
 
 use super::Harmonia;
 use super::range::{copy_rows, locate_rows};
-use super::staging::ACROSS_THE_BUS;
 use crate::primitives::exclusive_scan;
 use crate::ranges::{KeyRange, RangeBatch, Ranges};
+use crate::staging::ACROSS_THE_BUS;
 use crate::{Error, Result};
 use cut::Cutter;
 use lanes::{Gathering, LOCATING, Locating, RangeLanes};

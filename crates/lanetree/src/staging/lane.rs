@@ -1,0 +1,59 @@
+//! The way of one piece.
+
+use crate::Result;
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Pieces on their way at a time, of each thread.
+pub(crate) const LANES: usize = 2;
+
+/// A stream, and memory at both ends of the bus.
+pub(super) struct Lane {
+    pub(super) stream: Stream,
+    /// In words of 8 bytes, as the others.
+    pub(super) input: Buffer<u64>,
+    pub(super) output: Buffer<u64>,
+    pub(super) staged_input: PinnedBuffer<u64>,
+    pub(super) staged_output: PinnedBuffer<u64>,
+}
+
+impl Lane {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            input: device.alloc(0)?,
+            output: device.alloc(0)?,
+            staged_input: device.pinned(0)?,
+            staged_output: device.pinned(0)?,
+        })
+    }
+
+    /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
+    pub(super) fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
+        let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
+        // Both of a pair or none: the next batch asks one for its size.
+        if self.input.bytes() < input_bytes {
+            let words = words(input_bytes);
+            (self.input, self.staged_input) = (device.alloc(words)?, device.pinned(words)?);
+        }
+        if self.output.bytes() < output_bytes {
+            let words = words(output_bytes);
+            (self.output, self.staged_output) = (device.alloc(words)?, device.pinned(words)?);
+        }
+        Ok(())
+    }
+
+    /// Where a kernel finds queries and leaves results: on the device, or in page-locked memory, which has the same
+    /// address on a GPU.
+    pub(super) fn addresses(&mut self, across_the_bus: bool) -> (Global<u64>, GlobalMut<u8>) {
+        let (input, output) = match across_the_bus {
+            true => (Global::new(self.staged_input.as_ptr()), GlobalMut::new(self.staged_output.as_mut_ptr())),
+            false => (self.input.global(), self.output.global_mut()),
+        };
+        (input, output.cast())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        2 * (self.input.bytes() + self.output.bytes())
+    }
+}
