@@ -3,6 +3,7 @@
 mod engine;
 mod host_batch;
 mod lookup;
+mod sequence;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ impl<V: Word> Cuart<V> {
             },
             table: copy(device, &self.table)?,
             table_bytes: self.table_bytes,
-            state: DeviceState::default(),
+            state: self.state.of_copy(),
         })
     }
 

@@ -62,6 +62,17 @@ impl ChangeScratch {
         Ok(Self { inserting: Some(inserting), ..scratch })
     }
 
+    /// For tests: batches of `from` operations are as large as those that [`UpdateEngine::Auto`] works off in the
+    /// order of their keys' first bytes.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the device has no room for 16 bytes more for each operation.
+    #[doc(hidden)]
+    pub fn order_from(mut self, from: usize) -> Result<Self> {
+        self.engine.order_from(self.operations, from)?;
+        Ok(self)
+    }
+
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
         let inserting = self.inserting.as_ref().map_or(0, |it| {
@@ -137,6 +148,7 @@ impl<V: Word> Cuart<V> {
         };
         // Memory that the values will be written by is there before anything is changed.
         let missing = find_missing(self, stream, keys, inserting)?;
+        scratch.engine.check(self, missing.leaves[3] > 0)?;
         let mut report = InsertReport::default();
         if missing.count > 0 {
             report = supply::insert(self, stream, keys, missing.picks, missing.count, missing.leaves)?;
@@ -218,7 +230,7 @@ impl<V: Word> Cuart<V> {
             return Err(Error::OutputLength { what: "the scratch memory", expected, found });
         }
         same_device(&self.device, scratch.engine.device(), "the scratch memory")?;
-        scratch.engine.check(self)
+        scratch.engine.check(self, false)
     }
 
     fn check_place(&self, call: &'static str, stream: &Stream, keys: &DeviceKeys) -> Result<()> {
