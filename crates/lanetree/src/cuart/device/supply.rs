@@ -69,6 +69,10 @@ fn take<T: Pod>(region: &mut Region<T>, taken: u64) {
 ///
 /// How many nodes they need is not known before; but each grows only once it is full, so each kind's number is
 /// bounded by how many of the smaller kind there are and how many children come in.
+///
+/// Keys may be put off: where all keys under a node were removed, no leaf tells its path, and where the node does
+/// not have all of it either, nothing says whether a key goes that way. The tree is built anew without such nodes
+/// then, and takes the rest.
 pub(super) fn insert<V: Word>(
     tree: &mut Cuart<V>,
     stream: &Stream,
@@ -77,6 +81,34 @@ pub(super) fn insert<V: Word>(
     count: usize,
     needed: [u64; 4],
 ) -> Result<InsertReport> {
+    let (mut report, put_off) = insert_once(tree, stream, keys, picks, count, needed)?;
+    if put_off > 0 {
+        let rest = build_again(tree).and_then(|()| insert_once(tree, stream, keys, picks, count, needed));
+        let (rest, _) = rest.map_err(|error| tree.lose(error))?;
+        report.inserted += rest.inserted;
+        report.grown += rest.grown;
+    }
+    Ok(report)
+}
+
+/// Builds a tree again on the host, without nodes that no key is under.
+fn build_again<V: Word>(tree: &mut Cuart<V>) -> Result<()> {
+    let mut host = tree.to_device(&Device::host())?;
+    host.compact()?;
+    *tree = host.to_device(&tree.device)?;
+    Ok(())
+}
+
+/// As [`insert`], of keys that need not be put off; and how many were. Those that are there already stay as they
+/// are.
+fn insert_once<V: Word>(
+    tree: &mut Cuart<V>,
+    stream: &Stream,
+    keys: &DeviceKeys,
+    picks: Global<u32>,
+    count: usize,
+    needed: [u64; 4],
+) -> Result<(InsertReport, u64)> {
     let device = tree.device.clone();
     let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
     let n16 = count.min(nodes.n4.used + count / 3 + 1);
@@ -143,7 +175,7 @@ pub(super) fn insert<V: Word>(
     if grown > 0 {
         retire(tree, stream, (&retired, grown), &mut counts).map_err(|error| tree.lose(error))?;
     }
-    Ok(InsertReport { inserted, grown })
+    Ok((InsertReport { inserted, grown }, made[Supply::PUT_OFF]))
 }
 
 /// Launches the inserts and the ordering of nodes, and tells the counters and the root when they are done.

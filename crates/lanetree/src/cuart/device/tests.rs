@@ -210,6 +210,32 @@ fn inserts_and_removals_are_those_of_a_map() {
 }
 
 #[test]
+fn keys_come_back_to_nodes_whose_path_no_leaf_tells() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    // Below `x` a path of 19 bytes, of which a node has the last 12; in front of it and behind other keys.
+    let long = |end: u8| [&[b'x'; 20][..], &[end]].concat();
+    let going: Vec<Vec<u8>> = (0..6).map(long).collect();
+    let staying: Vec<Vec<u8>> = [&b"a"[..], b"y1", b"y2", &[b'z'; 40]].map(<[u8]>::to_vec).to_vec();
+    let mut model: Model<u32> = going.iter().chain(&staying).cloned().zip(0..).collect();
+    let mut tree = build(&device, &model, RootTable::TwoBytes);
+    let mut scratch = ChangeScratch::for_inserts(&device, 9, UpdateEngine::Auto).unwrap();
+    let queries = DeviceKeys::upload(&device, &packed(&going)).unwrap();
+    assert_eq!(tree.remove_on(&stream, &queries).unwrap(), 6);
+    model.retain(|key, _| key[0] != b'x');
+    let back: Vec<Vec<u8>> =
+        [vec![], b"y3".to_vec(), long(3), long(9), [&[b'x'; 14][..], b"part"].concat(), long(4)].into();
+    let all: Vec<Vec<u8>> = model.keys().chain(&going).chain(&back).cloned().collect();
+    check(&tree, &model, &all, "without them");
+    let values: Vec<u32> = (100..106).collect();
+    let queries = DeviceKeys::upload(&device, &packed(&back)).unwrap();
+    let report = tree.insert_on(&stream, &queries, &device.upload(&values).unwrap(), &mut scratch).unwrap();
+    model.extend(back.into_iter().zip(values));
+    assert_eq!(report.inserted, 6);
+    check(&tree, &model, &all, "with some of them and others");
+}
+
+#[test]
 fn an_empty_tree_takes_inserts() {
     let device = Device::emulated();
     let mut tree = Cuart::<u64>::build(&device, &ByteKeysBuf::new(), &[]).unwrap();

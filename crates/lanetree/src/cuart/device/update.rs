@@ -128,7 +128,9 @@ impl<V: Word> Cuart<V> {
     /// Missing keys get leaves first, all at the same time, in nodes that grow and paths that are split (the
     /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates
     /// where buffers have to grow, by an eighth at least, and waits for the stream. Ranks are no longer those of
-    /// the leaves' places: see [`Cuart::compact`].
+    /// the leaves' places: see [`Cuart::compact`]. Where keys come back to a node under which all were removed, by a
+    /// path of more than 12 bytes that no other keys share, the CPU builds the tree anew: that takes its time, and
+    /// memory for both trees.
     ///
     /// # Errors
     /// As [`Cuart::update_on`]; [`Error::Runtime`] where there is no room, and then nothing was changed.
