@@ -239,7 +239,7 @@ fn keys_come_back_to_nodes_whose_path_no_leaf_tells() {
 fn an_empty_tree_takes_inserts() {
     let device = Device::emulated();
     let mut tree = Cuart::<u64>::build(&device, &ByteKeysBuf::new(), &[]).unwrap();
-    let keys: Vec<u64> = (0..2000).map(|i| i << 40 | i % 7).collect();
+    let keys: Vec<u64> = (0..2000).map(|i| (i << 40) | (i % 7)).collect();
     let queries = DeviceKeys::upload(&device, &ByteKeysBuf::encode(&keys)).unwrap();
     let mut scratch = ChangeScratch::for_inserts(&device, keys.len(), UpdateEngine::Auto).unwrap();
     let stream = device.stream().unwrap();

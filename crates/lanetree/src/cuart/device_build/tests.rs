@@ -138,7 +138,7 @@ fn check_strings(device: &Device, keys: &BTreeSet<Vec<u8>>, width: usize, table:
 /// Keys of one width, whose bytes are below `bytes` but for one in 8.
 fn random(len: usize, width: usize, bytes: u32, rng: &mut StdRng) -> BTreeSet<Vec<u8>> {
     let byte = |rng: &mut StdRng| {
-        if rng.next_u32() % 8 == 0 { rng.next_u32() as u8 } else { (rng.next_u32() % bytes) as u8 }
+        if rng.next_u32().is_multiple_of(8) { rng.next_u32() as u8 } else { (rng.next_u32() % bytes) as u8 }
     };
     let mut keys = BTreeSet::new();
     for _ in 0..4 * len {
