@@ -71,7 +71,7 @@ fn words(lines: &[&[u8]], asked: &[String]) -> lanetree::Result<()> {
         let is = line.map_or("is not a word".to_owned(), |line| format!("is on line {line}"));
         let word = |rank| tree.pair(rank).map(|(word, _)| String::from_utf8_lossy(word).into_owned());
         let first: Vec<String> = span.clone().take(LISTED).filter_map(word).collect();
-        println!("`{query}` {is}; {} words begin with it: {}", span.end - span.start, first.join(", "));
+        println!("`{query}` {is}; {} words begin with it {first:?}", span.end - span.start);
     }
 
     let word = |i: u64| lines[(spread(i) % lines.len() as u64) as usize];

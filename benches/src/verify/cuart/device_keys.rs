@@ -130,7 +130,7 @@ fn offsets<O: Word, V: Word>(
 
 fn fixed<V: Word>(spec: &Spec, rng: &mut StdRng, device: &Device, sabotage: Option<Sabotage>) -> Result<Outcome> {
     let width = [1, 3, 8, 13, 32][rng.random_range(0..5)];
-    let strings: Vec<Vec<u8>> = (0..2 * spec.len).map(|_| Strings::Width(width).draw(rng)).collect();
+    let strings: Vec<Vec<u8>> = (0..2 * spec.len + 3).map(|_| Strings::Width(width).draw(rng)).collect();
     let model: Model<V> = strings.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
     let mut subject = Subject::new((Strings::Width(width), spec.table), model, device, sabotage)?;
     let words = words(&strings.concat());
