@@ -86,7 +86,7 @@ fn wrong_answers_are_found_in_every_operation() {
     for sabotage in ["output", "guard"] {
         let (code, json) = small("host", &["--sabotage", sabotage], &file);
         assert_eq!(code, Some(1));
-        let device_form = ["get", "lower_bound, upper_bound", "predecessor, successor", "range", "count"];
+        let device_form = ["get", "lower_bound, upper_bound", "predecessor, successor", "range", "count", "keys"];
         let is_device_form = |operation: &str| device_form.contains(&operation) || needs_no_tree(operation);
         for (operation, cases, failed) in rows(&json).filter(|row| is_device_form(row.0)) {
             assert!(failed * 2 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");

@@ -255,7 +255,7 @@ fn byte(rng: &mut StdRng) -> u8 {
 }
 
 /// A key like another, but for a byte or its end.
-fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
+pub(super) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut key = key.to_vec();
     match rng.random_range(0..4) {
         0 => key.push(byte(rng)),

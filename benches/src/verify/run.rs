@@ -6,7 +6,7 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::{cuart_build, grt, radix_sort, updates};
+use super::{cuart, cuart_build, grt, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -73,6 +73,7 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
     }
     tally.merge(updates(settings, target));
     tally.merge(cuart_builds(settings, target));
+    tally.merge(cuarts(settings, target));
     tally.merge(radix_sorts(settings, target));
     tally.merge(grts(settings, target));
     for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
@@ -259,6 +260,35 @@ fn cuart_build(settings: &Settings, target: &Target, spec: &cuart_build::Spec) -
         outcome.answer
     });
     let (subject, keys, operation) = ("cuart", spec.keys(), "build on the device");
+    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
+    tally
+}
+
+/// CuART trees, and what they go through on the device.
+fn cuarts(settings: &Settings, target: &Target) -> Tally {
+    let specs = cuart::specs(settings.mode, target.device.kind(), settings.max_len);
+    let progress = progress_bar(specs.len(), &target.label());
+    let mut tally = Tally::default();
+    for part in in_parallel(&specs, |spec| cuart(settings, target, spec), &progress) {
+        tally.merge(part);
+    }
+    progress.finish_and_clear();
+    tally
+}
+
+fn cuart(settings: &Settings, target: &Target, spec: &cuart::Spec) -> Tally {
+    let mut tally = Tally::default();
+    let name = format!("{}/cuart/{}", target.prefix(), spec.name());
+    if !is_wanted(settings, &name) {
+        return tally;
+    }
+    let run = if spec.value == "u32" { cuart::run::<u32> } else { cuart::run::<u64> };
+    let seed = derived_seed(settings.seed, &spec.name());
+    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage)).map(|outcome| {
+        tally.kernels.extend(outcome.kernels);
+        outcome.answer
+    });
+    let (subject, keys, operation) = ("cuart", spec.keys(), spec.operation());
     Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
     tally
 }

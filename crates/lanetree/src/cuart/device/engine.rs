@@ -1,17 +1,16 @@
 //! How the last of several updates of a key is found.
 
 use super::over;
+use super::sequence::{has_sequence, sequence};
 use crate::byte_keys::DeviceKeys;
 use crate::cuart::Cuart;
 use crate::primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_argsort};
 use crate::{Error, Result};
 use lanetree_kernels_cuart::update::{
-    ClaimArgs, ClearSequenceArgs, ConquerArgs, LatestArgs, LocateArgs, OverwriteArgs, StampArgs, TreeMut,
-    WriteStampedArgs,
+    ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, TreeMut, WriteStampedArgs,
 };
 use lanetree_launch::cuart::update as launch;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -60,6 +59,8 @@ pub(super) struct Memory {
     links: Buffer<u64>,
     sorting: Option<Sorting>,
     ordering: Option<Ordering>,
+    /// [`ORDERED`], but in tests.
+    ordered_from: usize,
 }
 
 #[derive(Debug)]
@@ -81,6 +82,17 @@ struct Ordering {
     sort: RadixSortScratch<u32, u32>,
 }
 
+impl Ordering {
+    fn new(device: &Device, operations: usize) -> Result<Self> {
+        Ok(Self {
+            heads: device.alloc(operations)?,
+            sorted: device.alloc(operations)?,
+            picks: device.alloc(operations)?,
+            sort: RadixSortScratch::for_pairs(device, operations)?,
+        })
+    }
+}
+
 impl Memory {
     pub(super) fn new(device: &Device, operations: usize, engine: UpdateEngine) -> Result<Self> {
         let of = |engines: &[UpdateEngine], len: usize| if engines.contains(&engine) { len } else { 0 };
@@ -98,14 +110,7 @@ impl Memory {
                 runs: RunScratch::new(device, operations)?,
             })
         });
-        let ordering = (engine == UpdateEngine::Auto && operations >= ORDERED).then(|| -> Result<_> {
-            Ok(Ordering {
-                heads: device.alloc(operations)?,
-                sorted: device.alloc(operations)?,
-                picks: device.alloc(operations)?,
-                sort: RadixSortScratch::for_pairs(device, operations)?,
-            })
-        });
+        let ordered = engine == UpdateEngine::Auto && operations >= ORDERED;
         Ok(Self {
             engine,
             owners: device.alloc(places)?,
@@ -113,8 +118,18 @@ impl Memory {
             slots: device.alloc(places / 2)?,
             links: device.alloc(of(&with_links, operations))?,
             sorting: sorting.transpose()?,
-            ordering: ordering.transpose()?,
+            ordering: if ordered { Some(Ordering::new(device, operations)?) } else { None },
+            ordered_from: ORDERED,
         })
+    }
+
+    /// Orders batches of so many operations, up to `operations`, and larger ones.
+    pub(super) fn order_from(&mut self, operations: usize, from: usize) -> Result<()> {
+        self.ordered_from = from;
+        if self.engine == UpdateEngine::Auto && operations >= from && self.ordering.is_none() {
+            self.ordering = Some(Ordering::new(self.device(), operations)?);
+        }
+        Ok(())
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -134,9 +149,9 @@ impl Memory {
         own + sorting + ordering
     }
 
-    /// Checks that the engine is one for the tree.
-    pub(super) fn check<V: Word>(&self, tree: &Cuart<V>) -> Result<()> {
-        if self.engine == UpdateEngine::Sequence && !has_sequence(tree) {
+    /// Checks that the engine is one for the tree, also when it has keys of more than 32 bytes beside its own.
+    pub(super) fn check<V: Word>(&self, tree: &Cuart<V>, with_long_keys: bool) -> Result<()> {
+        if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence(tree)) {
             return Err(Error::UpdateEngine {
                 engine: "Sequence",
                 reason: if V::BITS == 32 { "the tree has keys of more than 32 bytes" } else { "values have 64 bits" },
@@ -146,24 +161,20 @@ impl Memory {
     }
 }
 
-fn has_sequence<V: Word>(tree: &Cuart<V>) -> bool {
-    V::BITS == 32 && tree.query_words() > 0
-}
-
 /// What a tree remembers of its updates.
 #[derive(Debug, Default)]
 pub(in crate::cuart) struct DeviceState {
     /// The number of the last operation with [`UpdateEngine::Sequence`].
-    sequence: u32,
+    pub(super) sequence: u32,
     stamps: Option<Stamps>,
     /// Why the tree is lost.
     pub(super) lost: Option<String>,
 }
 
 impl DeviceState {
-    /// What a copy of the tree must know: its leaves have the numbers of operations too.
-    pub(super) fn for_copy(&self) -> Self {
-        Self { sequence: self.sequence, stamps: None, lost: None }
+    /// That of a copy of the tree: its leaves have the same numbers above their values.
+    pub(super) fn of_copy(&self) -> Self {
+        Self { sequence: self.sequence, stamps: None, lost: self.lost.clone() }
     }
 }
 
@@ -202,19 +213,19 @@ pub(super) fn update<V: Word>(
 }
 
 /// A batch of updates.
-struct Batch<'a, V> {
-    keys: &'a DeviceKeys,
-    values: Global<V>,
+pub(super) struct Batch<'a, V> {
+    pub(super) keys: &'a DeviceKeys,
+    pub(super) values: Global<V>,
     /// Found bits, or null.
-    found: GlobalMut<u32>,
+    pub(super) found: GlobalMut<u32>,
     /// In which order it is worked off; null for its own.
-    picks: Global<u32>,
-    count: usize,
+    pub(super) picks: Global<u32>,
+    pub(super) count: usize,
 }
 
 /// Sorts a large batch by the first bytes that tell keys apart, where they are of one length: null otherwise.
 fn order<V: Word>(tree: &Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
-    let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= ORDERED) else {
+    let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= memory.ordered_from) else {
         return Ok(Global::null());
     };
     // Found bits would have to be set one by one.
@@ -310,58 +321,6 @@ fn stamps<V: Word>(tree: &mut Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, m
         first_stamp,
     };
     Ok(launch::write_stamped(&args, count)?)
-}
-
-fn sequence<V: Word>(tree: &mut Cuart<V>, stream: &Stream, batch: &Batch<'_, V>) -> Result<()> {
-    let count = batch.count as u32;
-    // Numbers begin at 1: a value that was never updated has 0 above it.
-    let sequence = match tree.state.sequence.checked_add(1).filter(|first| first.checked_add(count).is_some()) {
-        Some(first) => first,
-        None => {
-            clear_sequence(tree, stream)?;
-            1
-        }
-    };
-    tree.state.sequence = sequence + (count - 1);
-    let args = LatestArgs {
-        tree: TreeMut::new(tree.tree_ref()),
-        queries: batch.keys.keys_ref(),
-        values: batch.values.cast(),
-        picks: batch.picks,
-        count: batch.count as u64,
-        sequence,
-        padding: 0,
-        found: batch.found,
-    };
-    Ok(launch::latest(tree.query_words(), &args, over(stream, batch.count)?)?)
-}
-
-/// Lets the numbers of operations begin anew: once in 2^32 operations.
-fn clear_sequence<V: Word>(tree: &mut Cuart<V>, stream: &Stream) -> Result<()> {
-    let leaves = &mut tree.leaves;
-    let regions = [
-        (leaves.leaf8.buffer.global_mut().cast(), leaves.leaf8.used, Kind::Leaf8, core::mem::offset_of!(Leaf8, value)),
-        (
-            leaves.leaf16.buffer.global_mut().cast(),
-            leaves.leaf16.used,
-            Kind::Leaf16,
-            core::mem::offset_of!(Leaf16, value),
-        ),
-        (
-            leaves.leaf32.buffer.global_mut().cast(),
-            leaves.leaf32.used,
-            Kind::Leaf32,
-            core::mem::offset_of!(Leaf32, value),
-        ),
-    ];
-    for (leaves, used, kind, value) in regions {
-        if used > 0 {
-            let (stride, value) = ((kind.stride() / 8) as u32, (value / 8) as u32);
-            let args = ClearSequenceArgs { leaves, count: used as u64, stride, value };
-            launch::clear_sequence(&args, over(stream, used)?)?;
-        }
-    }
-    Ok(())
 }
 
 fn sort<V: Word>(tree: &Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {

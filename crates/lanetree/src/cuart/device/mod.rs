@@ -6,6 +6,7 @@ mod host_change;
 mod host_ranges;
 mod lookup;
 mod range;
+mod sequence;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -63,7 +64,7 @@ impl<V: Word> Cuart<V> {
             },
             table: copy(device, &self.table)?,
             table_bytes: self.table_bytes,
-            state: self.state.for_copy(),
+            state: self.state.of_copy(),
             batches: HostBatches::default(),
         })
     }

@@ -76,6 +76,10 @@ fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u6
 ///
 /// How many nodes they need is not known before; but each grows only once it is full, so each kind's number is
 /// bounded by how many of the smaller kind there are and how many children come in.
+///
+/// Keys may be put off: where all keys under a node were removed, no leaf tells its path, and where the node does
+/// not have all of it either, nothing says whether a key goes that way. The tree is built anew without such nodes
+/// then, and takes the rest.
 pub(super) fn insert<V: Word>(
     tree: &mut Cuart<V>,
     stream: &Stream,

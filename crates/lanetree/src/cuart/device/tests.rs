@@ -1,7 +1,7 @@
 //! Trees on the emulator against a model.
 
 use super::{ChangeScratch, UpdateEngine};
-use crate::byte_keys::{ByteKeysBuf, DeviceKeys};
+use crate::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
 use crate::cuart::RootTable;
 use crate::{Cuart, Device, Result, Word};
 use rand::rngs::StdRng;
@@ -88,6 +88,86 @@ fn the_last_update_of_a_key_stays() {
     }
 }
 
+#[test]
+fn large_batches_are_worked_off_in_the_order_of_their_keys() {
+    let device = Device::emulated();
+    let mut rng = StdRng::seed_from_u64(3);
+    let stream = device.stream().unwrap();
+    for kind in ["4", "8, dense", "16", "32"] {
+        let all = strings(kind, 300, &mut rng);
+        let mut model: Model<u32> = all.iter().step_by(2).map(|key| (key.clone(), 0)).collect();
+        let mut tree = build(&device, &model, RootTable::None);
+        let mut scratch =
+            ChangeScratch::for_updates(&device, 400, UpdateEngine::Auto).unwrap().order_from(100).unwrap();
+        for (len, few) in [(400, 300), (99, 20), (100, 1), (400, 7)] {
+            let keys: Vec<Vec<u8>> = (0..len).map(|_| all[..few].choose(&mut rng).unwrap().clone()).collect();
+            let values: Vec<u32> = (0..len).map(|_| rng.random()).collect();
+            let width = all[0].len();
+            let strings = keys.concat();
+            let queries = DeviceKeys::upload(&device, ByteKeys::fixed(width, &strings).unwrap()).unwrap();
+            tree.update_on(&stream, &queries, &device.upload(&values).unwrap(), None, &mut scratch).unwrap();
+            for (key, value) in keys.iter().zip(values) {
+                model.entry(key.clone()).and_modify(|old| *old = value);
+            }
+            check(&tree, &model, &all, &format!("{kind}, {len} operations on {few} keys"));
+        }
+    }
+}
+
+#[test]
+fn the_numbers_of_operations_begin_anew() {
+    let device = Device::emulated();
+    let mut rng = StdRng::seed_from_u64(4);
+    let stream = device.stream().unwrap();
+    for kind in ["4", "16", "words", "runs"] {
+        // Leaves of all fixed sizes, and none larger.
+        let all: Vec<_> = strings(kind, 200, &mut rng).into_iter().filter(|key| key.len() <= 32).collect();
+        let mut model: Model<u32> = all.iter().map(|key| (key.clone(), 0)).collect();
+        let mut tree = build(&device, &model, RootTable::TwoBytes);
+        let mut scratch = ChangeScratch::for_updates(&device, 200, UpdateEngine::Sequence).unwrap();
+        // The last number is that of no operation.
+        for skipped in [0, u32::MAX - 201, u32::MAX - 200, 0, u32::MAX, 0] {
+            tree.skip_sequence(skipped);
+            let keys: Vec<_> = (0..200).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
+            let values: Vec<u32> = (0..200).map(|_| rng.random()).collect();
+            let queries = DeviceKeys::upload(&device, &packed(&keys)).unwrap();
+            tree.update_on(&stream, &queries, &device.upload(&values).unwrap(), None, &mut scratch).unwrap();
+            model.extend(keys.into_iter().zip(values));
+            check(&tree, &model, &all, &format!("{kind}, {skipped} numbers are gone"));
+        }
+    }
+}
+
+#[test]
+fn a_copy_goes_on_with_the_numbers_of_operations() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let keys = ByteKeysBuf::encode(&[7_u32, 8]);
+    let queries = DeviceKeys::upload(&device, &keys).unwrap();
+    let mut scratch = ChangeScratch::for_updates(&device, 2, UpdateEngine::Sequence).unwrap();
+    let mut tree = Cuart::build(&device, &keys, &[0_u32, 0]).unwrap();
+    for value in 1..5 {
+        tree.update_on(&stream, &queries, &device.upload(&[value; 2]).unwrap(), None, &mut scratch).unwrap();
+    }
+    let mut copy = tree.to_device(&device).unwrap();
+    copy.update_on(&stream, &queries, &device.upload(&[70, 80]).unwrap(), None, &mut scratch).unwrap();
+    assert_eq!(copy.get_many(&keys).unwrap(), [Some(70), Some(80)]);
+}
+
+#[test]
+fn long_keys_are_refused_before_an_engine_that_has_none_changes_the_tree() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let mut tree = Cuart::build(&device, &ByteKeysBuf::encode(&[7_u32]), &[1_u32]).unwrap();
+    let mut scratch = ChangeScratch::for_inserts(&device, 2, UpdateEngine::Sequence).unwrap();
+    let keys: ByteKeysBuf = [vec![1], vec![b'x'; 33]].into_iter().collect();
+    let queries = DeviceKeys::upload(&device, &keys).unwrap();
+    let values = device.upload(&[2, 3]).unwrap();
+    let error = tree.insert_on(&stream, &queries, &values, &mut scratch).unwrap_err();
+    assert!(error.to_string().contains("more than 32 bytes"), "{error}");
+    assert_eq!((tree.len(), tree.get_many(&keys).unwrap()), (1, vec![None, None]));
+}
+
 fn changes(kind: &str, table: RootTable, seed: u64) -> Result<()> {
     let device = Device::emulated_with_seed(seed);
     let mut rng = StdRng::seed_from_u64(seed);
@@ -128,6 +208,32 @@ fn inserts_and_removals_are_those_of_a_map() {
             changes(kind, table, seed).unwrap();
         }
     }
+}
+
+#[test]
+fn keys_come_back_to_nodes_whose_path_no_leaf_tells() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    // Below `x` a path of 19 bytes, of which a node has the last 12; in front of it and behind other keys.
+    let long = |end: u8| [&[b'x'; 20][..], &[end]].concat();
+    let going: Vec<Vec<u8>> = (0..6).map(long).collect();
+    let staying: Vec<Vec<u8>> = [&b"a"[..], b"y1", b"y2", &[b'z'; 40]].map(<[u8]>::to_vec).to_vec();
+    let mut model: Model<u32> = going.iter().chain(&staying).cloned().zip(0..).collect();
+    let mut tree = build(&device, &model, RootTable::TwoBytes);
+    let mut scratch = ChangeScratch::for_inserts(&device, 9, UpdateEngine::Auto).unwrap();
+    let queries = DeviceKeys::upload(&device, &packed(&going)).unwrap();
+    assert_eq!(tree.remove_on(&stream, &queries).unwrap(), 6);
+    model.retain(|key, _| key[0] != b'x');
+    let back: Vec<Vec<u8>> =
+        [vec![], b"y3".to_vec(), long(3), long(9), [&[b'x'; 14][..], b"part"].concat(), long(4)].into();
+    let all: Vec<Vec<u8>> = model.keys().chain(&going).chain(&back).cloned().collect();
+    check(&tree, &model, &all, "without them");
+    let values: Vec<u32> = (100..106).collect();
+    let queries = DeviceKeys::upload(&device, &packed(&back)).unwrap();
+    let report = tree.insert_on(&stream, &queries, &device.upload(&values).unwrap(), &mut scratch).unwrap();
+    model.extend(back.into_iter().zip(values));
+    assert_eq!(report.inserted, 6);
+    check(&tree, &model, &all, "with some of them and others");
 }
 
 #[test]

@@ -62,6 +62,17 @@ impl ChangeScratch {
         Ok(Self { inserting: Some(inserting), ..scratch })
     }
 
+    /// For tests: batches of `from` operations are as large as those that [`UpdateEngine::Auto`] works off in the
+    /// order of their keys' first bytes.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the device has no room for 16 bytes more for each operation.
+    #[doc(hidden)]
+    pub fn order_from(mut self, from: usize) -> Result<Self> {
+        self.engine.order_from(self.operations, from)?;
+        Ok(self)
+    }
+
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
         let inserting = self.inserting.as_ref().map_or(0, |it| {
@@ -117,7 +128,9 @@ impl<V: Word> Cuart<V> {
     /// Missing keys get leaves first, all at the same time, in nodes that grow and paths that are split (the
     /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates
     /// where buffers have to grow, by an eighth at least, and waits for the stream. Ranks are no longer those of
-    /// the leaves' places: see [`Cuart::compact`].
+    /// the leaves' places: see [`Cuart::compact`]. Where keys come back to a node under which all were removed, by a
+    /// path of more than 12 bytes that no other keys share, the CPU builds the tree anew: that takes its time, and
+    /// memory for both trees.
     ///
     /// # Errors
     /// As [`Cuart::update_on`]; [`Error::Runtime`] where there is no room, and then nothing was changed.
@@ -141,6 +154,7 @@ impl<V: Word> Cuart<V> {
             if missing.count == 0 {
                 break;
             }
+            scratch.engine.check(self, missing.leaves[3] > 0)?;
             let (made, put_off) = supply::insert(self, stream, keys, missing.picks, missing.count, missing.leaves)?;
             report.inserted += made.inserted;
             report.grown += made.grown;
@@ -230,7 +244,7 @@ impl<V: Word> Cuart<V> {
             return Err(Error::OutputLength { what: "the scratch memory", expected, found });
         }
         same_device(&self.device, scratch.engine.device(), "the scratch memory")?;
-        scratch.engine.check(self)
+        scratch.engine.check(self, false)
     }
 
     fn check_place(&self, call: &'static str, stream: &Stream, keys: &DeviceKeys) -> Result<()> {
