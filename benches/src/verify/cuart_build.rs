@@ -4,25 +4,25 @@ use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data;
 use super::harmonia::Answer;
-use lanetree::cuart::{DeviceTree, FixedKeys, Regions, RootTable};
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKind, Error, Result, Word};
+use lanetree::cuart::{Regions, RootTable};
+use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// What keys are.
+/// What keys are, and how the tree comes about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// Strings of so many bytes.
+    /// Strings of so many bytes, in ascending order.
     Strings(usize),
     U32,
     I32,
     U64,
     I64,
-    U128,
-    /// Strings of any length, above leaves that the host has made.
-    Any,
+    /// Strings of so many bytes in any order, some of them several times.
+    Shuffled(usize),
 }
 
 impl Form {
@@ -30,39 +30,37 @@ impl Form {
         Self::Strings(8),
         Self::Strings(16),
         Self::Strings(32),
-        Self::Any,
         Self::U32,
         Self::I32,
         Self::U64,
         Self::I64,
-        Self::U128,
         Self::Strings(5),
         Self::Strings(27),
+        Self::Shuffled(5),
+        Self::Shuffled(8),
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Any => "bytes",
             Self::Strings(5) => "bytes5",
             Self::Strings(8) => "bytes8",
             Self::Strings(16) => "bytes16",
             Self::Strings(27) => "bytes27",
             Self::Strings(_) => "bytes32",
+            Self::Shuffled(5) => "bytes5-shuffled",
+            Self::Shuffled(_) => "bytes8-shuffled",
             Self::U32 => "u32",
             Self::I32 => "i32",
             Self::U64 => "u64",
             Self::I64 => "i64",
-            Self::U128 => "u128",
         }
     }
 
-    fn width(self) -> Option<usize> {
+    fn width(self) -> usize {
         match self {
-            Self::Any => None,
-            Self::Strings(width) => Some(width),
-            Self::U32 | Self::I32 => Some(4),
-            Self::U64 | Self::I64 => Some(8),
-            Self::U128 => Some(16),
+            Self::Strings(width) | Self::Shuffled(width) => width,
+            Self::U32 | Self::I32 => 4,
+            Self::U64 | Self::I64 => 8,
         }
     }
 }
@@ -124,61 +122,64 @@ pub(super) struct Outcome {
     pub(super) kernels: Vec<String>,
 }
 
+/// The keys of a tree on the device, in their order.
+fn on_device(form: Form, stream: &Stream, keys: &[Vec<u8>]) -> Result<DeviceKeys> {
+    let device = stream.device();
+    /// The keys as integers.
+    macro_rules! integers {
+        ($key:ty, $flip:expr) => {{
+            let read = |key: &Vec<u8>| <$key>::from_be_bytes(key[..].try_into().expect("its width")) ^ $flip;
+            DeviceKeys::encode(stream, &device.upload(&keys.iter().map(read).collect::<Vec<$key>>())?)
+        }};
+    }
+    match form {
+        Form::Strings(width) | Form::Shuffled(width) => {
+            let mut words = vec![0_u64; (keys.len() * width).div_ceil(8)];
+            for (to, from) in bytemuck::cast_slice_mut(&mut words).chunks_exact_mut(width).zip(keys) {
+                to.copy_from_slice(from);
+            }
+            DeviceKeys::fixed(device.upload(&words)?, width, keys.len())
+        }
+        Form::U32 => integers!(u32, 0),
+        Form::I32 => integers!(i32, i32::MIN),
+        Form::U64 => integers!(u64, 0),
+        Form::I64 => integers!(i64, i64::MIN),
+    }
+}
+
 /// Builds a tree on the device, and looks up its keys and others, on the host.
 pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
     let mut rng = data::rng(seed, &spec.name());
     let mut keys = keys(spec, &mut rng);
+    if let Form::Shuffled(_) = spec.form {
+        keys.extend_from_within(..keys.len() / 3);
+        keys.shuffle(&mut rng);
+    }
     let values: Vec<V> = data::values(keys.len(), &mut rng);
     let expected: BTreeMap<Vec<u8>, V> = keys.iter().cloned().zip(values.iter().copied()).collect();
     let packed: ByteKeysBuf = keys.iter().collect();
     let host = Cuart::builder().root_table(spec.table).build(&Device::host(), &packed, &values)?;
     let stream = device.stream()?;
-    let on_device = device.upload(&values)?;
-    let build = |keys: &FixedKeys<'_>| {
-        let start = Instant::now();
-        let tree = DeviceTree::build(&stream, keys, &on_device, values.len(), spec.table)?;
-        Ok::<_, Error>((tree, start.elapsed()))
-    };
-    /// The keys as integers on the device.
-    macro_rules! integers {
-        ($key:ty, $flip:expr) => {{
-            let read = |key: &Vec<u8>| <$key>::from_be_bytes(key[..].try_into().expect("its width")) ^ $flip;
-            device.upload(&keys.iter().map(read).collect::<Vec<$key>>())?
-        }};
-    }
-    let (tree, time) = match spec.form {
-        Form::Any => {
-            let start = Instant::now();
-            (DeviceTree::above(&stream, &host, spec.table)?, start.elapsed())
-        }
-        Form::Strings(width) => {
-            let mut words = vec![0_u64; (keys.len() * width).div_ceil(8)];
-            for (to, from) in bytemuck::cast_slice_mut(&mut words).chunks_exact_mut(width).zip(&keys) {
-                to.copy_from_slice(from);
-            }
-            build(&FixedKeys::strings(&device.upload(&words)?, width))?
-        }
-        Form::U32 => build(&FixedKeys::integers(&integers!(u32, 0)))?,
-        Form::I32 => build(&FixedKeys::integers(&integers!(i32, i32::MIN)))?,
-        Form::U64 => build(&FixedKeys::integers(&integers!(u64, 0)))?,
-        Form::I64 => build(&FixedKeys::integers(&integers!(i64, i64::MIN)))?,
-        Form::U128 => build(&FixedKeys::wide(&integers!(u128, 0)))?,
-    };
-    let fetched = tree.fetch()?;
+    let (their_keys, their_values) = (on_device(spec.form, &stream, &keys)?, device.upload(&values)?);
+    let start = Instant::now();
+    let tree = Cuart::builder().root_table(spec.table).build_on(&stream, &their_keys, &their_values)?;
+    let time = start.elapsed();
+    let tree = tree.to_device(&Device::host())?;
+    let fetched = tree.regions().expect("a tree of the host's");
     let mut found: Vec<Option<V>> = Vec::new();
     let others: Vec<Vec<u8>> =
         keys.iter().step_by((keys.len() / 5000).max(1)).map(|key| beside(key, &mut rng)).collect();
     keys.extend(others);
     keys.extend([Vec::new(), vec![0; 8]]);
     for key in &keys {
-        found.push(get(&fetched.regions(), key).map(V::truncate));
+        found.push(get(&fetched, key).map(V::truncate));
     }
     if let Some(value) = found.first_mut().filter(|_| sabotage.is_some()) {
         *value = value.map_or(Some(V::MIN), |value| Some(value.xor(V::truncate(1))));
     }
     let query = |i: usize| format!("{:?}", keys[i]);
     let mut difference = items_differ("values", &found, keys.len(), &|i| expected.get(&keys[i]).copied(), &query);
-    let (own, other) = (host.regions().expect("a tree of the host's"), fetched.regions());
+    let (own, other) = (host.regions().expect("a tree of the host's"), fetched);
     let shape = |tree: &Regions<'_>| {
         let entries = tree.table.iter().filter(|entry| !entry.is_none()).count();
         [tree.n4.len(), tree.n16.len(), tree.n48.len(), tree.n256.len(), tree.table.len(), entries]
@@ -194,9 +195,13 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
 /// The kernels that build such a tree.
 fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
     let mut kernels = Vec::new();
-    if let (Some(width), 1..) = (spec.form.width(), tree.len) {
-        let words = (width.div_ceil(8) as u32).next_power_of_two();
+    if tree.len > 0 {
+        let words = (spec.form.width().div_ceil(8) as u32).next_power_of_two();
         kernels.push(format!("leaves_w{words}_{}", spec.value));
+    }
+    // Of a few there may be none out of order.
+    if tree.len > 30 && matches!(spec.form, Form::Shuffled(_)) {
+        kernels.push("numbers".into());
     }
     if tree.len > 1 {
         let all = ["boundaries", "intervals", "count_nodes", "number_nodes", "count_kinds", "place_nodes"];
@@ -238,12 +243,7 @@ fn keys(spec: &Spec, rng: &mut StdRng) -> Vec<Vec<u8>> {
         if keys.len() == spec.len {
             break;
         }
-        let len = spec.form.width().unwrap_or_else(|| match rng.random_range(0..40) {
-            0 => rng.random_range(33..5000),
-            1..4 => rng.random_range(17..60),
-            _ => rng.random_range(0..17),
-        });
-        keys.insert((0..len).map(|_| byte(rng)).collect());
+        keys.insert((0..spec.form.width()).map(|_| byte(rng)).collect());
     }
     keys.into_iter().collect()
 }

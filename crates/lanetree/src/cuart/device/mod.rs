@@ -1,5 +1,6 @@
 //! Trees in a device's memory.
 
+mod build;
 mod engine;
 mod host_batch;
 mod host_change;
