@@ -1,10 +1,11 @@
-//! CuART trees that a device builds, against the host's: what is found in them, by the host, is the same.
+//! CuART trees that a device builds, from keys or again from leaves, against the host's: what is found in them, by
+//! the host, is the same.
 
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data;
 use super::harmonia::Answer;
-use lanetree::cuart::{Regions, RootTable};
+use lanetree::cuart::{ChangeScratch, Regions, RootTable, UpdateEngine};
 use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -23,10 +24,12 @@ enum Form {
     I64,
     /// Strings of so many bytes in any order, some of them several times.
     Shuffled(usize),
+    /// Strings of so many bytes, 0 for any lengths, in a tree that is changed, and then compacted.
+    Changed(usize),
 }
 
 impl Form {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 15] = [
         Self::Strings(8),
         Self::Strings(16),
         Self::Strings(32),
@@ -38,6 +41,10 @@ impl Form {
         Self::Strings(27),
         Self::Shuffled(5),
         Self::Shuffled(8),
+        Self::Changed(0),
+        Self::Changed(5),
+        Self::Changed(16),
+        Self::Changed(27),
     ];
 
     fn name(self) -> &'static str {
@@ -49,6 +56,10 @@ impl Form {
             Self::Strings(_) => "bytes32",
             Self::Shuffled(5) => "bytes5-shuffled",
             Self::Shuffled(_) => "bytes8-shuffled",
+            Self::Changed(0) => "bytes-changed",
+            Self::Changed(5) => "bytes5-changed",
+            Self::Changed(16) => "bytes16-changed",
+            Self::Changed(_) => "bytes27-changed",
             Self::U32 => "u32",
             Self::I32 => "i32",
             Self::U64 => "u64",
@@ -56,11 +67,13 @@ impl Form {
         }
     }
 
-    fn width(self) -> usize {
+    /// None of strings of any lengths.
+    fn width(self) -> Option<usize> {
         match self {
-            Self::Strings(width) | Self::Shuffled(width) => width,
-            Self::U32 | Self::I32 => 4,
-            Self::U64 | Self::I64 => 8,
+            Self::Changed(0) => None,
+            Self::Strings(width) | Self::Shuffled(width) | Self::Changed(width) => Some(width),
+            Self::U32 | Self::I32 => Some(4),
+            Self::U64 | Self::I64 => Some(8),
         }
     }
 }
@@ -140,11 +153,34 @@ fn on_device(form: Form, stream: &Stream, keys: &[Vec<u8>]) -> Result<DeviceKeys
             }
             DeviceKeys::fixed(device.upload(&words)?, width, keys.len())
         }
+        Form::Changed(_) => DeviceKeys::upload(device, &keys.iter().collect::<ByteKeysBuf>()),
         Form::U32 => integers!(u32, 0),
         Form::I32 => integers!(i32, i32::MIN),
         Form::U64 => integers!(u64, 0),
         Form::I64 => integers!(i64, i64::MIN),
     }
+}
+
+/// A tree that has come to these pairs by changes: half of the keys come later, others go.
+fn changed<V: Word>(
+    spec: &Spec,
+    stream: &Stream,
+    keys: &[Vec<u8>],
+    values: &[V],
+    rng: &mut StdRng,
+) -> Result<Cuart<V>> {
+    let device = stream.device();
+    let mut others: BTreeSet<Vec<u8>> = keys.iter().step_by(3).map(|key| beside(key, rng)).collect();
+    others.insert(vec![1, 2, 3]);
+    others.retain(|key| keys.binary_search(key).is_err());
+    let before: ByteKeysBuf = keys.iter().step_by(2).chain(&others).collect();
+    let builder = Cuart::builder().root_table(spec.table);
+    let mut tree = builder.build(device, &before, &vec![V::MAX; before.len()])?;
+    let mut scratch = ChangeScratch::for_inserts(device, keys.len().max(1), UpdateEngine::Auto)?;
+    let now = on_device(spec.form, stream, keys)?;
+    tree.insert_on(stream, &now, &device.upload(values)?, &mut scratch)?;
+    tree.remove_on(stream, &DeviceKeys::upload(device, &others.iter().collect::<ByteKeysBuf>())?)?;
+    Ok(tree)
 }
 
 /// Builds a tree on the device, and looks up its keys and others, on the host.
@@ -160,10 +196,17 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     let packed: ByteKeysBuf = keys.iter().collect();
     let host = Cuart::builder().root_table(spec.table).build(&Device::host(), &packed, &values)?;
     let stream = device.stream()?;
-    let (their_keys, their_values) = (on_device(spec.form, &stream, &keys)?, device.upload(&values)?);
-    let start = Instant::now();
-    let tree = Cuart::builder().root_table(spec.table).build_on(&stream, &their_keys, &their_values)?;
-    let time = start.elapsed();
+    let (tree, time) = if let Form::Changed(_) = spec.form {
+        let mut tree = changed(spec, &stream, &keys, &values, &mut rng)?;
+        let start = Instant::now();
+        tree.compact()?;
+        (tree, start.elapsed())
+    } else {
+        let (their_keys, their_values) = (on_device(spec.form, &stream, &keys)?, device.upload(&values)?);
+        let start = Instant::now();
+        let tree = Cuart::builder().root_table(spec.table).build_on(&stream, &their_keys, &their_values)?;
+        (tree, start.elapsed())
+    };
     let tree = tree.to_device(&Device::host())?;
     let fetched = tree.regions().expect("a tree of the host's");
     let mut found: Vec<Option<V>> = Vec::new();
@@ -182,11 +225,19 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     let (own, other) = (host.regions().expect("a tree of the host's"), fetched);
     let shape = |tree: &Regions<'_>| {
         let entries = tree.table.iter().filter(|entry| !entry.is_none()).count();
-        [tree.n4.len(), tree.n16.len(), tree.n48.len(), tree.n256.len(), tree.table.len(), entries]
+        let nodes = [tree.n4.len(), tree.n16.len(), tree.n48.len(), tree.n256.len(), tree.table.len(), entries];
+        let leaves = [tree.leaf8.len(), tree.leaf16.len(), tree.leaf32.len(), tree.device_leaves.len()];
+        (nodes, leaves, tree.ranks8 == own.ranks8, tree.order == own.order)
     };
     if difference.is_none() && shape(&own) != shape(&other) {
         let (expected, actual) = (format!("{:?}", shape(&own)), format!("{:?}", shape(&other)));
-        difference = Some(Difference { what: "nodes and table", index: 0, query: "all".into(), expected, actual });
+        difference = Some(Difference {
+            what: "nodes, leaves, table and order",
+            index: 0,
+            query: "all".into(),
+            expected,
+            actual,
+        });
     }
     let answer = Answer { queries: keys.len(), time, difference };
     Ok(Outcome { answer, kernels: kernels(spec, &own) })
@@ -195,8 +246,9 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
 /// The kernels that build such a tree.
 fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
     let mut kernels = Vec::new();
-    if tree.len > 0 {
-        let words = (spec.form.width().div_ceil(8) as u32).next_power_of_two();
+    let is_changed = matches!(spec.form, Form::Changed(_));
+    if let (false, Some(width), 1..) = (is_changed, spec.form.width(), tree.len) {
+        let words = (width.div_ceil(8) as u32).next_power_of_two();
         kernels.push(format!("leaves_w{words}_{}", spec.value));
     }
     // Of a few there may be none out of order.
@@ -219,7 +271,14 @@ fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
             kernels.push(format!("fill_n{kind}"));
         }
     }
-    kernels.into_iter().map(|kernel| format!("cuart_build__{kernel}")).collect()
+    let mut kernels: Vec<String> = kernels.into_iter().map(|kernel| format!("cuart_build__{kernel}")).collect();
+    if is_changed && tree.len > 0 {
+        kernels.extend(["sift", "move"].map(|kernel| format!("cuart_compact__{kernel}")));
+    }
+    if is_changed && tree.len > 1 {
+        kernels.extend(["count", "spread"].map(|kernel| format!("cuart_compact__{kernel}")));
+    }
+    kernels
 }
 
 /// A look-up as the layout's documentation has it.
@@ -243,7 +302,12 @@ fn keys(spec: &Spec, rng: &mut StdRng) -> Vec<Vec<u8>> {
         if keys.len() == spec.len {
             break;
         }
-        keys.insert((0..spec.form.width()).map(|_| byte(rng)).collect());
+        let len = spec.form.width().unwrap_or_else(|| match rng.random_range(0..40) {
+            0 => rng.random_range(33..5000),
+            1..4 => rng.random_range(17..60),
+            _ => rng.random_range(0..17),
+        });
+        keys.insert((0..len).map(|_| byte(rng)).collect());
     }
     keys.into_iter().collect()
 }

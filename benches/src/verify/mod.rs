@@ -194,8 +194,11 @@ fn coverage(args: &Args, targets: &[Target], tally: &Tally) -> (usize, Vec<Strin
 /// that are compared with it in updates.
 fn compiled_kernels() -> BTreeSet<String> {
     let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
-    let verified =
-        |name: &&str| ["harmonia_", "primitives_", "cuart_build_", "grt_"].iter().any(|index| name.starts_with(index));
+    let verified = |name: &&str| {
+        ["harmonia_", "primitives_", "cuart_build_", "cuart_compact_", "grt_"]
+            .iter()
+            .any(|index| name.starts_with(index))
+    };
     symbols.filter(verified).map(String::from).collect()
 }
 

@@ -73,7 +73,7 @@ impl<V: Word> Builder<V> {
             }
         };
         // SAFETY: leaves of one kind, which were checked to ascend, on the stream's device.
-        unsafe { above(self, stream, leaves, first, len as u64) }
+        unsafe { above(self, stream, *leaves, first, len as u64) }
     }
 
     /// Of keys in any order, by sorting them as numbers.
@@ -86,7 +86,7 @@ impl<V: Word> Builder<V> {
         };
         drop((numbers, values));
         // SAFETY: as in `build_on`.
-        unsafe { above(self, stream, leaves, first, len as u64) }
+        unsafe { above(self, stream, *leaves, first, len as u64) }
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Sorted {
 /// What became of such keys.
 pub(super) enum Made {
     /// The leaves, with their rank as their index, and the link of the first one; none without keys.
-    Leaves(LeafBuffers, Link),
+    Leaves(Box<LeafBuffers>, Link),
     /// The key of this index is below the one before it.
     Descends(usize),
     /// The key of this index equals the one before it.
@@ -154,7 +154,7 @@ pub(super) fn leaves<V: Word>(stream: &Stream, keys: &Sorted, values: &Buffer<V>
     let device = stream.device();
     let (mut leaves, first) = room(device, keys.width, keys.len)?;
     if keys.len == 0 {
-        return Ok(Made::Leaves(leaves, first));
+        return Ok(Made::Leaves(leaves.into(), first));
     }
     let mut found = device.upload(&[u64::MAX; 2])?;
     let args = LeavesArgs {
@@ -178,6 +178,6 @@ pub(super) fn leaves<V: Word>(stream: &Stream, keys: &Sorted, values: &Buffer<V>
     Ok(match (descent, equal) {
         (Some(index), equal) if equal.is_none_or(|equal| index < equal) => Made::Descends(index),
         (_, Some(index)) => Made::Repeats(index),
-        (_, None) => Made::Leaves(leaves, first),
+        (_, None) => Made::Leaves(leaves.into(), first),
     })
 }

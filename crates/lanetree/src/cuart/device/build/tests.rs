@@ -333,7 +333,7 @@ fn what_cannot_be_built_is_refused() {
     let values = device.upload(&[0_u64; 300]).unwrap();
     let refused = |keys: &DeviceKeys, values: &Buffer<u64>| {
         let built: Result<Cuart<u64>> = Cuart::builder().build_on(&stream, keys, values);
-        built.err().expect("an error").to_string()
+        built.expect_err("an error").to_string()
     };
     let check = |keys: &[u128]| {
         let packed: Vec<Vec<u8>> = keys.iter().map(|key| key.to_be_bytes().to_vec()).collect();
