@@ -1,68 +1,79 @@
-//! CuART trees that a device builds, against the host's: what is found in them, by the host, is the same.
+//! CuART trees that a device builds, from keys or again from leaves, against the host's: what is found in them, by
+//! the host, is the same.
 
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data;
 use super::harmonia::Answer;
-use lanetree::cuart::{DeviceTree, FixedKeys, Regions, RootTable};
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKind, Error, Result, Word};
+use lanetree::cuart::{ChangeScratch, Regions, RootTable, UpdateEngine};
+use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// What keys are.
+/// What keys are, and how the tree comes about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// Strings of so many bytes.
+    /// Strings of so many bytes, in ascending order.
     Strings(usize),
     U32,
     I32,
     U64,
     I64,
-    U128,
-    /// Strings of any length, above leaves that the host has made.
-    Any,
+    /// Strings of so many bytes in any order, some of them several times.
+    Shuffled(usize),
+    /// Strings of so many bytes, 0 for any lengths, in a tree that is changed, and then compacted.
+    Changed(usize),
 }
 
 impl Form {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 15] = [
         Self::Strings(8),
         Self::Strings(16),
         Self::Strings(32),
-        Self::Any,
         Self::U32,
         Self::I32,
         Self::U64,
         Self::I64,
-        Self::U128,
         Self::Strings(5),
         Self::Strings(27),
+        Self::Shuffled(5),
+        Self::Shuffled(8),
+        Self::Changed(0),
+        Self::Changed(5),
+        Self::Changed(16),
+        Self::Changed(27),
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Any => "bytes",
             Self::Strings(5) => "bytes5",
             Self::Strings(8) => "bytes8",
             Self::Strings(16) => "bytes16",
             Self::Strings(27) => "bytes27",
             Self::Strings(_) => "bytes32",
+            Self::Shuffled(5) => "bytes5-shuffled",
+            Self::Shuffled(_) => "bytes8-shuffled",
+            Self::Changed(0) => "bytes-changed",
+            Self::Changed(5) => "bytes5-changed",
+            Self::Changed(16) => "bytes16-changed",
+            Self::Changed(_) => "bytes27-changed",
             Self::U32 => "u32",
             Self::I32 => "i32",
             Self::U64 => "u64",
             Self::I64 => "i64",
-            Self::U128 => "u128",
         }
     }
 
+    /// None of strings of any lengths.
     fn width(self) -> Option<usize> {
         match self {
-            Self::Any => None,
-            Self::Strings(width) => Some(width),
+            Self::Changed(0) => None,
+            Self::Strings(width) | Self::Shuffled(width) | Self::Changed(width) => Some(width),
             Self::U32 | Self::I32 => Some(4),
             Self::U64 | Self::I64 => Some(8),
-            Self::U128 => Some(16),
         }
     }
 }
@@ -124,68 +135,109 @@ pub(super) struct Outcome {
     pub(super) kernels: Vec<String>,
 }
 
+/// The keys of a tree on the device, in their order.
+fn on_device(form: Form, stream: &Stream, keys: &[Vec<u8>]) -> Result<DeviceKeys> {
+    let device = stream.device();
+    /// The keys as integers.
+    macro_rules! integers {
+        ($key:ty, $flip:expr) => {{
+            let read = |key: &Vec<u8>| <$key>::from_be_bytes(key[..].try_into().expect("its width")) ^ $flip;
+            DeviceKeys::encode(stream, &device.upload(&keys.iter().map(read).collect::<Vec<$key>>())?)
+        }};
+    }
+    match form {
+        Form::Strings(width) | Form::Shuffled(width) => {
+            let mut words = vec![0_u64; (keys.len() * width).div_ceil(8)];
+            for (to, from) in bytemuck::cast_slice_mut(&mut words).chunks_exact_mut(width).zip(keys) {
+                to.copy_from_slice(from);
+            }
+            DeviceKeys::fixed(device.upload(&words)?, width, keys.len())
+        }
+        Form::Changed(_) => DeviceKeys::upload(device, &keys.iter().collect::<ByteKeysBuf>()),
+        Form::U32 => integers!(u32, 0),
+        Form::I32 => integers!(i32, i32::MIN),
+        Form::U64 => integers!(u64, 0),
+        Form::I64 => integers!(i64, i64::MIN),
+    }
+}
+
+/// A tree that has come to these pairs by changes: half of the keys come later, others go.
+fn changed<V: Word>(
+    spec: &Spec,
+    stream: &Stream,
+    keys: &[Vec<u8>],
+    values: &[V],
+    rng: &mut StdRng,
+) -> Result<Cuart<V>> {
+    let device = stream.device();
+    let mut others: BTreeSet<Vec<u8>> = keys.iter().step_by(3).map(|key| beside(key, rng)).collect();
+    others.insert(vec![1, 2, 3]);
+    others.retain(|key| keys.binary_search(key).is_err());
+    let before: ByteKeysBuf = keys.iter().step_by(2).chain(&others).collect();
+    let builder = Cuart::builder().root_table(spec.table);
+    let mut tree = builder.build(device, &before, &vec![V::MAX; before.len()])?;
+    let mut scratch = ChangeScratch::for_inserts(device, keys.len().max(1), UpdateEngine::Auto)?;
+    let now = on_device(spec.form, stream, keys)?;
+    tree.insert_on(stream, &now, &device.upload(values)?, &mut scratch)?;
+    tree.remove_on(stream, &DeviceKeys::upload(device, &others.iter().collect::<ByteKeysBuf>())?)?;
+    Ok(tree)
+}
+
 /// Builds a tree on the device, and looks up its keys and others, on the host.
 pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
     let mut rng = data::rng(seed, &spec.name());
     let mut keys = keys(spec, &mut rng);
+    if let Form::Shuffled(_) = spec.form {
+        keys.extend_from_within(..keys.len() / 3);
+        keys.shuffle(&mut rng);
+    }
     let values: Vec<V> = data::values(keys.len(), &mut rng);
     let expected: BTreeMap<Vec<u8>, V> = keys.iter().cloned().zip(values.iter().copied()).collect();
     let packed: ByteKeysBuf = keys.iter().collect();
     let host = Cuart::builder().root_table(spec.table).build(&Device::host(), &packed, &values)?;
     let stream = device.stream()?;
-    let on_device = device.upload(&values)?;
-    let build = |keys: &FixedKeys<'_>| {
+    let (tree, time) = if let Form::Changed(_) = spec.form {
+        let mut tree = changed(spec, &stream, &keys, &values, &mut rng)?;
         let start = Instant::now();
-        let tree = DeviceTree::build(&stream, keys, &on_device, values.len(), spec.table)?;
-        Ok::<_, Error>((tree, start.elapsed()))
+        tree.compact()?;
+        (tree, start.elapsed())
+    } else {
+        let (their_keys, their_values) = (on_device(spec.form, &stream, &keys)?, device.upload(&values)?);
+        let start = Instant::now();
+        let tree = Cuart::builder().root_table(spec.table).build_on(&stream, &their_keys, &their_values)?;
+        (tree, start.elapsed())
     };
-    /// The keys as integers on the device.
-    macro_rules! integers {
-        ($key:ty, $flip:expr) => {{
-            let read = |key: &Vec<u8>| <$key>::from_be_bytes(key[..].try_into().expect("its width")) ^ $flip;
-            device.upload(&keys.iter().map(read).collect::<Vec<$key>>())?
-        }};
-    }
-    let (tree, time) = match spec.form {
-        Form::Any => {
-            let start = Instant::now();
-            (DeviceTree::above(&stream, &host, spec.table)?, start.elapsed())
-        }
-        Form::Strings(width) => {
-            let mut words = vec![0_u64; (keys.len() * width).div_ceil(8)];
-            for (to, from) in bytemuck::cast_slice_mut(&mut words).chunks_exact_mut(width).zip(&keys) {
-                to.copy_from_slice(from);
-            }
-            build(&FixedKeys::strings(&device.upload(&words)?, width))?
-        }
-        Form::U32 => build(&FixedKeys::integers(&integers!(u32, 0)))?,
-        Form::I32 => build(&FixedKeys::integers(&integers!(i32, i32::MIN)))?,
-        Form::U64 => build(&FixedKeys::integers(&integers!(u64, 0)))?,
-        Form::I64 => build(&FixedKeys::integers(&integers!(i64, i64::MIN)))?,
-        Form::U128 => build(&FixedKeys::wide(&integers!(u128, 0)))?,
-    };
-    let fetched = tree.fetch()?;
+    let tree = tree.to_device(&Device::host())?;
+    let fetched = tree.regions().expect("a tree of the host's");
     let mut found: Vec<Option<V>> = Vec::new();
     let others: Vec<Vec<u8>> =
         keys.iter().step_by((keys.len() / 5000).max(1)).map(|key| beside(key, &mut rng)).collect();
     keys.extend(others);
     keys.extend([Vec::new(), vec![0; 8]]);
     for key in &keys {
-        found.push(get(&fetched.regions(), key).map(V::truncate));
+        found.push(get(&fetched, key).map(V::truncate));
     }
     if let Some(value) = found.first_mut().filter(|_| sabotage.is_some()) {
         *value = value.map_or(Some(V::MIN), |value| Some(value.xor(V::truncate(1))));
     }
     let query = |i: usize| format!("{:?}", keys[i]);
     let mut difference = items_differ("values", &found, keys.len(), &|i| expected.get(&keys[i]).copied(), &query);
-    let (own, other) = (host.regions().expect("a tree of the host's"), fetched.regions());
+    let (own, other) = (host.regions().expect("a tree of the host's"), fetched);
     let shape = |tree: &Regions<'_>| {
         let entries = tree.table.iter().filter(|entry| !entry.is_none()).count();
-        [tree.n4.len(), tree.n16.len(), tree.n48.len(), tree.n256.len(), tree.table.len(), entries]
+        let nodes = [tree.n4.len(), tree.n16.len(), tree.n48.len(), tree.n256.len(), tree.table.len(), entries];
+        let leaves = [tree.leaf8.len(), tree.leaf16.len(), tree.leaf32.len(), tree.device_leaves.len()];
+        (nodes, leaves, tree.ranks8 == own.ranks8, tree.order == own.order)
     };
     if difference.is_none() && shape(&own) != shape(&other) {
         let (expected, actual) = (format!("{:?}", shape(&own)), format!("{:?}", shape(&other)));
-        difference = Some(Difference { what: "nodes and table", index: 0, query: "all".into(), expected, actual });
+        difference = Some(Difference {
+            what: "nodes, leaves, table and order",
+            index: 0,
+            query: "all".into(),
+            expected,
+            actual,
+        });
     }
     let answer = Answer { queries: keys.len(), time, difference };
     Ok(Outcome { answer, kernels: kernels(spec, &own) })
@@ -194,9 +246,14 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
 /// The kernels that build such a tree.
 fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
     let mut kernels = Vec::new();
-    if let (Some(width), 1..) = (spec.form.width(), tree.len) {
+    let is_changed = matches!(spec.form, Form::Changed(_));
+    if let (false, Some(width), 1..) = (is_changed, spec.form.width(), tree.len) {
         let words = (width.div_ceil(8) as u32).next_power_of_two();
         kernels.push(format!("leaves_w{words}_{}", spec.value));
+    }
+    // Of a few there may be none out of order.
+    if tree.len > 30 && matches!(spec.form, Form::Shuffled(_)) {
+        kernels.push("numbers".into());
     }
     if tree.len > 1 {
         let all = ["boundaries", "intervals", "count_nodes", "number_nodes", "count_kinds", "place_nodes"];
@@ -214,7 +271,14 @@ fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
             kernels.push(format!("fill_n{kind}"));
         }
     }
-    kernels.into_iter().map(|kernel| format!("cuart_build__{kernel}")).collect()
+    let mut kernels: Vec<String> = kernels.into_iter().map(|kernel| format!("cuart_build__{kernel}")).collect();
+    if is_changed && tree.len > 0 {
+        kernels.extend(["sift", "move"].map(|kernel| format!("cuart_compact__{kernel}")));
+    }
+    if is_changed && tree.len > 1 {
+        kernels.extend(["count", "spread"].map(|kernel| format!("cuart_compact__{kernel}")));
+    }
+    kernels
 }
 
 /// A look-up as the layout's documentation has it.

@@ -145,6 +145,16 @@ pub enum Error {
         expected: usize,
     },
 
+    /// Strings with offsets on a device that is to build a tree over them.
+    #[error(
+        "strings with offsets: {device} builds trees over keys of one width, as `DeviceKeys::fixed` takes them; \
+         of others, build from main memory"
+    )]
+    SeveralWidths {
+        /// The device.
+        device: String,
+    },
+
     /// A key that is longer than the index takes.
     #[error("keys[{index}] has {len} bytes, and the index is to hold keys of at most {max}")]
     KeyTooLong {

@@ -1,6 +1,7 @@
 //! CuART's kernels.
 
 pub mod build;
+pub mod compact;
 pub mod keys;
 pub mod lookup;
 pub mod range;

@@ -5,6 +5,7 @@ modules! {
     ceiling,
     cuart,
     cuart_build,
+    cuart_compact,
     cuart_keys,
     cuart_range,
     cuart_update,

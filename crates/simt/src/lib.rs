@@ -254,6 +254,13 @@ pub trait Simt: Copy {
     /// of `scope`.
     fn fence(self, scope: Scope);
 
+    /// Per thread. The value itself, of which the compiler knows nothing any more.
+    ///
+    /// For a value that is a constant where a branch was not taken, that only some lanes of a warp take, and that is
+    /// branched by again behind a collective. Rustc threads jumps: it copies what lies between both branches, the
+    /// collective too, of which unlike LLVM it does not know that lanes must reach it in one place. They hang then.
+    fn opaque<T: Word>(self, value: T) -> T;
+
     /// Per thread. Called in a loop that waits for another thread: lets the others run.
     fn spin_hint(self);
 }

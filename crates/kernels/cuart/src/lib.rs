@@ -4,6 +4,7 @@
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
 pub mod build;
+pub mod compact;
 mod get;
 pub mod keys;
 mod order;

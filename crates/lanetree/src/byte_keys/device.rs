@@ -210,6 +210,14 @@ impl DeviceKeys {
         KeysRef { bytes: self.bytes.global(), offsets, width, offset_bytes }
     }
 
+    /// Copies one of the strings of this width.
+    pub(crate) fn fixed_string(&self, index: usize, width: usize) -> Result<Vec<u8>> {
+        let first = index * width / 8;
+        let mut words = vec![0_u64; ((index + 1) * width).div_ceil(8) - first];
+        self.bytes.copy_range_to(first, &mut words)?;
+        Ok(bytemuck::cast_slice(&words)[index * width - 8 * first..][..width].to_vec())
+    }
+
     /// Writes the beginnings of the strings, four bytes behind the first `skip`, as numbers in their order; on a
     /// device that runs kernels.
     pub(crate) fn heads(&self, stream: &Stream, skip: u32, heads: &mut Buffer<u32>) -> Result<()> {

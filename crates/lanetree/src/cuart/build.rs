@@ -130,6 +130,11 @@ impl<V: Word> Builder<V> {
         index.map_or(Ok(()), |index| Err(Error::KeyTooLong { index, len: keys.at(index).len(), max }))
     }
 
+    /// Whether look-ups are to begin at a table.
+    pub(super) fn table(&self) -> RootTable {
+        self.table
+    }
+
     /// What becomes of long keys.
     pub(super) fn long(&self) -> LongKeys {
         self.long_keys

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 impl<V: Word> Cuart<V> {
     /// Builds the tree again from its pairs where keys have come or gone: its leaves are in order then and
     /// have ranks, so that spans can be told and ranges are found without walking to their ends; and what
-    /// removals have left is gone. Takes, while it lasts, the memory of both trees and of a copy of the pairs.
+    /// removals have left is gone. Takes, while it lasts, the memory of both trees, and on the host of a copy of the
+    /// pairs; on a device, at most 41 bytes a key.
     ///
     /// ```
     /// use lanetree::{ByteKeysBuf, Cuart, Device};
@@ -29,7 +30,8 @@ impl<V: Word> Cuart<V> {
     /// # }
     /// ```
     ///
-    /// A tree on a device is copied to the host, built there, and copied back.
+    /// A tree on a device is built again there, with all work on the device waited for before; one with leaves in
+    /// main memory, or of 2^32 keys or more, is copied to the host, built there, and copied back.
     ///
     /// # Errors
     /// [`Runtime`](crate::Error::Runtime) where there is no room. The tree is as it was then.
@@ -39,6 +41,10 @@ impl<V: Word> Cuart<V> {
         }
         if self.device.kind() != DeviceKind::Host {
             self.check_not_lost()?;
+            if self.is_rebuilt_there() {
+                *self = self.rebuilt_there()?;
+                return Ok(());
+            }
             let mut host = self.to_device(&Device::host())?;
             host.compact()?;
             let copy = host.to_device(&self.device)?;

@@ -10,7 +10,6 @@ mod build;
 mod compact;
 mod cursor;
 mod device;
-mod device_build;
 mod explain;
 mod leaves;
 mod lookup;
@@ -27,8 +26,6 @@ mod validate;
 pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, OnStream, UpdateEngine};
-#[doc(hidden)]
-pub use device_build::{DeviceTree, Fetched, FixedKeys};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;

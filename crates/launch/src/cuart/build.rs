@@ -5,7 +5,7 @@ use lanetree_kernels_cuart::build::NodesArgs;
 use lanetree_kernels_cuart::build::boundaries::{self, LevelArgs};
 use lanetree_kernels_cuart::build::fill::{Fill, FillArgs};
 use lanetree_kernels_cuart::build::intervals::Intervals;
-use lanetree_kernels_cuart::build::leaves::{Leaves, LeavesArgs};
+use lanetree_kernels_cuart::build::leaves::{Leaves, LeavesArgs, Numbers, NumbersArgs};
 use lanetree_kernels_cuart::build::number::{Number, Place};
 use lanetree_kernels_cuart::build::table::{Table, TableArgs};
 use lanetree_layout::Word;
@@ -18,7 +18,7 @@ macro_rules! leaves {
     ($function:ident, $value:ty) => {
         #[inline(never)]
         fn $function(args: &LeavesArgs<$value>, launch: Launch<'_>) -> Result<()> {
-            match args.width {
+            match args.keys.width {
                 0..=8 => launch.launch::<Leaves<$value, 1>>(args),
                 9..=16 => launch.launch::<Leaves<$value, 2>>(args),
                 _ => launch.launch::<Leaves<$value, 4>>(args),
@@ -67,6 +67,8 @@ kernels! {
     number(NodesArgs, list) => Number<false>, Number<true>;
     /// Places of nodes, or their counts.
     place(NodesArgs, list) => Place<false>, Place<true>;
+    /// Numbers of strings.
+    numbers(NumbersArgs) => Numbers;
     /// The root table.
     table(TableArgs) => Table;
 }

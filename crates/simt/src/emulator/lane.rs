@@ -388,6 +388,10 @@ impl Simt for Emulated<'_> {
     fn fence(self, _: Scope) {
         fence(Ordering::SeqCst);
     }
+    fn opaque<T: Word>(self, value: T) -> T {
+        value
+    }
+
     fn spin_hint(self) {
         self.0.spin();
     }

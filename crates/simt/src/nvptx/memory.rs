@@ -130,6 +130,15 @@ pub(super) fn prefetch(address: *const u8) {
 
 /// 0 for 0, all ones for anything else.
 ///
+/// See [`Simt::opaque`](crate::Simt::opaque): no instruction.
+#[inline(always)]
+pub(super) fn opaque(value: u32) -> u32 {
+    let mut same = value;
+    // SAFETY: does nothing.
+    unsafe { asm!("/* {0} */", inout(reg32) same, options(pure, nomem, nostack)) };
+    same
+}
+
 /// What Rust says of a single bit LLVM turns into shifts and a negation, where ptxas finds one selection by
 /// a predicate that it has anyway.
 #[inline(always)]

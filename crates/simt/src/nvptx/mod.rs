@@ -268,6 +268,10 @@ impl Simt for Nvptx {
         atomic::fence(scope);
     }
     #[inline(always)]
+    fn opaque<T: Word>(self, value: T) -> T {
+        halves(value, memory::opaque)
+    }
+    #[inline(always)]
     fn spin_hint(self) {
         memory::nanosleep();
     }

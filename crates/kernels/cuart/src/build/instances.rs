@@ -3,7 +3,7 @@
 use super::boundaries::{Boundaries, Level};
 use super::fill::Fill;
 use super::intervals::Intervals;
-use super::leaves::Leaves;
+use super::leaves::{Leaves, Numbers};
 use super::number::{Number, Place};
 use super::table::Table;
 use lanetree_simt::instance;
@@ -20,6 +20,7 @@ instance!(cuart_build__fill_n16, "cuart_build", Fill<2>);
 instance!(cuart_build__fill_n48, "cuart_build", Fill<3>);
 instance!(cuart_build__fill_n256, "cuart_build", Fill<4>);
 instance!(cuart_build__table, "cuart_build", Table);
+instance!(cuart_build__numbers, "cuart_build", Numbers);
 
 macro_rules! leaves {
     ($($words:literal),*) => { pastey::paste! { $(

@@ -7,8 +7,8 @@ use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, KeysRef
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LeavesArgs<V> {
-    /// Keys in ascending order: strings of `width` bytes, as [`KeysRef`] has them, or integers.
-    pub keys: Global<u64>,
+    /// Keys in ascending order, of one width. With `numbers`, their bytes are those that [`Numbers`] has made.
+    pub keys: KeysRef,
     /// `[count]`.
     pub values: Global<V>,
     /// Out: `[count]` leaves of the size for the width.
@@ -18,53 +18,36 @@ pub struct LeavesArgs<V> {
     pub findings: GlobalMut<u64>,
     /// How many.
     pub count: u64,
-    /// Of integers, the exclusive-or mask between the highest word (of at most 64 bits) and that of an
-    /// unsigned integer of the same order.
-    pub flip: u64,
-    /// Bytes of a key; 4, 8 or 16 of integers.
-    pub width: u32,
-    /// 1 for integers, 0 for strings.
-    pub integers: u32,
+    /// 1 for keys as numbers, 0 for strings.
+    pub numbers: u32,
+    #[doc(hidden)]
+    pub padding: u32,
 }
 
 // SAFETY: `repr(C)`; every pointer is visited.
 unsafe impl<V: Word> KernelArgs for LeavesArgs<V> {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.keys.as_ptr().addr(), Access::Read);
+        self.keys.pointers(visit);
         visit(self.values.as_ptr().addr(), Access::Read);
         visit(self.leaves.as_ptr().addr(), Access::ReadWrite);
         visit(self.findings.as_ptr().addr(), Access::ReadWrite);
     }
 }
 
-/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest.
+/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest, zeros behind its end.
 ///
 /// # Safety
 /// There is such a key.
 #[inline(always)]
 unsafe fn load<S: Simt, V: Word, const WORDS: usize>(simt: S, args: &LeavesArgs<V>, index: u64) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
     // SAFETY: the caller's promise.
     unsafe {
-        if args.integers == 0 {
-            let keys = KeysRef { bytes: args.keys, offsets: Global::null(), width: args.width, offset_bytes: 0 };
-            let key = keys.at(simt, index);
-            return core::array::from_fn(|word| key.word(simt, 8 * word as u32));
+        if WORDS == 1 && args.numbers != 0 {
+            return [simt.load(args.keys.bytes, index, Hint::NoAllocate).swap_bytes(); WORDS];
         }
-        if WORDS == 1 {
-            words[0] = if args.width == 4 {
-                let key = simt.load(args.keys.cast::<u32>(), index, Hint::NoAllocate);
-                u64::from((key ^ args.flip as u32).swap_bytes())
-            } else {
-                (simt.load(args.keys, index, Hint::NoAllocate) ^ args.flip).swap_bytes()
-            };
-        } else {
-            let halves = simt.load_vector(args.keys, 2 * index, Hint::NoAllocate);
-            words[0] = (halves[1] ^ args.flip).swap_bytes();
-            words[WORDS.min(2) - 1] = halves[0].swap_bytes();
-        }
+        let key = args.keys.at(simt, index);
+        core::array::from_fn(|word| key.word(simt, 8 * word as u32))
     }
-    words
 }
 
 /// Fills the leaves, whose index is their rank, and finds keys out of order: a thread for each leaf; any
@@ -109,6 +92,46 @@ impl<V: Word, const WORDS: usize> Kernel for Leaves<V, WORDS> {
             }
             if below || equal {
                 simt.atomic_min(args.findings, u64::from(equal), index, Order::Relaxed, Scope::Device);
+            }
+        }
+    }
+}
+
+/// Arguments of [`Numbers`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NumbersArgs {
+    /// Strings of one width of at most 8 bytes: `[count]`.
+    pub keys: KeysRef,
+    /// How many.
+    pub count: u64,
+    /// Out: `[count]`, numbers in their order, of which the strings are the upper bytes.
+    pub numbers: GlobalMut<u64>,
+}
+
+// SAFETY: `repr(C)`; every pointer is visited.
+unsafe impl KernelArgs for NumbersArgs {
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        self.keys.pointers(visit);
+        visit(self.numbers.as_ptr().addr(), Access::ReadWrite);
+    }
+}
+
+/// Makes numbers of strings, to sort them by: a thread for each, any block.
+#[derive(Debug)]
+pub struct Numbers;
+
+impl Kernel for Numbers {
+    type Args = NumbersArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a string.
+            unsafe {
+                let word = args.keys.at(simt, index).word(simt, 0);
+                simt.store(args.numbers, index, word.swap_bytes(), Hint::Default);
             }
         }
     }

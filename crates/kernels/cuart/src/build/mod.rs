@@ -111,7 +111,7 @@ const WARPS: u32 = THREADS / WARP;
 /// in how many of the block it is the caller's index; `CLASSES` classes, a thread of another counts nowhere.
 /// The second result is for the first `CLASSES` threads.
 #[inline(always)]
-fn block_rank<S: Simt, const CLASSES: usize>(simt: S, class: usize) -> (u32, u32) {
+pub(crate) fn block_rank<S: Simt, const CLASSES: usize>(simt: S, class: usize) -> (u32, u32) {
     let counts: Shared<u32> = Shared::at(0, WARPS * CLASSES as u32);
     let mut own = 0;
     for each in 0..CLASSES {
@@ -139,6 +139,6 @@ fn block_rank<S: Simt, const CLASSES: usize>(simt: S, class: usize) -> (u32, u32
 }
 
 /// Bytes of shared memory of [`block_rank`].
-const fn rank_shared(classes: u32) -> u32 {
+pub(crate) const fn rank_shared(classes: u32) -> u32 {
     4 * WARPS * classes
 }

@@ -27,15 +27,16 @@ impl<const LIST: bool> Kernel for Number<LIST> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (position, block) = (simt.global_index(), u64::from(simt.block_index()));
-        let (mut leads, mut boundary) = (false, 0);
+        let (mut bit, mut boundary) = (0, 0);
         if position < u64::from(args.boundaries) {
             // SAFETY: a boundary, and the word with its bit.
             unsafe {
                 boundary = simt.load(args.sorted.as_const(), position, Hint::ReadOnly);
                 let word = simt.load(args.leaders.as_const(), u64::from(boundary / WARP), Hint::ReadOnly);
-                leads = word >> (boundary % WARP) & 1 != 0;
+                bit = word >> (boundary % WARP) & 1;
             }
         }
+        let leads = simt.opaque(bit) != 0;
         let (rank, count) = block_rank::<S, 1>(simt, usize::from(!leads));
         // SAFETY: a count for each block; a node for each leader, and one more start.
         unsafe {
@@ -107,13 +108,14 @@ impl<const LIST: bool> Kernel for Place<LIST> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (number, thread) = (simt.global_index(), u64::from(simt.thread_index()));
         let (block, blocks) = (u64::from(simt.block_index()), u64::from(simt.grid_dim()));
-        let (mut class, mut depth) = (KINDS, 0);
+        let (mut class, mut depth) = (KINDS as u32, 0);
         if number < u64::from(args.nodes) {
             // SAFETY: a node.
             let node = unsafe { Node::get(simt, args, number) };
-            class = Kind::of_children(node.count as usize) as usize - Kind::N4 as usize;
+            class = Kind::of_children(node.count as usize) as u32 - Kind::N4 as u32;
             depth = node.depth;
         }
+        let class = simt.opaque(class) as usize;
         let (rank, count) = block_rank::<S, KINDS>(simt, class);
         if !LIST {
             if thread < KINDS as u64 {

@@ -1,5 +1,7 @@
 //! Trees in a device's memory.
 
+mod build;
+mod compact;
 mod engine;
 mod host_batch;
 mod host_change;

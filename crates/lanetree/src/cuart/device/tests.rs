@@ -1,9 +1,11 @@
 //! Trees on the emulator against a model.
 
+use super::build::tests::compare;
 use super::{ChangeScratch, UpdateEngine};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
 use crate::cuart::RootTable;
 use crate::{Cuart, Device, Result, Word};
+use lanetree_runtime::Failure;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -208,6 +210,97 @@ fn inserts_and_removals_are_those_of_a_map() {
             changes(kind, table, seed).unwrap();
         }
     }
+}
+
+/// A tree after changes, which leave tombstones, free leaves and numbers of operations.
+fn changed<V: Word>(device: &Device, kind: &str, table: RootTable, seed: u64) -> Result<(Cuart<V>, Model<V>)> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let all = strings(kind, 600, &mut rng);
+    let values = |count: usize| (0..count as u64).map(|i| V::truncate((i << 20) | seed));
+    let mut model: Model<V> = all[..all.len() / 3].iter().cloned().zip(values(all.len())).collect();
+    let mut tree = build(device, &model, table);
+    let mut scratch = ChangeScratch::for_inserts(device, 900, UpdateEngine::Auto)?;
+    let stream = device.stream()?;
+    for _ in 0..2 {
+        let keys: Vec<Vec<u8>> = (0..900).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
+        let values: Vec<V> = values(900).collect();
+        let queries = DeviceKeys::upload(device, &packed(&keys))?;
+        tree.insert_on(&stream, &queries, &device.upload(&values)?, &mut scratch)?;
+        model.extend(keys.into_iter().zip(values));
+        let keys: Vec<Vec<u8>> = (0..300).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
+        tree.remove_on(&stream, &DeviceKeys::upload(device, &packed(&keys))?)?;
+        model.retain(|key, _| !keys.contains(key));
+    }
+    check(&tree, &model, &all, kind);
+    Ok((tree, model))
+}
+
+/// The tree is as one that the host has built of the same pairs.
+fn check_as_built<V: Word>(tree: &Cuart<V>, model: &Model<V>, table: RootTable) {
+    let fresh = build(&Device::host(), model, table);
+    let (host, own) = (fresh.regions().unwrap(), tree.regions().unwrap());
+    assert!(tree.is_compact());
+    assert_eq!((own.len, own.first), (host.len, host.first));
+    assert_eq!((own.leaf8, own.leaf16, own.leaf32), (host.leaf8, host.leaf16, host.leaf32));
+    assert_eq!((own.device_leaves, own.ranks8, own.order), (host.device_leaves, host.ranks8, host.order));
+    compare(host, own);
+    tree.validate();
+    assert_eq!(tree.stats(), fresh.stats());
+}
+
+fn compacted<V: Word>(kind: &str, table: RootTable, seed: u64) -> Result<()> {
+    let device = Device::emulated_with_seed(seed);
+    let (mut tree, model) = changed::<V>(&device, kind, table, seed)?;
+    assert!(!tree.is_compact());
+    tree.compact()?;
+    check_as_built(&tree, &model, table);
+    assert_eq!(tree.count_many([..])?, [model.len() as u64]);
+    // It takes changes again.
+    let stream = device.stream()?;
+    let keys = DeviceKeys::upload(&device, &packed(model.keys()))?;
+    let mut scratch = ChangeScratch::for_inserts(&device, model.len(), UpdateEngine::Auto)?;
+    let values: Vec<V> = (0..model.len() as u64).map(V::truncate).collect();
+    tree.update_on(&stream, &keys, &device.upload(&values)?, None, &mut scratch)?;
+    let found = tree.get_many(&packed(model.keys()))?;
+    assert!(found.iter().eq(&values.iter().copied().map(Some).collect::<Vec<_>>()));
+    assert_eq!(tree.remove_on(&stream, &keys)?, model.len() as u64);
+    tree.compact()?;
+    check_as_built(&tree, &Model::new(), table);
+    assert_eq!(tree.insert_on(&stream, &keys, &device.upload(&values)?, &mut scratch)?.inserted, model.len() as u64);
+    Ok(())
+}
+
+#[test]
+fn a_compact_tree_is_as_built() {
+    for kind in KINDS {
+        compacted::<u32>(kind, RootTable::TwoBytes, 1).unwrap();
+        compacted::<u64>(kind, RootTable::None, 2).unwrap();
+    }
+}
+
+#[test]
+fn a_compaction_that_fails_changes_nothing() {
+    let mut failures = 0;
+    for point in 0..400 {
+        let device = Device::emulated();
+        let (mut tree, model) = changed::<u32>(&device, "words", RootTable::None, 3).unwrap();
+        let kind = if point % 2 == 0 { Failure::Transfer } else { Failure::Allocation };
+        device.inject(Some(kind(point / 2)));
+        let result = tree.compact();
+        let came = device.inject(None).is_none();
+        assert_eq!(result.is_err(), came, "{result:?}");
+        failures += u32::from(came);
+        if came {
+            assert!(!tree.is_compact());
+            check(&tree, &model, &model.keys().cloned().collect::<Vec<_>>(), "after the failure");
+            tree.compact().unwrap();
+        }
+        check_as_built(&tree, &model, RootTable::None);
+        if point % 2 == 1 && !came {
+            break;
+        }
+    }
+    assert!(failures > 20);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What a device builds against what the host does: the same nodes but for their numbers.
 
-use super::{DeviceTree, FixedKeys, leaves, nodes};
+use super::above;
 use crate::cuart::RootTable;
-use crate::{Buffer, ByteKeysBuf, Cuart, Device, Result, Stream};
+use crate::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Result, Stream, Word};
 use lanetree_layout::Key;
 use lanetree_layout::cuart::{Kind, Link, Regions};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 fn devices() -> [Device; 2] {
     [Device::emulated(), Device::emulated_with_seed(1)]
@@ -84,44 +84,34 @@ impl Comparison<'_> {
     }
 }
 
-fn compare(host: Regions<'_>, device: Regions<'_>) {
+/// Both trees have the same nodes, but for their numbers, above the same leaves.
+pub(in crate::cuart::device) fn compare(host: Regions<'_>, device: Regions<'_>) {
     Comparison { host, device, nodes: HashMap::new() }.walk();
 }
 
 /// Builds the nodes above the host's leaves, copied to a device.
 fn check_nodes(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable) {
     let tree = on_host(keys, table);
-    let fetched = DeviceTree::above(&device.stream().unwrap(), &tree, table).unwrap().fetch().unwrap();
-    compare(tree.regions().unwrap(), fetched.regions());
+    let copy = tree.to_device(device).unwrap();
+    // SAFETY: the leaves of a tree, all on the device.
+    let built = unsafe { above(&tree.options, &device.stream().unwrap(), copy.leaves, tree.first, tree.len) };
+    let built = built.unwrap();
+    compare(tree.regions().unwrap(), built.regions().unwrap());
 }
 
 /// Builds all of a tree from sorted keys of one width, which stand for these strings.
-fn check_fixed(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable, fixed: &FixedKeys<'_>) {
+fn check_fixed(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable, fixed: &DeviceKeys) {
     let tree = on_host(keys, table);
-    let host = tree.regions().unwrap();
-    let (stream, len) = (device.stream().unwrap(), keys.len());
-    let values: Vec<u64> = (0..len as u64).map(|rank| rank + 7).collect();
+    let values: Vec<u64> = (0..keys.len() as u64).map(|rank| rank + 7).collect();
     let values = device.upload(&values).unwrap();
-    let built = leaves(&stream, fixed, &values, len).unwrap();
-    let width = fixed.width();
-    assert_eq!(built.first, if len > 0 { host.first } else { Link::new(Kind::of_key(width).unwrap(), width, 0) });
-    assert_eq!(built.leaf8.as_slice().unwrap(), host.leaf8);
-    assert_eq!(built.leaf16.as_slice().unwrap(), host.leaf16);
-    assert_eq!(built.leaf32.as_slice().unwrap(), host.leaf32);
-    let order = device.alloc(0).unwrap();
-    // SAFETY: leaves of one kind, which follow the first one.
-    let built = unsafe { nodes(&stream, &built.tree(len), &order, table) }.unwrap();
-    let device = Regions {
-        root: built.root,
-        n4: built.n4.as_slice().unwrap(),
-        n16: built.n16.as_slice().unwrap(),
-        n48: built.n48.as_slice().unwrap(),
-        n256: built.n256.as_slice().unwrap(),
-        table: built.table.as_slice().unwrap(),
-        table_bytes: built.table_bytes,
-        ..host
-    };
-    compare(host, device);
+    let built = Cuart::builder().root_table(table).build_on(&device.stream().unwrap(), fixed, &values).unwrap();
+    let (host, own) = (tree.regions().unwrap(), built.regions().unwrap());
+    assert_eq!((own.first, own.len), (host.first, host.len));
+    assert_eq!(own.leaf8, host.leaf8);
+    assert_eq!(own.leaf16, host.leaf16);
+    assert_eq!(own.leaf32, host.leaf32);
+    compare(host, own);
+    assert_eq!(built.stats(), tree.stats());
 }
 
 fn words(device: &Device, bytes: &[u8]) -> Buffer<u64> {
@@ -130,9 +120,14 @@ fn words(device: &Device, bytes: &[u8]) -> Buffer<u64> {
     device.upload(&words).unwrap()
 }
 
+/// Strings of one width.
+fn strings<'a>(device: &Device, keys: impl IntoIterator<Item = &'a Vec<u8>>, width: usize) -> DeviceKeys {
+    let bytes: Vec<u8> = keys.into_iter().flatten().copied().collect();
+    DeviceKeys::fixed(words(device, &bytes), width, bytes.len().checked_div(width).unwrap_or(0)).unwrap()
+}
+
 fn check_strings(device: &Device, keys: &BTreeSet<Vec<u8>>, width: usize, table: RootTable) {
-    let bytes = words(device, &keys.iter().flatten().copied().collect::<Vec<u8>>());
-    check_fixed(device, keys, table, &FixedKeys::strings(&bytes, width));
+    check_fixed(device, keys, table, &strings(device, keys, width));
 }
 
 /// Keys of one width, whose bytes are below `bytes` but for one in 8.
@@ -266,15 +261,15 @@ fn keys_that_differ_behind_long_spans() {
 fn integers<K: Key + lanetree_layout::cuart::FixedKey>(device: &Device) {
     let mut rng = rng(K::WIDTH);
     for len in [1, 2, 300] {
-        let keys: BTreeSet<K> = (0..len).map(|_| K::decode(lanetree_layout::Word::truncate(rng.next_u64()))).collect();
+        let keys: BTreeSet<K> = (0..len).map(|_| K::decode(Word::truncate(rng.next_u64()))).collect();
         let strings = keys.iter().map(|&key| {
             let mut string = vec![0; K::WIDTH];
             key.write(&mut string);
             string
         });
         let own: Vec<K> = keys.iter().copied().collect();
-        let own = device.upload(&own).unwrap();
-        check_fixed(device, &strings.collect(), RootTable::Auto, &FixedKeys::integers(&own));
+        let own = DeviceKeys::encode(&device.stream().unwrap(), &device.upload(&own).unwrap()).unwrap();
+        check_fixed(device, &strings.collect(), RootTable::Auto, &own);
     }
 }
 
@@ -285,58 +280,79 @@ fn trees_over_integers() {
         integers::<i32>(&device);
         integers::<u64>(&device);
         integers::<i64>(&device);
-        let wide: BTreeSet<u128> = (0..300_u128).map(|i| (i << 100 | i << 3).wrapping_mul(12345)).collect();
-        let own: Vec<u128> = wide.iter().copied().collect();
-        let own = device.upload(&own).unwrap();
-        let strings = wide.iter().map(|key| key.to_be_bytes().to_vec()).collect();
-        check_fixed(&device, &strings, RootTable::Auto, &FixedKeys::wide(&own));
+    }
+}
+
+/// Pairs in any order, of which of equal keys the last one stays.
+fn check_any_order<V: Word>(device: &Device, width: usize, len: usize, rng: &mut StdRng) {
+    let all: Vec<Vec<u8>> = random(len / 2 + 1, width, 256, rng).into_iter().collect();
+    let keys: Vec<Vec<u8>> = (0..len).map(|_| all[rng.random_range(0..all.len())].clone()).collect();
+    let values: Vec<V> = (0..len as u64).map(|i| V::truncate(i + 7)).collect();
+    let last: BTreeMap<&Vec<u8>, V> = keys.iter().zip(values.iter().copied()).collect();
+    let on_device =
+        if width == 0 { DeviceKeys::fixed(words(device, b""), 0, len).unwrap() } else { strings(device, &keys, width) };
+    let (stream, values) = (device.stream().unwrap(), device.upload(&values).unwrap());
+    let built = Cuart::<V>::builder().root_table(RootTable::TwoBytes).build_on(&stream, &on_device, &values).unwrap();
+    built.validate();
+    assert_eq!(built.len(), last.len() as u64);
+    let packed: ByteKeysBuf = keys.iter().collect();
+    let expected: Vec<_> = keys.iter().map(|key| last.get(key).copied()).collect();
+    assert_eq!(built.get_many(&packed).unwrap(), expected, "width {width}, {len} pairs");
+    assert!(built.is_compact());
+}
+
+#[test]
+fn narrow_keys_come_in_any_order() {
+    for device in [Device::emulated(), Device::host()] {
+        for width in 0..=8 {
+            for len in [2, 3, 400] {
+                let mut rng = rng(10 * width + len);
+                check_any_order::<u32>(&device, width, len, &mut rng);
+                check_any_order::<u64>(&device, width, len, &mut rng);
+            }
+        }
     }
 }
 
 #[test]
 fn values_of_32_bits_use_the_low_half() {
     let device = Device::emulated();
-    let (keys, values) = (device.upload(&[1_u32, 5]).unwrap(), device.upload(&[u32::MAX, 6]).unwrap());
+    let values = device.upload(&[u32::MAX, 6]).unwrap();
     for (width, len) in [(4, 2), (3, 2), (0, 1)] {
-        let strings = words(&device, b"abcdefgh");
-        let keys = if width == 4 { FixedKeys::integers(&keys) } else { FixedKeys::strings(&strings, width) };
-        let leaves = leaves(&device.stream().unwrap(), &keys, &values, len).unwrap();
-        let found: Vec<u64> = leaves.leaf8.as_slice().unwrap().iter().map(|leaf| leaf.value).collect();
+        let keys = DeviceKeys::fixed(words(&device, b"abcdefgh"), width, len).unwrap();
+        let tree = Cuart::builder().build_on(&device.stream().unwrap(), &keys, &values).unwrap();
+        let found: Vec<u64> = tree.regions().unwrap().leaf8.iter().map(|leaf| leaf.value).collect();
         assert_eq!(found, [u64::from(u32::MAX), 6][..len]);
     }
 }
 
 #[test]
-fn keys_out_of_order_are_refused() {
-    fn message<T>(result: Result<T>) -> String {
-        result.err().expect("an error").to_string()
-    }
+fn what_cannot_be_built_is_refused() {
     let device = Device::emulated();
     let stream: Stream = device.stream().unwrap();
     let values = device.upload(&[0_u64; 300]).unwrap();
-    let mut keys: Vec<i32> = (-150..150).collect();
-    let check =
-        |keys: &[i32]| leaves(&stream, &FixedKeys::integers(&device.upload(keys).unwrap()), &values, keys.len());
-    assert!(check(&keys).is_ok());
+    let refused = |keys: &DeviceKeys, values: &Buffer<u64>| {
+        let built: Result<Cuart<u64>> = Cuart::builder().build_on(&stream, keys, values);
+        built.expect_err("an error").to_string()
+    };
+    let check = |keys: &[u128]| {
+        let packed: Vec<Vec<u8>> = keys.iter().map(|key| key.to_be_bytes().to_vec()).collect();
+        refused(&strings(&device, &packed, 16), &values)
+    };
+    let mut keys: Vec<u128> = (0..300).map(|i| u128::from_be_bytes([b'a'; 16]) + i).collect();
     keys[200] = keys[199];
-    assert_eq!(message(check(&keys)), "keys[200] = 49 equals the one before it: keep one pair of a key");
-    keys[100] = -70;
-    assert_eq!(
-        message(check(&keys)),
-        "keys[101] = -49 is below keys[100] = -70: sort the pairs, or build without saying that they are sorted"
-            .replace("keys[101] = -49 is below keys[100] = -70", "keys[100] = -70 is below keys[99] = -51")
-    );
-    let bytes = words(&device, b"abcabbabc");
-    let strings = FixedKeys::strings(&bytes, 3);
-    assert!(message(leaves(&stream, &strings, &values, 3)).starts_with("keys[1] = \"abb\" is below keys[0] = \"abc\""));
-    assert_eq!(message(leaves(&stream, &strings, &values, 6)), "the keys has room for 5 elements, and 6 are needed");
-    let none = words(&device, b"");
-    let empty = FixedKeys::strings(&none, 0);
-    assert!(leaves(&stream, &empty, &values, 1).is_ok());
-    assert!(message(leaves(&stream, &empty, &values, 2)).starts_with("keys[1] = \"\" equals"));
-    let wide = words(&device, &[0; 66]);
-    assert_eq!(
-        message(leaves(&stream, &FixedKeys::strings(&wide, 33), &values, 2)),
-        "keys[0] has 33 bytes, and the index is to hold keys of at most 32"
-    );
+    assert!(check(&keys).starts_with("keys[200] = \"aaaaaaaaaaaaaab("), "{}", check(&keys));
+    assert!(check(&keys).ends_with("equals the one before it: keep one pair of a key"));
+    keys[100] = u128::from_be_bytes([b'a'; 16]);
+    let message = check(&keys);
+    assert!(message.starts_with("keys[100] = \"aaaaaaaaaaaaaaaa\" is below keys[99] = "), "{message}");
+    let wide = DeviceKeys::fixed(words(&device, &[0; 66]), 33, 2).unwrap();
+    assert_eq!(refused(&wide, &values), "keys[0] has 33 bytes, and the index is to hold keys of at most 32");
+    let two = strings(&device, &[vec![1], vec![2]], 1);
+    let one = device.upload(&[1]).unwrap();
+    assert_eq!(refused(&two, &one), "the values' buffer has room for 1 elements, and 2 are needed");
+    let several: ByteKeysBuf = ["a", "bc"].into_iter().collect();
+    let several = DeviceKeys::upload(&device, &several).unwrap();
+    assert!(refused(&several, &values).starts_with("strings with offsets: "));
+    assert!(refused(&two, &Device::emulated_with_seed(1).upload(&[1, 2]).unwrap()).contains("values"));
 }

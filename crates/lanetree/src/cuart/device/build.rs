@@ -1,27 +1,25 @@
-//! Bulk build on a device: leaves from sorted keys of one width that are there, and the nodes and the root
-//! table above any leaves that are there. The kernels' crate says how (`lanetree_kernels_cuart::build`).
+//! Bulk build on a device: leaves from keys of one width that are there, and the nodes and the root table above
+//! any leaves that are there. The kernels' crate says how (`lanetree_kernels_cuart::build`).
 
-mod keys;
+mod leaves;
 mod scratch;
 #[cfg(test)]
-mod tests;
-mod tree;
+pub(super) mod tests;
 
-pub use keys::FixedKeys;
-pub use tree::{DeviceTree, Fetched};
-
-use super::{RootTable, table};
-use crate::error::same_device;
+use super::DeviceState;
+use crate::cuart::leaves::{HostBuffers, LeafBuffers};
+use crate::cuart::nodes::NodeBuffers;
+use crate::cuart::region::Region;
+use crate::cuart::{Builder, Cuart, RootTable, table};
 use crate::{Error, Result};
 use lanetree_kernels_cuart::build::boundaries::LevelArgs;
 use lanetree_kernels_cuart::build::fill::{FillArgs, lanes};
-use lanetree_kernels_cuart::build::leaves::LeavesArgs;
 use lanetree_kernels_cuart::build::table::TableArgs;
 use lanetree_kernels_cuart::build::{findings, level_len};
 use lanetree_kernels_cuart::{THREADS, TreeRef};
 use lanetree_launch::{Launch, cuart::build as launch};
 use lanetree_layout::Word;
-use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32, Link, MAX_FIXED, N4, N16, N48, N256, table_len};
+use lanetree_layout::cuart::{Kind, Link, table_len};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, LaunchShape};
 use scratch::Scratch;
@@ -30,43 +28,80 @@ use scratch::Scratch;
 /// enough for every multiprocessor.
 const MOST_THREADS: u64 = 1 << 19;
 
-/// The leaves of keys of one width: in one of the buffers, with their rank as their index.
-pub(super) struct FixedLeaves {
-    pub(super) leaf8: Buffer<Leaf8>,
-    pub(super) leaf16: Buffer<Leaf16>,
-    pub(super) leaf32: Buffer<Leaf32>,
-    /// The link of the first one; there is one without keys too.
-    pub(super) first: Link,
+/// How many elements of each buffer the leaves of a tree take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    pub(super) leaf8: usize,
+    pub(super) leaf16: usize,
+    pub(super) leaf32: usize,
+    /// Dynamically sized leaves.
+    pub(super) device: usize,
+    /// Their units.
+    pub(super) units: usize,
+    pub(super) ranks8: usize,
+    pub(super) order: usize,
 }
 
-impl FixedLeaves {
-    /// Room for so many leaves of keys of a width up to [`MAX_FIXED`].
-    fn new(device: &Device, width: usize, len: usize) -> Result<Self> {
-        let kind = Kind::of_key(width).unwrap_or(Kind::Leaf32);
-        let len_of = |own: Kind| if own == kind { len } else { 0 };
-        Ok(Self {
-            leaf8: device.alloc(len_of(Kind::Leaf8))?,
-            leaf16: device.alloc(len_of(Kind::Leaf16))?,
-            leaf32: device.alloc(len_of(Kind::Leaf32))?,
-            first: Link::new(kind, width, 0),
+impl Room {
+    pub(super) fn alloc(self, device: &Device) -> Result<LeafBuffers> {
+        Ok(LeafBuffers {
+            leaf8: Region::full(device.alloc(self.leaf8)?)?,
+            leaf16: Region::full(device.alloc(self.leaf16)?)?,
+            leaf32: Region::full(device.alloc(self.leaf32)?)?,
+            device: Region::full(device.alloc(self.units)?)?,
+            device_count: self.device as u64,
+            device_free: 0,
+            host: HostBuffers::default(),
+            ranks8: device.alloc(self.ranks8)?,
+            order: device.alloc(self.order)?,
         })
     }
+}
 
-    /// A tree of so many leaves, which has no nodes yet.
-    pub(super) fn tree(&self, len: usize) -> TreeRef {
-        TreeRef {
-            leaf8: self.leaf8.global().cast(),
-            leaf16: self.leaf16.global().cast(),
-            leaf32: self.leaf32.global().cast(),
-            first: self.first.bits(),
-            len: len as u64,
-            ..no_tree()
-        }
-    }
+/// Builds a tree above leaves. Returns when it is complete.
+///
+/// # Errors
+/// As [`nodes`].
+///
+/// # Safety
+/// The leaves are on the stream's device, none of them in main memory, their keys ascend strictly by rank, and
+/// there are `len` of them by `first` or `leaves.order`; nobody writes them meanwhile.
+pub(super) unsafe fn above<V: Word>(
+    options: &Builder<V>,
+    stream: &Stream,
+    leaves: LeafBuffers,
+    first: Link,
+    len: u64,
+) -> Result<Cuart<V>> {
+    let tree = TreeRef {
+        leaf8: leaves.leaf8.buffer.global().cast(),
+        leaf16: leaves.leaf16.buffer.global().cast(),
+        leaf32: leaves.leaf32.buffer.global().cast(),
+        device_leaves: leaves.device.buffer.global().cast(),
+        order: leaves.order.global().cast(),
+        first: first.bits(),
+        len,
+        ..no_tree()
+    };
+    // SAFETY: the caller's promise.
+    let built = unsafe { nodes(stream, &tree, &leaves.order, options.table()) }?;
+    Ok(Cuart {
+        device: stream.device().clone(),
+        options: *options,
+        root: built.root,
+        len,
+        first,
+        ordered: true,
+        nodes: built.nodes,
+        leaves,
+        table: built.table,
+        table_bytes: built.table_bytes,
+        state: DeviceState::default(),
+    })
 }
 
 /// A tree without anything.
-pub(super) fn no_tree() -> TreeRef {
+fn no_tree() -> TreeRef {
     let none = Global::null();
     TreeRef {
         n4: none,
@@ -88,67 +123,23 @@ pub(super) fn no_tree() -> TreeRef {
     }
 }
 
-/// Builds the leaves of the first `len` keys, which must ascend strictly. Waits for the stream.
-///
-/// # Errors
-/// [`Error::NotSorted`] or [`Error::NotDistinct`] with the first key that does not ascend;
-/// [`Error::OutputLength`] for buffers that are too small; [`Error::KeyTooLong`] for keys wider than 32 bytes;
-/// [`Error::Runtime`] for buffers of another device than the stream's, and where there is no room.
-pub(super) fn leaves<V: Word>(
-    stream: &Stream,
-    keys: &FixedKeys<'_>,
-    values: &Buffer<V>,
-    len: usize,
-) -> Result<FixedLeaves> {
-    let (width, device) = (keys.width(), stream.device());
-    keys.check(stream, len)?;
-    if values.len() < len {
-        return Err(Error::OutputLength { what: "the values", expected: len, found: values.len() });
-    }
-    same_device(device, values.device(), "the values")?;
-    if width > MAX_FIXED && len > 0 {
-        return Err(Error::KeyTooLong { index: 0, len: width, max: MAX_FIXED });
-    }
-    let mut leaves = FixedLeaves::new(device, width, len)?;
-    if len == 0 {
-        return Ok(leaves);
-    }
-    let mut found = device.upload(&[u64::MAX; 2])?;
-    let args = LeavesArgs {
-        values: values.global(),
-        leaves: match leaves.first.kind() {
-            Kind::Leaf8 => leaves.leaf8.global_mut().cast(),
-            Kind::Leaf16 => leaves.leaf16.global_mut().cast(),
-            _ => leaves.leaf32.global_mut().cast(),
-        },
-        findings: found.global_mut(),
-        count: len as u64,
-        ..keys.args()
-    };
-    launch::leaves(&args, over(stream, len as u64)?)?;
-    stream.synchronize()?;
-    let mut first = [0; 2];
-    found.copy_to(&mut first)?;
-    let [descent, equal] = first.map(|index| usize::try_from(index).ok().filter(|&index| index < len));
-    match (descent, equal) {
-        (Some(index), equal) if equal.is_none_or(|equal| index < equal) => {
-            Err(Error::NotSorted { index, previous: keys.show(index - 1)?, key: keys.show(index)? })
-        }
-        (_, Some(index)) => Err(Error::NotDistinct { index, key: keys.show(index)? }),
-        (_, None) => Ok(leaves),
-    }
+/// What there is above leaves.
+struct BuiltNodes {
+    nodes: NodeBuffers,
+    /// The topmost node, or the only leaf; none of an empty tree.
+    root: Link,
+    table: Buffer<Link>,
+    table_bytes: u32,
 }
 
-/// What there is above leaves.
-pub(super) struct BuiltNodes {
-    pub(super) n4: Buffer<N4>,
-    pub(super) n16: Buffer<N16>,
-    pub(super) n48: Buffer<N48>,
-    pub(super) n256: Buffer<N256>,
-    /// The topmost node, or the only leaf; none of an empty tree.
-    pub(super) root: Link,
-    pub(super) table: Buffer<Link>,
-    pub(super) table_bytes: u32,
+/// Room for so many nodes of each kind, from the smallest.
+fn room_for_nodes(device: &Device, [n4, n16, n48, n256]: [u64; 4]) -> Result<NodeBuffers> {
+    Ok(NodeBuffers {
+        n4: Region::full(device.alloc(n4 as usize)?)?,
+        n16: Region::full(device.alloc(n16 as usize)?)?,
+        n48: Region::full(device.alloc(n48 as usize)?)?,
+        n256: Region::full(device.alloc(n256 as usize)?)?,
+    })
 }
 
 /// Builds the nodes and the root table above the leaves of `tree`, whose keys ascend strictly by rank; it
@@ -163,18 +154,10 @@ pub(super) struct BuiltNodes {
 /// # Safety
 /// The leaves are on the stream's device, none of them in main memory, and there are `tree.len` of them by
 /// `tree.first` or `tree.order`, which is the memory of `order`; nobody writes them meanwhile.
-pub(super) unsafe fn nodes(
-    stream: &Stream,
-    tree: &TreeRef,
-    order: &Buffer<Link>,
-    table: RootTable,
-) -> Result<BuiltNodes> {
+unsafe fn nodes(stream: &Stream, tree: &TreeRef, order: &Buffer<Link>, table: RootTable) -> Result<BuiltNodes> {
     let device = stream.device();
     let mut built = BuiltNodes {
-        n4: device.alloc(0)?,
-        n16: device.alloc(0)?,
-        n48: device.alloc(0)?,
-        n256: device.alloc(0)?,
+        nodes: room_for_nodes(device, [0; 4])?,
         root: Link::NONE,
         table: device.alloc(0)?,
         table_bytes: 0,
@@ -250,16 +233,13 @@ fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Resu
     let found = scratch.findings(stream)?;
     let count = |kind: u64| found[(findings::KINDS + kind) as usize];
     built.root = Link::from_bits(found[findings::ROOT as usize]);
-    built.n4 = device.alloc(count(0) as usize)?;
-    built.n16 = device.alloc(count(1) as usize)?;
-    built.n48 = device.alloc(count(2) as usize)?;
-    built.n256 = device.alloc(count(3) as usize)?;
-    let mut from = 0;
+    built.nodes = room_for_nodes(device, [count(0), count(1), count(2), count(3)])?;
+    let (buffers, mut from) = (&mut built.nodes, 0);
     for (kind, out, count) in [
-        (Kind::N4, built.n4.global_mut().cast(), count(0)),
-        (Kind::N16, built.n16.global_mut().cast(), count(1)),
-        (Kind::N48, built.n48.global_mut().cast(), count(2)),
-        (Kind::N256, built.n256.global_mut().cast(), count(3)),
+        (Kind::N4, buffers.n4.buffer.global_mut().cast(), count(0)),
+        (Kind::N16, buffers.n16.buffer.global_mut().cast(), count(1)),
+        (Kind::N48, buffers.n48.buffer.global_mut().cast(), count(2)),
+        (Kind::N256, buffers.n256.buffer.global_mut().cast(), count(3)),
     ] {
         if count > 0 {
             let args = FillArgs { nodes: args, out, from, count };
