@@ -1,7 +1,7 @@
 //! What CuART says about bad input.
 
-use lanetree::cuart::LongKeys;
-use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, Error};
+use lanetree::cuart::{ChangeScratch, LongKeys, UpdateEngine};
+use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error};
 
 fn strings(keys: &[&str]) -> ByteKeysBuf {
     keys.iter().collect()
@@ -37,10 +37,24 @@ fn errors_name_what_is_wrong() {
 }
 
 #[test]
-fn a_device_without_kernels_is_named() {
-    let error = Cuart::build(&Device::emulated(), &strings(&["a"]), &[1_u32]).unwrap_err();
-    assert!(matches!(&error, Error::HostOnly { index: "a CuART tree", .. }));
-    assert!(error.to_string().starts_with("a CuART tree on emulated"), "{error}");
+fn calls_that_are_not_for_a_tree_are_named() {
+    let host = Cuart::build(&Device::host(), &strings(&["a"]), &[1_u32]).unwrap();
+    let (stream, keys) =
+        (Device::host().stream().unwrap(), DeviceKeys::upload(&Device::host(), &strings(&["a"])).unwrap());
+    let error = host.on(&stream).locate(&keys, &mut Device::host().alloc(1).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "OnStream::locate of a tree on the host: it is for devices that run kernels");
+
+    let device = Device::emulated();
+    let long = Cuart::builder().long_keys(LongKeys::HostLeaves).build(&device, &strings(&[&"a".repeat(40)]), &[1_u32]);
+    let error = long.unwrap().count_many([..]).unwrap_err();
+    assert!(matches!(error, Error::LeavesInMainMemory { leaves: 1, .. }), "{error}");
+
+    let mut tree = Cuart::build(&device, &strings(&["a", "b"]), &[1_u64, 2]).unwrap();
+    let error = ChangeScratch::for_updates(&device, 1, UpdateEngine::Sequence).and_then(|mut scratch| {
+        let (stream, keys) = (device.stream()?, DeviceKeys::upload(&device, &strings(&["a"]))?);
+        tree.update_on(&stream, &keys, &device.upload(&[1])?, None, &mut scratch)
+    });
+    assert_eq!(error.unwrap_err().to_string(), "updates by Sequence: not of this tree, as values have 64 bits");
 }
 
 #[test]

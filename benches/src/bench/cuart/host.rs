@@ -36,7 +36,7 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
     let checksum = session.check_slice(&"get_many_into", "values", &found, 0, 0, expected)?;
     let parts = ("cuart", "get_many_into".to_owned());
     let mut row = subject.row(session, Section::CuartBatches, parts, count, timing, checksum);
-    row.bytes_moved = Some((data.width + 4) as u64);
+    row.bytes_moved = Some((count * (data.width + 4)) as u64);
     session.push(row);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! CuART on devices, against a sorted map: look-ups, updates, inserts and removals, batches of keys.
 
 mod device_keys;
+mod ranges;
 mod strings;
 mod subject;
 
@@ -171,6 +172,10 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
 
 fn gets<V: Word>(spec: &Spec, subject: &mut Subject<V>, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
     let mut difference = subject.get_many(queries)?;
+    if spec.strings != Strings::InMainMemory {
+        // Larger batches would say no more.
+        difference = difference.or(subject.ranges(&queries[..queries.len().min(2_000)])?);
+    }
     // Three times, each in another packing; and strings of one width alone, which need no offsets.
     let width = queries.first().map_or(0, Vec::len);
     let of_one_width: Vec<Vec<u8>> = queries.iter().filter(|query| query.len() == width).cloned().collect();

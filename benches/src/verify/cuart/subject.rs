@@ -16,7 +16,7 @@ pub(super) struct Subject<V: Word> {
     pub(super) stream: Stream,
     pub(super) tree: Cuart<V>,
     pub(super) model: Model<V>,
-    sabotage: Option<Sabotage>,
+    pub(super) sabotage: Option<Sabotage>,
     /// The longest key that the tree ever had.
     longest: usize,
     /// Calls.
@@ -61,7 +61,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// Uploads a batch, each time in another packing.
-    fn keys(&mut self, batch: &[Vec<u8>]) -> Result<DeviceKeys> {
+    pub(super) fn keys(&mut self, batch: &[Vec<u8>]) -> Result<DeviceKeys> {
         self.turn += 1;
         upload(&self.device, batch, Packing::ALL[self.turn % Packing::ALL.len()])
     }
@@ -77,11 +77,15 @@ impl<V: Word> Subject<V> {
     }
 
     fn took(&mut self, start: Instant, queries: usize) {
-        self.time += start.elapsed();
+        self.took_time(start.elapsed(), queries);
+    }
+
+    pub(super) fn took_time(&mut self, time: Duration, queries: usize) {
+        self.time += time;
         self.queries += queries;
     }
 
-    fn ran(&mut self, kernel: String) {
+    pub(super) fn ran(&mut self, kernel: String) {
         if self.device.kind() != DeviceKind::Host {
             self.kernels.insert(kernel);
         }

@@ -42,7 +42,8 @@ impl<V: Word> Cuart<V> {
         if self.device.kind() != DeviceKind::Host {
             self.check_not_lost()?;
             if self.is_rebuilt_there() {
-                *self = self.rebuilt_there()?;
+                let rebuilt = self.rebuilt_there()?;
+                self.replace(rebuilt);
                 return Ok(());
             }
             let mut host = self.to_device(&Device::host())?;

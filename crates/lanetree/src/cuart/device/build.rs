@@ -6,7 +6,7 @@ mod scratch;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::DeviceState;
+use super::{DeviceState, HostBatches};
 use crate::cuart::leaves::{HostBuffers, LeafBuffers};
 use crate::cuart::nodes::NodeBuffers;
 use crate::cuart::region::Region;
@@ -97,6 +97,7 @@ pub(super) unsafe fn above<V: Word>(
         table: built.table,
         table_bytes: built.table_bytes,
         state: DeviceState::default(),
+        batches: HostBatches::default(),
     })
 }
 

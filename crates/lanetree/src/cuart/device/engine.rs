@@ -293,16 +293,31 @@ fn locating<V: Word>(tree: &Cuart<V>, batch: &Batch<'_, V>, memory: &mut Memory)
     }
 }
 
-fn stamps<V: Word>(tree: &mut Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+/// Makes what the updates of a tree after inserts will need, so that they need no more memory.
+pub(super) fn prepare<V: Word>(tree: &mut Cuart<V>, memory: &Memory, with_long_keys: bool) -> Result<()> {
+    match memory.engine {
+        UpdateEngine::Auto if has_sequence(tree) && !with_long_keys => Ok(()),
+        UpdateEngine::Auto | UpdateEngine::Stamps => reserve_stamps(tree),
+        _ => Ok(()),
+    }
+}
+
+/// Makes room for a stamp of each leaf.
+fn reserve_stamps<V: Word>(tree: &mut Cuart<V>) -> Result<()> {
     let leaves = &tree.leaves;
     let regions = [leaves.leaf8.buffer.len(), leaves.leaf16.buffer.len(), leaves.leaf32.buffer.len()];
     let firsts = [regions[0], regions[0] + regions[1], regions[0] + regions[1] + regions[2]].map(|first| first as u64);
     let len = firsts[2] as usize + leaves.device.buffer.len();
-    let stamps = match tree.state.stamps.take() {
-        Some(stamps) if stamps.firsts == firsts && stamps.buffer.len() == len => stamps,
-        _ => Stamps { buffer: tree.device.alloc_zeroed(len)?, firsts, next: 1 },
-    };
-    let stamps = tree.state.stamps.insert(stamps);
+    if !tree.state.stamps.as_ref().is_some_and(|stamps| stamps.firsts == firsts && stamps.buffer.len() == len) {
+        tree.state.stamps = Some(Stamps { buffer: tree.device.alloc_zeroed(len)?, firsts, next: 1 });
+    }
+    Ok(())
+}
+
+fn stamps<V: Word>(tree: &mut Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+    reserve_stamps(tree)?;
+    let stamps = tree.state.stamps.as_mut().expect("they were made");
+    let firsts = stamps.firsts;
     let first_stamp = stamps.next;
     stamps.next += batch.count as u64;
     let stamps_mut = stamps.buffer.global_mut();

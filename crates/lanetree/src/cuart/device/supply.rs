@@ -74,6 +74,8 @@ fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u6
 /// Makes leaves for keys that have none, and tells how many keys were put off: `count` picks of the batch, which need so many leaves of each size at
 /// most, and units of dynamically sized ones. Waits for the stream.
 ///
+/// `prepare` makes what else has to be there before anything is changed.
+///
 /// How many nodes they need is not known before; but each grows only once it is full, so each kind's number is
 /// bounded by how many of the smaller kind there are and how many children come in.
 ///
@@ -87,6 +89,7 @@ pub(super) fn insert<V: Word>(
     picks: Global<u32>,
     count: usize,
     needed: [u64; 4],
+    prepare: impl FnOnce(&mut Cuart<V>) -> Result<()>,
 ) -> Result<(InsertReport, u64)> {
     let device = tree.device.clone();
     let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
@@ -120,6 +123,7 @@ pub(super) fn insert<V: Word>(
     let mut touched = device.alloc::<u64>(count)?;
     let mut counts = device.alloc_zeroed::<u64>(3)?;
 
+    prepare(tree)?;
     let (nodes, leaves) = (&tree.nodes, &tree.leaves);
     let supply = Supply {
         taken: taken.global_mut(),

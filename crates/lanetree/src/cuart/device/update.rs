@@ -155,7 +155,9 @@ impl<V: Word> Cuart<V> {
                 break;
             }
             scratch.engine.check(self, missing.leaves[3] > 0)?;
-            let (made, put_off) = supply::insert(self, stream, keys, missing.picks, missing.count, missing.leaves)?;
+            let (engine, leaves) = (&scratch.engine, missing.leaves);
+            let prepare = |tree: &mut Self| engine::prepare(tree, engine, leaves[3] > 0);
+            let (made, put_off) = supply::insert(self, stream, keys, missing.picks, missing.count, leaves, prepare)?;
             report.inserted += made.inserted;
             report.grown += made.grown;
             if put_off == 0 {

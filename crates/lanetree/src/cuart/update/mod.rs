@@ -107,16 +107,21 @@ impl<V: Word> Cuart<V> {
         if self.device.kind() != DeviceKind::Host {
             return self.change_across(&batch);
         }
+        self.apply_in_memory(&batch, changes)
+    }
+
+    /// Carries out a batch in a tree whose buffers the CPU reaches, and notes what it writes.
+    fn apply_in_memory(&mut self, batch: &Batch<'_, V>, changes: Option<&mut Changes>) -> Result<UpdateReport> {
         let leaves = self.find_many(batch.keys());
         let work = batch.against(&leaves);
         if self.outgrows(&work) {
-            self.rebuild(&batch, &leaves)?;
+            self.rebuild(batch, &leaves)?;
             return Ok(UpdateReport { path: UpdatePath::Rebuilt, ..work.report() });
         }
         let structural = !work.inserts.is_empty() || !work.removals.is_empty();
         let no_order = (self.device.alloc(0)?, self.device.alloc(0)?);
         if structural {
-            self.reserve(&batch, &work)?;
+            self.reserve(batch, &work)?;
             (self.leaves.order, self.leaves.ranks8) = no_order;
             self.ordered = false;
             self.len = self.len + work.inserts.len() as u64 - work.removals.len() as u64;

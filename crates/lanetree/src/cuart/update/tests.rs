@@ -352,7 +352,7 @@ fn a_batch_without_room_changes_nothing() {
     for point in 0.. {
         let mut tree = on_failing_device(&model);
         tree.device.inject(Some(Failure::Allocation(point)));
-        let result = tree.apply_each((&keys).into(), &change, None);
+        let result = tree.apply_in_memory(&Batch::new((&keys).into(), &change), None);
         if tree.device.inject(None).is_some() {
             assert!(point > 5 && result.is_ok());
             tree.validate();
