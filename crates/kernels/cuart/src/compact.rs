@@ -54,7 +54,7 @@ pub struct Spread<const WRITE: bool>;
 
 impl<const WRITE: bool> Kernel for Spread<WRITE> {
     type Args = SpreadArgs;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: 6 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: 4 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -174,14 +174,14 @@ type ByKind = u64;
 /// The byte of a kind.
 #[inline(always)]
 fn of_kind(bytes: &ByKind, number: u32) -> u64 {
-    bytes >> (8 * (number - 1) & 63) & 0xff
+    (bytes >> ((8 * (number - 1)) & 63)) & 0xff
 }
 
 /// What a kind has of units of 16 bytes, for each.
 const fn in_units(bytes: [usize; 8]) -> ByKind {
     let (mut packed, mut kind) = (0, 0);
     while kind < 8 {
-        assert!(bytes[kind] % UNIT == 0 && bytes[kind] / UNIT < 256);
+        assert!(bytes[kind].is_multiple_of(UNIT) && bytes[kind] / UNIT < 256);
         packed |= ((bytes[kind] / UNIT) as u64) << (8 * kind);
         kind += 1;
     }
