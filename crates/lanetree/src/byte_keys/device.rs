@@ -138,6 +138,8 @@ impl DeviceKeys {
         same_device(stream.device(), numbers.device(), "the numbers' buffer")?;
         same_device(stream.device(), self.device(), what)?;
         self.len = numbers.len();
+        // Kernels read whole words, the last one too.
+        self.bytes.fill_zero_range(stream, numbers.bytes() / 8..expected)?;
         if let (true, Some(numbers)) = (stream.device().kind() == DeviceKind::Host, numbers.as_slice()) {
             let words = self.bytes.as_mut_slice().unwrap_or(&mut []);
             let strings = bytemuck::cast_slice_mut::<u64, u8>(words).par_chunks_exact_mut(width);

@@ -27,6 +27,9 @@ fn reserve<T: Pod>(device: &Device, stream: &Stream, region: &mut Region<T>, ext
     }
     let mut larger = device.alloc(needed.max(region.used + region.used / 8))?;
     larger.copy_from_buffer(stream, 0, &region.buffer, 0..region.used)?;
+    // Leaves that are assigned and then not needed are never written, but copied with the others.
+    let room = larger.len();
+    larger.fill_zero_range(stream, region.used..room)?;
     // The old memory is given back only when nothing reads it any more.
     stream.synchronize()?;
     region.buffer = larger;
