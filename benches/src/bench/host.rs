@@ -5,6 +5,7 @@ use super::error::Result;
 use super::report::{Row, Section, Timing};
 use super::session::Session;
 use super::subject::{Subject, power};
+use bytemuck::Pod;
 use lanetree::DeviceKind;
 use lanetree_baselines::Checksum;
 use std::time::Instant;
@@ -24,7 +25,7 @@ pub(super) fn end_to_end<W: BenchWord>(session: &mut Session, subject: &Subject<
     let count = 1 << session.plan.host_queries;
     let sorted = subject.data.sorted_batch(count, false, session.seed ^ 0xe2e).expect("hits are always to be had");
     let batch = sorted.ordered(Order::Random, session.seed);
-    let bus = bus::<W>(session, count)?;
+    let bus = bus::<W, W>(session, count, count)?;
 
     let mut out = vec![None; count];
     let timing = session.time_on_cpu(
@@ -112,24 +113,24 @@ fn small<W: BenchWord>(session: &mut Session, subject: &Subject<W>, batch: &Batc
     Ok(())
 }
 
-/// Milliseconds that the bus takes for as many keys to the device and values back, both at once, from
+/// Milliseconds that the bus takes for so many elements to the device and so many back, both at once, from
 /// page-locked memory: the fastest of a few. `None` without a bus.
-fn bus<W: BenchWord>(session: &Session, count: usize) -> Result<Option<f64>> {
+pub(super) fn bus<A: Pod, B: Pod>(session: &Session, there: usize, back: usize) -> Result<Option<f64>> {
     if session.device.kind() != DeviceKind::Cuda {
         return Ok(None);
     }
     let device = &session.device;
-    let (there, back) = (device.pinned::<W>(count)?, device.pinned::<W>(count)?);
-    let buffers = (device.alloc::<W>(count)?, device.alloc_zeroed::<W>(count)?);
-    let mut state = (buffers, back, device.stream()?);
+    let (input, output) = (device.pinned::<A>(there)?, device.pinned::<B>(back)?);
+    let buffers = (device.alloc::<A>(there)?, device.alloc_zeroed::<B>(back)?);
+    let mut state = (buffers, output, device.stream()?);
     let timing = session.time_on_cpu(
         &mut state,
         |_| (),
-        |((to, from), back, second)| {
+        |((to, from), output, second)| {
             // SAFETY: all of it lives, and nobody else touches it, until both streams are done.
             unsafe {
-                to.upload_async(&session.stream, 0, &there, 0..count)?;
-                from.download_async(second, 0..count, back, 0)?;
+                to.upload_async(&session.stream, 0, &input, 0..there)?;
+                from.download_async(second, 0..back, output, 0)?;
             }
             session.stream.synchronize()?;
             Ok(second.synchronize()?)

@@ -147,6 +147,7 @@ fn columns(section: Section) -> &'static [Column] {
             MS,
             RATE,
             ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
+            ("of the bus", CEILING.1),
         ],
         Section::CuartUpdates => &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x look-ups", BASELINE.1), SIZE],
         Section::CuartInserts => &[OPERATION, WORDS, N, BATCH, MS, RATE],
@@ -317,7 +318,8 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys.",
         ],
         Section::CuartBatches => &[
-            "By the CPU's clock. Keys of one width in host memory, Options out. GB/s: keys to the device and values back.",
+            "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
+            "keys to the device and values back. Bus: as many bytes both ways at once, page-locked, and nothing else.",
             "The paper's batches: 2^13 to 2^17, on 8 threads.",
         ],
         Section::CuartUpdates => &[

@@ -75,23 +75,20 @@ fn run() -> Result<(), String> {
 fn paths(lists: &Lists, asked: &[String]) -> lanetree::Result<()> {
     let Lists { paths, numbers, packages } = lists;
     let start = Instant::now();
-    // Prefixes are answered by the tree on the host, look-ups by its copy on the device. Directories are on many
-    // lists; the last one stays.
-    let tree = Cuart::build(&Device::host(), paths, numbers)?;
+    // Directories are on many lists; the last one stays.
+    let tree = Cuart::build(&Device::best(), paths, numbers)?;
     let seconds = start.elapsed().as_secs_f64();
-    let copy = tree.to_device(&Device::best())?;
     let stats = tree.stats();
     println!(
-        "{} paths of {} packages, {:.1} bytes each in the tree, built in {seconds:.3} s; look-ups on {}, counts on {}",
+        "{} paths of {} packages, {:.1} bytes each in the tree, built in {seconds:.3} s, on {}",
         stats.len,
         packages.len(),
         stats.bytes_per_key,
-        copy.device(),
         tree.device()
     );
 
     let queries: ByteKeysBuf = asked.iter().collect();
-    let owners = copy.get_many(&queries)?;
+    let owners = tree.get_many(&queries)?;
     let counts = tree.prefix_count_many(&queries)?;
     for ((path, owner), count) in asked.iter().zip(owners).zip(counts) {
         match owner.map(|number| &packages[number as usize]) {
@@ -106,7 +103,7 @@ fn paths(lists: &Lists, asked: &[String]) -> lanetree::Result<()> {
         (0..LOOKUPS).map(|i| [path(i), if i % 2 == 1 { &b"~"[..] } else { b"" }].concat()).collect();
     let mut out = vec![None; lookups.len()];
     let start = Instant::now();
-    copy.get_many_into(&lookups, &mut out)?;
+    tree.get_many_into(&lookups, &mut out)?;
     report("look-ups", LOOKUPS, start, &format!("{} found", out.iter().flatten().count()));
 
     // Up to the last slash, and with it.

@@ -55,10 +55,12 @@ impl Countries {
             });
             entries.push((start, end, number));
         }
+        // In the order of their starts, so that a rank tells an entry.
+        entries.sort_by_key(|entry| entry.0);
+        entries.dedup_by_key(|entry| entry.0);
         let starts: Vec<u128> = entries.iter().map(|entry| entry.0).collect();
         let values: Vec<u32> = (0..starts.len() as u32).collect();
-        // Predecessors are found by ranks, which the tree on the host has.
-        let tree = Cuart::build(&Device::host(), &ByteKeysBuf::encode(&starts), &values).map_err(|e| e.to_string())?;
+        let tree = Cuart::build(&Device::best(), &ByteKeysBuf::encode(&starts), &values).map_err(|e| e.to_string())?;
         Ok(Self { tree, entries, names })
     }
 
@@ -67,7 +69,7 @@ impl Countries {
         // The range that could hold an address is the last one that starts at or before it.
         let ranks = self.tree.upper_bound_many(&ByteKeysBuf::encode(addresses)).map_err(|e| e.to_string())?;
         let entry = |(&rank, &address): (&u64, &u128)| {
-            let (_, entry) = self.tree.pair(rank.checked_sub(1)?)?;
+            let entry = rank.checked_sub(1)? as u32;
             (address <= self.entries[entry as usize].1).then_some(entry)
         };
         Ok(ranks.iter().zip(addresses).map(entry).collect())

@@ -51,27 +51,23 @@ fn words(lines: &[&[u8]], asked: &[String]) -> lanetree::Result<()> {
     let numbers: Vec<u32> = (1..=lines.len() as u32).collect();
     let words: ByteKeysBuf = lines.iter().collect();
     let start = Instant::now();
-    // Prefixes are answered by the tree on the host, look-ups by its copy on the device.
-    let tree = Cuart::build(&Device::host(), &words, &numbers)?;
+    let tree = Cuart::build(&Device::best(), &words, &numbers)?;
     let seconds = start.elapsed().as_secs_f64();
-    let copy = tree.to_device(&Device::best())?;
     let stats = tree.stats();
     println!(
-        "{} words, {:.1} bytes each, built in {seconds:.3} s; look-ups on {}, prefixes on {}",
+        "{} words, {:.1} bytes each, built in {seconds:.3} s, on {}",
         stats.len,
         stats.bytes_per_key,
-        copy.device(),
         tree.device()
     );
 
     let queries: ByteKeysBuf = asked.iter().collect();
-    let found = copy.get_many(&queries)?;
-    let behind = tree.prefix_span_many(&queries)?;
-    for ((query, line), span) in asked.iter().zip(found).zip(behind) {
+    let found = tree.get_many(&queries)?;
+    let behind = tree.prefix_many(&queries)?;
+    for ((query, line), (behind, _)) in asked.iter().zip(found).zip(behind.iter()) {
         let is = line.map_or("is not a word".to_owned(), |line| format!("is on line {line}"));
-        let word = |rank| tree.pair(rank).map(|(word, _)| String::from_utf8_lossy(word).into_owned());
-        let first: Vec<String> = span.clone().take(LISTED).filter_map(word).collect();
-        println!("`{query}` {is}; {} words begin with it {first:?}", span.end - span.start);
+        let first: Vec<_> = behind.iter().take(LISTED).map(String::from_utf8_lossy).collect();
+        println!("`{query}` {is}; {} words begin with it {first:?}", behind.len());
     }
 
     let word = |i: u64| lines[(spread(i) % lines.len() as u64) as usize];
@@ -89,7 +85,7 @@ fn words(lines: &[&[u8]], asked: &[String]) -> lanetree::Result<()> {
         .collect();
     let mut out = vec![None; lookups.len()];
     let start = Instant::now();
-    copy.get_many_into(&lookups, &mut out)?;
+    tree.get_many_into(&lookups, &mut out)?;
     report("look-ups", LOOKUPS, start, &format!("{} are words", out.iter().flatten().count()));
 
     let prefixes: ByteKeysBuf = (0..PREFIXES).map(|i| &word(i)[..word(i).len().min(3)]).collect();

@@ -111,7 +111,8 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
             });
             assert!(tree.staging_bytes() <= most, "{keys:?}: {} bytes", tree.staging_bytes());
         }
-        assert!(tree.staging_bytes() > 0);
+        // Lanes that a query longer than a piece has made larger are not kept: of long keys, all may have been.
+        assert!(tree.staging_bytes() > 0 || matches!(keys, Keys::Long(_)), "{keys:?}");
         let [_, on_host] = trees(&Device::host(), keys);
         assert_eq!((on_host.get_many(&ByteKeysBuf::new()).unwrap(), on_host.staging_bytes()), (vec![], 0));
     }
