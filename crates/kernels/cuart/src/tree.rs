@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, UNIT};
-use lanetree_simt::{Access, Global, Hint, Simt};
+use lanetree_simt::{Access, Global, Hint, Simt, first_equal};
 
 /// Threads of a block, in every kernel of this crate that does not say otherwise.
 pub const THREADS: u32 = 256;
@@ -223,31 +223,3 @@ const LINKS: ByKind = in_units([
     0,
     0,
 ]);
-
-/// The first of a word's bytes, the lowest one first, that equals `byte`; from 8 on where none does.
-#[inline(always)]
-pub(crate) fn first_equal(word: u64, byte: u32) -> u32 {
-    const ONES: u64 = u64::MAX / 0xff;
-    let differences = word ^ (u64::from(byte) * ONES);
-    // The lowest byte that is 0 is exact; those above it may be marked by the borrow.
-    (differences.wrapping_sub(ONES) & !differences & (ONES << 7)).trailing_zeros() / 8
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_equal;
-
-    #[test]
-    fn the_first_equal_byte_is_found() {
-        for byte in [0_u32, 1, 127, 128, 255] {
-            for place in 0..8 {
-                for other in [0_u8, 1, 127, 128, 254, 255].into_iter().filter(|&other| u32::from(other) != byte) {
-                    let mut bytes = [other; 8];
-                    assert!(first_equal(u64::from_le_bytes(bytes), byte) >= 8);
-                    bytes[place..].fill(byte as u8);
-                    assert_eq!(first_equal(u64::from_le_bytes(bytes), byte), place as u32);
-                }
-            }
-        }
-    }
-}

@@ -2,10 +2,9 @@
 //! followed only once what it leads to can be seen.
 
 use super::TreeMut;
-use crate::tree::first_equal;
 use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256, PREFIX};
-use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word};
+use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal};
 
 /// Per thread. Reads a word that other threads may write, or have written in the same launch: not from L1.
 ///
