@@ -129,12 +129,18 @@ enum Figure {
     /// CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, beside GRT's
     #[value(name = "cuart-sizes")]
     CuartSizes,
+    /// CuART: look-ups by the lanes that compare a key, keys of 8 to 256 bytes
+    #[value(name = "cuart-lanes")]
+    CuartLanes,
     /// CuART's paper, figures 8 and 9: batches in host memory
     #[value(name = "cuart-batches")]
     CuartBatches,
     /// CuART's paper, figures 15 to 17: updates by batch and engine, beside look-ups and GRT's updates
     #[value(name = "cuart-updates")]
     CuartUpdates,
+    /// Beyond CuART's paper: bulk builds and compaction on the device
+    #[value(name = "cuart-builds")]
+    CuartBuilds,
     /// Beyond CuART's paper: inserts and removals on the device
     #[value(name = "cuart-inserts")]
     CuartInserts,
@@ -191,8 +197,10 @@ fn bench(args: &Args) -> Result<()> {
         (Some(Figure::PsaWidths), _) => [Section::HarmoniaPsaWidths].into(),
         (Some(Figure::Memory), _) => [].into(),
         (Some(Figure::CuartWidths | Figure::CuartSizes), _) => [Section::Ceilings, Section::CuartLookups].into(),
+        (Some(Figure::CuartLanes), _) => [Section::CuartLanes].into(),
         (Some(Figure::CuartBatches), _) => [Section::CuartBatches].into(),
         (Some(Figure::CuartUpdates), _) => [Section::CuartUpdates].into(),
+        (Some(Figure::CuartBuilds), _) => [Section::CuartBuilds].into(),
         (Some(Figure::CuartInserts), _) => [Section::CuartInserts].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),

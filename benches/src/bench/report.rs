@@ -42,12 +42,18 @@ pub(super) enum Section {
     /// CuART's look-ups, by the keys' width or the tree's size
     #[value(skip)]
     CuartLookups,
+    /// CuART's look-ups by the lanes that compare a key
+    #[value(skip)]
+    CuartLanes,
     /// CuART's look-ups of batches in host memory
     #[value(skip)]
     CuartBatches,
     /// CuART's updates, by batch and engine
     #[value(skip)]
     CuartUpdates,
+    /// CuART's bulk builds and compaction on the device
+    #[value(skip)]
+    CuartBuilds,
     /// CuART's inserts and removals
     #[value(skip)]
     CuartInserts,

@@ -61,8 +61,10 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
     match args.figure {
         Some(Figure::CuartWidths) => return cuart::by_width(session),
         Some(Figure::CuartSizes) => return cuart::by_size(session),
+        Some(Figure::CuartLanes) => return cuart::by_lanes(session),
         Some(Figure::CuartBatches) => return cuart::batches(session),
         Some(Figure::CuartUpdates) => return cuart::updates(session),
+        Some(Figure::CuartBuilds) => return cuart::builds(session),
         Some(Figure::CuartInserts) => return cuart::inserts(session),
         _ => {}
     }
@@ -280,21 +282,25 @@ mod tests {
 
     #[test]
     fn every_figure_of_cuart_is_checked_on_the_emulator() {
-        let sections = [Section::CuartLookups, Section::CuartBatches, Section::CuartUpdates, Section::CuartInserts];
+        use Section::{CuartBatches, CuartBuilds, CuartInserts, CuartLanes, CuartLookups, CuartUpdates};
+        let sections = [CuartLookups, CuartLanes, CuartBatches, CuartUpdates, CuartBuilds, CuartInserts];
         let mut session = session(Device::emulated(), &sections);
         session.plan.is_default = false;
         cuart::by_width(&mut session).unwrap();
         cuart::by_size(&mut session).unwrap();
+        cuart::by_lanes(&mut session).unwrap();
         cuart::batches(&mut session).unwrap();
+        cuart::builds(&mut session).unwrap();
         session.plan.queries = 14;
         cuart::updates(&mut session).unwrap();
         cuart::inserts(&mut session).unwrap();
         let rows = &session.report.rows;
         let of = |section, index| rows.iter().filter(move |row| row.section == section && row.index == index).count();
         // By width: values of 64 and 32 bits, and without a table where there is one. GRT beside each.
-        assert_eq!((of(Section::CuartLookups, "cuart"), of(Section::CuartLookups, "grt")), (10, 7));
-        assert_eq!(of(Section::CuartBatches, "cuart"), 0, "batches are larger than the plan's");
-        assert_eq!((of(Section::CuartUpdates, "cuart"), of(Section::CuartInserts, "cuart")), (22, 4));
+        assert_eq!((of(CuartLookups, "cuart"), of(CuartLookups, "grt")), (10, 7));
+        assert_eq!((of(CuartLanes, "cuart"), of(CuartBuilds, "cuart")), (20, 7));
+        assert_eq!(of(CuartBatches, "cuart"), 0, "batches are larger than the plan's");
+        assert_eq!((of(CuartUpdates, "cuart"), of(CuartInserts, "cuart")), (22, 4));
     }
 
     #[test]

@@ -49,10 +49,17 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What is timed by the CPU's clock, as the footnotes say.
-const BY_THE_CPU: [Section; 6] =
-    [Section::Cpu, Section::EndToEnd, Section::Build, Section::Updates, Section::CuartBatches, Section::CuartInserts];
+const BY_THE_CPU: [Section; 7] = [
+    Section::Cpu,
+    Section::EndToEnd,
+    Section::Build,
+    Section::Updates,
+    Section::CuartBatches,
+    Section::CuartBuilds,
+    Section::CuartInserts,
+];
 
-const SECTIONS: [Section; 17] = [
+const SECTIONS: [Section; 19] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
@@ -60,8 +67,10 @@ const SECTIONS: [Section; 17] = [
     Section::HarmoniaPsa,
     Section::HarmoniaPsaWidths,
     Section::CuartLookups,
+    Section::CuartLanes,
     Section::CuartBatches,
     Section::CuartUpdates,
+    Section::CuartBuilds,
     Section::CuartInserts,
     Section::Neighbors,
     Section::Ranges,
@@ -83,8 +92,10 @@ fn title(section: Section, kind: DeviceKind) -> String {
         }
         Section::HarmoniaPsaWidths => "Harmonia: lanes per query for queries sorted by their top bits; all hits",
         Section::CuartLookups => "CuART: look-ups beside GRT's, queries and results on the device",
+        Section::CuartLanes => "CuART: look-ups by the lanes that compare a key, queries and results on the device",
         Section::CuartBatches => "CuART: look-ups, queries and results in host memory, transfers included",
         Section::CuartUpdates => "CuART: updates, batches on the device; n = 26 Mi in the paper's figures",
+        Section::CuartBuilds => "CuART: bulk builds of pairs on the device, and compaction there",
         Section::CuartInserts => "CuART: inserts of new random keys and their removal, batches on the device",
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
@@ -138,6 +149,7 @@ fn columns(section: Section) -> &'static [Column] {
         Section::CuartLookups => {
             &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x CuART's", BASELINE.1), CEILING, SIZE]
         }
+        Section::CuartLanes => &[OPERATION, WORDS, N, BATCH, MS, RATE, ("x 1 lane", BASELINE.1), SIZE],
         Section::CuartBatches => &[
             INDEX,
             OPERATION,
@@ -150,6 +162,7 @@ fn columns(section: Section) -> &'static [Column] {
             ("of the bus", CEILING.1),
         ],
         Section::CuartUpdates => &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x look-ups", BASELINE.1), SIZE],
+        Section::CuartBuilds => &[OPERATION, WORDS, N, MS, RATE, ("x CPU", BASELINE.1), SIZE],
         Section::CuartInserts => &[OPERATION, WORDS, N, BATCH, MS, RATE],
         Section::Neighbors => &[
             INDEX,
@@ -317,6 +330,10 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "description: one buffer, byte offsets, the type in the node. The paper (sections 4.3, 4.4, on an A100, end to",
             "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys.",
         ],
+        Section::CuartLanes => &[
+            "Uniform keys, all hits. A thread descends for each query; then so many lanes, side by side, compare its words with",
+            "those of its leaf.",
+        ],
         Section::CuartBatches => &[
             "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
             "keys to the device and values back. Bus: as many bytes both ways at once, page-locked, and nothing else.",
@@ -326,6 +343,11 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. x look-ups: relative",
             "to look-ups of the same batch. The paper (section 4.5, end to end, RTX 3090): 120 M updates/s, 0.8 x its look-ups;",
             "GRT 13 M/s; the CPU 2.5 M/s.",
+        ],
+        Section::CuartBuilds => &[
+            "By the CPU's clock, from the call until the tree is complete, with its memory's allocation. On the CPU: all its",
+            "threads, of sorted pairs in host memory, and the tree's copy to the device. Compaction: of a tree from which an",
+            "eighth of the keys was removed, in no order, and inserted again. G/s: pairs. Checked by look-ups.",
         ],
         Section::CuartInserts => &[
             "By the CPU's clock, from the call until the batch is done. Each run of inserts is removed again, untimed, and the",

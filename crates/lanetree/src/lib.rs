@@ -73,7 +73,7 @@ pub mod primitives;
 mod ranges;
 mod staging;
 
-pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, OffsetBuffer, Offsets};
+pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 #[doc(inline)]
 pub use cuart::Cuart;
 pub use error::{Error, Result};

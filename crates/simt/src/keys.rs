@@ -80,6 +80,12 @@ impl KeyRef {
         Self { bytes, start, len }
     }
 
+    /// Where the string begins in its memory, in bytes.
+    #[inline(always)]
+    pub const fn start(&self) -> u64 {
+        self.start
+    }
+
     /// The string's bytes.
     #[inline(always)]
     pub const fn len(&self) -> u32 {

@@ -1,12 +1,16 @@
 //! CuART (Koppehel et al., ICPP 2021): the figures of its paper, and what goes beyond it.
 
+mod builds;
 mod changes;
 mod data;
 mod host;
+mod lanes;
 mod lookups;
 
+pub(super) use builds::builds;
 pub(super) use changes::{inserts, updates};
 pub(super) use host::batches;
+pub(super) use lanes::by_lanes;
 pub(super) use lookups::{by_size, by_width};
 
 use super::ceilings;

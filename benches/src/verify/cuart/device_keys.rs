@@ -4,7 +4,7 @@ use super::strings::{Strings, pack};
 use super::subject::{Model, Subject, differ};
 use super::{Outcome, Spec};
 use crate::verify::compare::{Difference, Sabotage};
-use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceKind, Error, FixedKey, Key, OffsetBuffer, Result, Word};
+use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceKind, DeviceNumber, Error, OffsetBuffer, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
@@ -15,6 +15,7 @@ pub(super) enum Form {
     U64,
     I32,
     I64,
+    U128,
     Offsets32,
     Offsets64,
     /// A buffer of strings of one width.
@@ -22,8 +23,8 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 7] =
-        [Self::U32, Self::U64, Self::I32, Self::I64, Self::Offsets32, Self::Offsets64, Self::Fixed];
+    pub(super) const ALL: [Self; 8] =
+        [Self::U32, Self::U64, Self::I32, Self::I64, Self::U128, Self::Offsets32, Self::Offsets64, Self::Fixed];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -31,6 +32,7 @@ impl Form {
             Self::U64 => "u64",
             Self::I32 => "i32",
             Self::I64 => "i64",
+            Self::U128 => "u128",
             Self::Offsets32 => "offsets32",
             Self::Offsets64 => "offsets64",
             Self::Fixed => "fixed",
@@ -51,25 +53,28 @@ pub(super) fn run<V: Word>(
         Form::U64 => encoded::<u64, V>(spec, rng, device, sabotage),
         Form::I32 => encoded::<i32, V>(spec, rng, device, sabotage),
         Form::I64 => encoded::<i64, V>(spec, rng, device, sabotage),
+        Form::U128 => encoded::<u128, V>(spec, rng, device, sabotage),
         Form::Offsets32 => offsets::<u32, V>(spec, rng, device, sabotage, OffsetBuffer::U32),
         Form::Offsets64 => offsets::<u64, V>(spec, rng, device, sabotage, OffsetBuffer::U64),
         Form::Fixed => fixed::<V>(spec, rng, device, sabotage),
     }
 }
 
-fn encoded<K: Key + FixedKey, V: Word>(
+fn encoded<K: DeviceNumber, V: Word>(
     spec: &Spec,
     rng: &mut StdRng,
     device: &Device,
     sabotage: Option<Sabotage>,
 ) -> Result<Outcome> {
-    let mut numbers: Vec<K> = (0..2 * spec.len).map(|_| K::decode(K::Bits::truncate(rng.next_u64()))).collect();
-    let near_zero = |distance: u64| K::decode(K::Bits::truncate((1_u64 << (K::Bits::BITS - 1)).wrapping_add(distance)));
-    numbers.extend([K::MIN, near_zero(0), K::MAX, near_zero(1), near_zero(u64::MAX)]);
+    // The smallest, around zero, the largest, and any others, by their strings.
+    let near = |first: u8, others: u8| [vec![first], vec![others; K::WIDTH - 1]].concat();
+    let mut numbers = vec![near(0, 0), near(0x80, 0), near(255, 255), near(0x7f, 255)];
+    numbers.extend((0..2 * spec.len).map(|_| (0..K::WIDTH).map(|_| rng.random()).collect()));
+    let numbers: Vec<K> = numbers.iter().map(|string| K::read(string)).collect();
     let strings: Vec<Vec<u8>> = ByteKeysBuf::encode(&numbers).iter().map(<[u8]>::to_vec).collect();
     // Every second one.
     let model: Model<V> = strings.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
-    let mut subject = Subject::new((Strings::Width(K::Bits::BYTES), spec.table), model, device, sabotage)?;
+    let mut subject = Subject::new((Strings::Width(K::WIDTH), spec.table), model, device, sabotage)?;
     let stream = device.stream()?;
     let mut keys = DeviceKeys::encode(&stream, &device.upload(&numbers)?)?;
     stream.synchronize()?;
@@ -79,8 +84,7 @@ fn encoded<K: Key + FixedKey, V: Word>(
     keys.encode_from(&stream, &device.upload(&numbers[behind..])?)?;
     stream.synchronize()?;
     difference = difference.or(subject.get_keys(&keys, &strings[behind..])?);
-    let word = if K::Bits::BITS == 32 { "u32" } else { "u64" };
-    Ok(outcome(subject, difference, format!("encode_{word}")))
+    Ok(outcome(subject, difference, format!("encode_u{}", 8 * K::WIDTH)))
 }
 
 fn offsets<O: Word, V: Word>(

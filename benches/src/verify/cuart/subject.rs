@@ -3,7 +3,7 @@
 use super::strings::{Packing, Strings, upload};
 use crate::verify::compare::{Difference, Output, Sabotage, bits_differ, items_differ};
 use core::time::Duration;
-use lanetree::cuart::{ChangeScratch, Link, LongKeys, RootTable, UpdateEngine};
+use lanetree::cuart::{ChangeScratch, Lanes, Link, LongKeys, RootTable, UpdateEngine};
 use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -91,6 +91,24 @@ impl<V: Word> Subject<V> {
         }
     }
 
+    /// How many lanes compare a key, in turns.
+    fn lanes(&self) -> Lanes {
+        use Lanes::{Auto, Eight, Four, One, Two};
+        [Auto, Two, One, Four, Eight][self.turn % 5]
+    }
+
+    fn ran_get(&mut self, lanes: Lanes) {
+        let by = match lanes {
+            // The library's choice is its own; each kernel has its turn besides.
+            Lanes::Auto => return,
+            Lanes::One => format!("w{}", self.words()),
+            Lanes::Two => "tiled_2".into(),
+            Lanes::Four => "tiled_4".into(),
+            Lanes::Eight => "tiled_8".into(),
+        };
+        self.ran(format!("cuart__get_{by}_{}", V::NAME));
+    }
+
     fn ran_update(&mut self, name: &str) {
         self.ran(format!("cuart_update__{name}"));
     }
@@ -106,11 +124,13 @@ impl<V: Word> Subject<V> {
         let mut values = Output::<V>::new(device, "values", count)?;
         let mut found = Output::<u32>::new(device, "found", count.div_ceil(32))?;
         let start = Instant::now();
-        self.tree.on(&self.stream).get(keys, &mut values.buffer, Some(&mut found.buffer), V::MAX)?;
+        let lanes = self.lanes();
+        let on = self.tree.on(&self.stream).with_lanes(lanes);
+        on.get(keys, &mut values.buffer, Some(&mut found.buffer), V::MAX)?;
         self.stream.synchronize()?;
         self.took(start, count);
         if count > 0 {
-            self.ran(format!("cuart__get_w{}_{}", self.words(), V::NAME));
+            self.ran_get(lanes);
         }
         let expected = |i: usize| Some(self.model.get(&queries[i]).copied().unwrap_or(V::MAX));
         let values = values.read(self.sabotage)?.differs(&expected, &|i| described(&queries[i]));
@@ -126,11 +146,13 @@ impl<V: Word> Subject<V> {
         let mut pending = Output::<u32>::new(device, "pending", count.div_ceil(32))?;
         let start = Instant::now();
         let buffers = (&mut values.buffer, &mut found.buffer, &mut pending.buffer);
-        self.tree.on(&self.stream).get_pending(&keys, buffers.0, buffers.1, buffers.2, V::MAX)?;
+        let lanes = self.lanes();
+        let on = self.tree.on(&self.stream).with_lanes(lanes);
+        on.get_pending(&keys, buffers.0, buffers.1, buffers.2, V::MAX)?;
         self.stream.synchronize()?;
         self.took(start, count);
         if count > 0 {
-            self.ran(format!("cuart__get_w{}_{}", self.words(), V::NAME));
+            self.ran_get(lanes);
         }
         let (values, found, pending) =
             (values.read(self.sabotage)?, found.read(self.sabotage)?, pending.read(self.sabotage)?);

@@ -46,6 +46,27 @@ impl<K: Word> Kernel for Encode<K> {
     }
 }
 
+/// As [`Encode`], of numbers of 128 bits without a sign, each of them two words, the low one first. The buffers begin on
+/// 16-byte boundaries.
+#[derive(Debug)]
+pub struct EncodeWide;
+
+impl Kernel for EncodeWide {
+    type Args = EncodeArgs<u64>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a number.
+            unsafe {
+                let [low, high] = simt.load_vector(args.numbers, 2 * index, Hint::Streaming);
+                simt.store_vector(args.strings, 2 * index, [high.swap_bytes(), low.swap_bytes()], Hint::Default);
+            }
+        }
+    }
+}
+
 /// Arguments of [`CheckOffsets`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +162,7 @@ impl Kernel for Heads {
 
 instance!(cuart_keys__encode_u32, "cuart_keys", Encode<u32>);
 instance!(cuart_keys__encode_u64, "cuart_keys", Encode<u64>);
+instance!(cuart_keys__encode_u128, "cuart_keys", EncodeWide);
 instance!(cuart_keys__check_offsets_u32, "cuart_keys", CheckOffsets<u32>);
 instance!(cuart_keys__check_offsets_u64, "cuart_keys", CheckOffsets<u64>);
 instance!(cuart_keys__heads, "cuart_keys", Heads);

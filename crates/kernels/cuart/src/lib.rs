@@ -6,6 +6,7 @@
 pub mod build;
 pub mod compact;
 mod get;
+mod get_tiled;
 pub mod keys;
 mod order;
 mod query;
@@ -15,6 +16,7 @@ mod tree;
 pub mod update;
 
 pub use get::{Get, GetArgs};
+pub use get_tiled::GetTiled;
 pub use range::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs, Measure, MeasureArgs};
 pub use rank::{Rank, RankArgs, Side};
 pub use tree::{THREADS, TreeRef};

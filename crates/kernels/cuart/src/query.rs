@@ -30,6 +30,12 @@ impl<const WORDS: usize> Query<WORDS> {
         self.key.len()
     }
 
+    /// Where the query begins in the batch's bytes.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> u64 {
+        self.key.start()
+    }
+
     /// Per thread. The first 8 bytes, the first one lowest, zeros behind the end.
     ///
     /// # Safety

@@ -3,12 +3,14 @@
 use super::{ByteKeys, Offsets};
 use crate::error::same_device;
 use crate::{Error, Result};
+use bytemuck::Pod;
 use core::fmt;
 use lanetree_kernels_cuart::THREADS;
 use lanetree_kernels_cuart::keys::{CheckOffsetsArgs, EncodeArgs, HeadsArgs};
 use lanetree_launch::Launch;
 use lanetree_launch::cuart::keys;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::Word;
+use lanetree_layout::cuart::FixedKey;
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, KeysRef, LaunchShape};
 use rayon::prelude::*;
@@ -52,6 +54,32 @@ pub enum OffsetBuffer {
     U32(Buffer<u32>),
     /// Of 64 bits.
     U64(Buffer<u64>),
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A number of which [`DeviceKeys::encode`] makes a byte string.
+pub trait DeviceNumber: FixedKey + Pod + sealed::Sealed {
+    #[doc(hidden)]
+    const SIGN: u64;
+}
+
+macro_rules! numbers {
+    ($($number:ty, $sign:expr;)*) => {$(
+        impl sealed::Sealed for $number {}
+        impl DeviceNumber for $number {
+            const SIGN: u64 = $sign;
+        }
+    )*};
+}
+numbers! {
+    u32, 0;
+    i32, 1 << 31;
+    u64, 0;
+    i64, 1 << 63;
+    u128, 0;
 }
 
 impl DeviceKeys {
@@ -117,8 +145,8 @@ impl DeviceKeys {
     /// # Errors
     /// [`Error::Runtime`] where there is no room, and for a buffer of another device than the stream's;
     /// [`Error::BatchTooLarge`].
-    pub fn encode<K: Key>(stream: &Stream, numbers: &Buffer<K>) -> Result<Self> {
-        let mut keys = Self::fixed(stream.device().alloc(numbers.bytes().div_ceil(8))?, K::Bits::BYTES, numbers.len())?;
+    pub fn encode<K: DeviceNumber>(stream: &Stream, numbers: &Buffer<K>) -> Result<Self> {
+        let mut keys = Self::fixed(stream.device().alloc(numbers.bytes().div_ceil(8))?, K::WIDTH, numbers.len())?;
         keys.encode_from(stream, numbers)?;
         Ok(keys)
     }
@@ -129,8 +157,8 @@ impl DeviceKeys {
     /// # Errors
     /// [`Error::OutputLength`] where there is no room for as many strings, or they are of another width;
     /// [`Error::Runtime`], [`Error::BatchTooLarge`] as [`DeviceKeys::encode`].
-    pub fn encode_from<K: Key>(&mut self, stream: &Stream, numbers: &Buffer<K>) -> Result<()> {
-        let (what, width) = ("the strings' buffer", K::Bits::BYTES);
+    pub fn encode_from<K: DeviceNumber>(&mut self, stream: &Stream, numbers: &Buffer<K>) -> Result<()> {
+        let (what, width) = ("the strings' buffer", K::WIDTH);
         let expected = numbers.bytes().div_ceil(8);
         if self.width() != Some(width) || self.bytes.len() < expected {
             return Err(Error::OutputLength { what, expected, found: self.bytes.len() });
@@ -143,17 +171,23 @@ impl DeviceKeys {
         if let (true, Some(numbers)) = (stream.device().kind() == DeviceKind::Host, numbers.as_slice()) {
             let words = self.bytes.as_mut_slice().unwrap_or(&mut []);
             let strings = bytemuck::cast_slice_mut::<u64, u8>(words).par_chunks_exact_mut(width);
-            strings.zip(numbers).for_each(|(string, number)| {
-                string.copy_from_slice(&number.encode().widen().to_be_bytes()[8 - width..]);
-            });
+            strings.zip(numbers).for_each(|(string, &number)| number.write(string));
             return Ok(());
         }
-        let strings = self.bytes.global_mut().cast();
-        let args = EncodeArgs { numbers: numbers.global().cast(), count: self.len as u64, flip: K::FLIP, strings };
-        if self.len > 0 {
-            keys::encode(&args, launch(stream, self.len)?)?;
+        if self.len == 0 {
+            return Ok(());
         }
-        Ok(())
+        let launch = launch(stream, self.len)?;
+        Ok(match width {
+            4 => keys::encode(&self.encode_args::<K, u32>(numbers), launch),
+            8 => keys::encode(&self.encode_args::<K, u64>(numbers), launch),
+            _ => keys::encode_wide(&self.encode_args::<K, u64>(numbers), launch),
+        }?)
+    }
+
+    fn encode_args<K: DeviceNumber, W: Word>(&mut self, numbers: &Buffer<K>) -> EncodeArgs<W> {
+        let (numbers, count) = (numbers.global().cast(), self.len as u64);
+        EncodeArgs { numbers, count, flip: W::truncate(K::SIGN), strings: self.bytes.global_mut().cast() }
     }
 
     /// Strings.

@@ -5,7 +5,7 @@ mod device;
 mod range;
 
 pub use buf::ByteKeysBuf;
-pub use device::{DeviceKeys, OffsetBuffer};
+pub use device::{DeviceKeys, DeviceNumber, OffsetBuffer};
 pub use range::{ByteRange, ByteRanges};
 pub(crate) use range::{Side, Sides};
 

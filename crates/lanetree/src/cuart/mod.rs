@@ -25,7 +25,7 @@ mod validate;
 
 pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
-pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, OnStream, UpdateEngine};
+pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;

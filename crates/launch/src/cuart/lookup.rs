@@ -1,7 +1,7 @@
 //! The kernels of look-ups.
 
 use crate::Launch;
-use lanetree_kernels_cuart::{Get, GetArgs};
+use lanetree_kernels_cuart::{Get, GetArgs, GetTiled};
 use lanetree_layout::Word;
 use lanetree_runtime::Result;
 use lanetree_simt::{Launcher, same_args};
@@ -32,4 +32,30 @@ pub fn get<V: Word>(words: usize, args: &GetArgs<V>, launch: Launch<'_>) -> Resu
     chooser!(of_u32, u32);
     chooser!(of_u64, u64);
     if V::BITS == 32 { of_u32(words, same_args(args), launch) } else { of_u64(words, same_args(args), launch) }
+}
+
+/// Launches the look-up in which 2, 4 or 8 lanes compare a key, in a tree of any keys.
+///
+/// # Errors
+/// Those of a launch.
+///
+/// # Panics
+/// For another number of lanes.
+pub fn get_tiled<V: Word>(lanes: u32, args: &GetArgs<V>, launch: Launch<'_>) -> Result<()> {
+    macro_rules! chooser {
+        ($name:ident, $value:ty) => {
+            #[inline(never)]
+            fn $name(lanes: u32, args: &GetArgs<$value>, launch: Launch<'_>) -> Result<()> {
+                match lanes {
+                    2 => launch.launch::<GetTiled<$value, 2>>(args),
+                    4 => launch.launch::<GetTiled<$value, 4>>(args),
+                    8 => launch.launch::<GetTiled<$value, 8>>(args),
+                    _ => unreachable!("no kernel in which {lanes} lanes compare a key"),
+                }
+            }
+        };
+    }
+    chooser!(of_u32, u32);
+    chooser!(of_u64, u64);
+    if V::BITS == 32 { of_u32(lanes, same_args(args), launch) } else { of_u64(lanes, same_args(args), launch) }
 }

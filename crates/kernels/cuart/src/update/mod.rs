@@ -2,20 +2,23 @@
 //! future work, inserts.
 
 mod claim;
+mod grow;
 mod insert;
 mod latest;
 mod remove;
 mod retire;
 mod slot;
 mod stamp;
+mod supply;
 mod tidy;
 
 pub use claim::{Claim, ClaimArgs, Conquer, ConquerArgs, UNCLAIMED};
-pub use insert::{Insert, InsertArgs, Stock, Supply};
+pub use insert::{Insert, InsertArgs};
 pub use latest::{ClearSequence, ClearSequenceArgs, Latest, LatestArgs};
 pub use remove::{Remove, RemoveArgs};
 pub use retire::{CountLeaves, CountLeavesArgs, Retire, RetireArgs};
 pub use stamp::{Locate, LocateArgs, Overwrite, OverwriteArgs, Stamp, StampArgs, WriteStamped, WriteStampedArgs};
+pub use supply::{Stock, Supply};
 pub use tidy::{Tidy, TidyArgs};
 
 use crate::get::store_bits;

@@ -22,11 +22,50 @@ use rayon::prelude::*;
 pub struct OnStream<'a, V: Word> {
     pub(super) tree: &'a Cuart<V>,
     pub(super) stream: &'a Stream,
+    lanes: Lanes,
+}
+
+/// How many lanes of a warp compare a query's key with that of its leaf. A thread descends for each query in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lanes {
+    /// The number that was the fastest when measured, by the tree's longest key.
+    #[default]
+    Auto,
+    /// The thread that descended.
+    One,
+    /// Two lanes, side by side.
+    Two,
+    /// Four.
+    Four,
+    /// Eight.
+    Eight,
+}
+
+impl Lanes {
+    /// The number, in a tree whose longest key has so many words, 0 for more than four.
+    pub(super) fn number(self, words: usize) -> u32 {
+        match self {
+            Self::Auto if words == 0 => Self::LONG,
+            Self::Auto | Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// For keys of more than 32 bytes.
+    const LONG: u32 = 1;
 }
 
 impl<'a, V: Word> OnStream<'a, V> {
     pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
-        Self { tree, stream }
+        Self { tree, stream, lanes: Lanes::Auto }
+    }
+
+    /// The same, with so many lanes to compare a key in [`OnStream::get`] and [`OnStream::get_pending`].
+    #[must_use]
+    pub fn with_lanes(self, lanes: Lanes) -> Self {
+        Self { lanes, ..self }
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key;
@@ -96,7 +135,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         }
         let bits = |bits: Option<&mut Buffer<u32>>| bits.map_or(GlobalMut::null(), Buffer::global_mut);
         let outputs = (values.global_mut(), bits(found), bits(pending));
-        self.tree.launch_get(self.stream, queries.keys_ref(), count, outputs, miss)
+        self.tree.launch_get(self.stream, self.lanes, queries.keys_ref(), count, outputs, miss)
     }
 
     fn get_on_host(&self, queries: &DeviceKeys, values: &mut Buffer<V>, found: Option<&mut Buffer<u32>>, miss: V) {

@@ -17,7 +17,7 @@ mod update;
 pub(super) use engine::DeviceState;
 pub use engine::UpdateEngine;
 pub(super) use host_batch::HostBatches;
-pub use lookup::OnStream;
+pub use lookup::{Lanes, OnStream};
 pub use range::{DeviceByteRanges, GatherScratch};
 pub use update::{ChangeScratch, InsertReport};
 

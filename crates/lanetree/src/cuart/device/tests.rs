@@ -1,9 +1,9 @@
 //! Trees on the emulator against a model.
 
 use super::build::tests::compare;
-use super::{ChangeScratch, UpdateEngine};
+use super::{ChangeScratch, Lanes, UpdateEngine};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
-use crate::cuart::RootTable;
+use crate::cuart::{LongKeys, RootTable};
 use crate::{Cuart, Device, Result, Word};
 use lanetree_runtime::Failure;
 use rand::rngs::StdRng;
@@ -450,4 +450,40 @@ fn offsets_on_a_device_are_checked() {
     assert!(DeviceKeys::fixed(bytes(), 8, 3).is_err());
     let keys = DeviceKeys::encode(&stream, &device.upload(&[-1_i64, 5]).unwrap()).unwrap();
     assert!(keys.as_keys().unwrap().iter().eq(ByteKeysBuf::encode(&[-1_i64, 5]).iter()));
+}
+
+#[test]
+fn any_number_of_lanes_finds_the_same() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let mut rng = StdRng::seed_from_u64(12);
+    let mut kinds: Vec<_> = KINDS.map(|kind| (kind, LongKeys::DeviceLeaves)).into();
+    kinds.extend([("prefixes", LongKeys::HostLeaves), ("last byte", LongKeys::HostLeaves)]);
+    for (kind, long_keys) in kinds {
+        let all = strings(kind, 333, &mut rng);
+        let model: Model<u64> = all.iter().step_by(2).cloned().zip(1..).collect();
+        let values: Vec<u64> = model.values().copied().collect();
+        let tree = Cuart::builder().long_keys(long_keys).build(&device, &packed(model.keys()), &values).unwrap();
+        let queries = DeviceKeys::upload(&device, &packed(&all)).unwrap();
+        for lanes in [Lanes::Auto, Lanes::One, Lanes::Two, Lanes::Four, Lanes::Eight] {
+            let mut values = device.upload(&vec![7; all.len()]).unwrap();
+            let words = all.len().div_ceil(32);
+            let [mut found, mut pending] = [(); 2].map(|()| device.upload(&vec![!0; words]).unwrap());
+            let on = tree.on(&stream).with_lanes(lanes);
+            on.get_pending(&queries, &mut values, &mut found, &mut pending, 0).unwrap();
+            let [found, pending] = [found, pending].map(|bits| bits.to_vec().unwrap());
+            let bit = |bits: &[u32], i: usize| bits[i / 32] >> (i % 32) & 1 == 1;
+            for (i, (key, value)) in all.iter().zip(values.to_vec().unwrap()).enumerate() {
+                let expected = model.get(key).copied();
+                if bit(&pending, i) {
+                    let (leaf, value) = tree.host_leaf(value).unwrap();
+                    assert_eq!((leaf == &key[..]).then_some(value), expected, "{lanes:?}, {kind}, {key:?}");
+                } else {
+                    let actual = (bit(&found, i), value);
+                    assert_eq!(actual, (expected.is_some(), expected.unwrap_or(0)), "{lanes:?}, {kind}, {key:?}");
+                }
+            }
+            assert!([found, pending].iter().all(|bits| bits[words - 1] >> (all.len() % 32) == 0), "{lanes:?}, {kind}");
+        }
+    }
 }

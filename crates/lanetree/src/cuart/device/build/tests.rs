@@ -2,8 +2,7 @@
 
 use super::above;
 use crate::cuart::RootTable;
-use crate::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Result, Stream, Word};
-use lanetree_layout::Key;
+use crate::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceNumber, Result, Stream, Word};
 use lanetree_layout::cuart::{Kind, Link, Regions};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -258,18 +257,13 @@ fn keys_that_differ_behind_long_spans() {
     check_nodes(&device, &far, RootTable::TwoBytes);
 }
 
-fn integers<K: Key + lanetree_layout::cuart::FixedKey>(device: &Device) {
+fn integers<K: DeviceNumber>(device: &Device) {
     let mut rng = rng(K::WIDTH);
     for len in [1, 2, 300] {
-        let keys: BTreeSet<K> = (0..len).map(|_| K::decode(Word::truncate(rng.next_u64()))).collect();
-        let strings = keys.iter().map(|&key| {
-            let mut string = vec![0; K::WIDTH];
-            key.write(&mut string);
-            string
-        });
-        let own: Vec<K> = keys.iter().copied().collect();
+        let strings = random(len, K::WIDTH, 256, &mut rng);
+        let own: Vec<K> = strings.iter().map(|string| K::read(string)).collect();
         let own = DeviceKeys::encode(&device.stream().unwrap(), &device.upload(&own).unwrap()).unwrap();
-        check_fixed(device, &strings.collect(), RootTable::Auto, &own);
+        check_fixed(device, &strings, RootTable::Auto, &own);
     }
 }
 
@@ -280,6 +274,7 @@ fn trees_over_integers() {
         integers::<i32>(&device);
         integers::<u64>(&device);
         integers::<i64>(&device);
+        integers::<u128>(&device);
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::over;
+use super::{Lanes, over};
 use crate::byte_keys::{ByteKeys, Offsets};
 use crate::cuart::Cuart;
 use crate::staging::{Piece, PinnedBatch, PinnedStaging, Queries, Results, Route, Staging};
@@ -108,7 +108,8 @@ impl<V: Word> Cuart<V> {
             reads_once: self.query_words() > 0,
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let queries = keys.keys_ref(input);
-                self.launch_get(stream, queries, keys.count(), (out.arrays[0].cast(), out.found, out.pending), V::MIN)
+                let outputs = (out.arrays[0].cast(), out.found, out.pending);
+                self.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN)
             },
             collect: &|piece, out| self.take_results(piece, out),
         };
@@ -138,13 +139,19 @@ impl<V: Word> Cuart<V> {
     pub(super) fn launch_get(
         &self,
         stream: &Stream,
+        lanes: Lanes,
         queries: KeysRef,
         count: usize,
         (values, found, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
         miss: V,
     ) -> Result<()> {
         let args = GetArgs { tree: self.tree_ref(), queries, count: count as u64, values, found, pending, miss };
-        Ok(lookup::get(self.query_words(), &args, over(stream, count)?)?)
+        let (words, launch) = (self.query_words(), over(stream, count)?);
+        let launched = match lanes.number(words) {
+            1 => lookup::get(words, &args, launch),
+            lanes => lookup::get_tiled(lanes, &args, launch),
+        };
+        Ok(launched?)
     }
 
     /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the keys and
@@ -192,7 +199,7 @@ impl<V: Word> Cuart<V> {
         self.batches.pinned.send(&self.device, batch, &|stream, bytes, count, values, found| {
             let bytes = bytes.cast();
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
-            self.launch_get(stream, queries, count, (values, found, GlobalMut::null()), miss)
+            self.launch_get(stream, Lanes::Auto, queries, count, (values, found, GlobalMut::null()), miss)
         })
     }
 
