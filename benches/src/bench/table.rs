@@ -156,6 +156,7 @@ fn columns(section: Section) -> &'static [Column] {
             WORDS,
             N,
             BATCH,
+            THREADS,
             MS,
             RATE,
             ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
@@ -337,7 +338,8 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         Section::CuartBatches => &[
             "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
             "keys to the device and values back. Bus: as many bytes both ways at once, page-locked, and nothing else.",
-            "The paper's batches: 2^13 to 2^17, on 8 threads.",
+            "Threads: so many that send batches at the same time, 64 each; ms: of all that time, a batch's share. The paper's",
+            "batches: 2^13 to 2^17, on 8 threads.",
         ],
         Section::CuartUpdates => &[
             "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. x look-ups: relative",

@@ -1,4 +1,5 @@
-//! Batches of look-ups that begin and end in host memory (the paper's figures 8 and 9).
+//! Batches of look-ups that begin and end in host memory: by their size, and by how many threads send them (the
+//! paper's figures 8 and 9).
 
 use super::data::{Data, keys};
 use super::{Subject, len};
@@ -6,11 +7,22 @@ use crate::bench::error::Result;
 use crate::bench::host::bus;
 use crate::bench::report::{Section, Timing};
 use crate::bench::session::Session;
+use lanetree_baselines::Checksum;
+use std::thread;
 
 /// Sizes of the batches, as powers of two: the paper's, and one that is worked off in pieces.
 const BATCHES: [u32; 7] = [13, 14, 15, 16, 17, 20, 24];
 
-/// By the size of the batch, of keys of 32 bytes.
+/// Threads that send batches at the same time.
+const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// The size of those batches, as a power of two: the paper's.
+const SENT: u32 = 15;
+
+/// Batches that a thread sends in a run.
+const TIMES: usize = 64;
+
+/// By the size of the batch, and by the number of threads, of keys of 32 bytes.
 pub(in crate::bench) fn batches(session: &mut Session) -> Result<()> {
     let data = Data::new(32, len(session), session.seed);
     let subject = Subject::<u32>::build(session, data)?;
@@ -18,6 +30,11 @@ pub(in crate::bench) fn batches(session: &mut Session) -> Result<()> {
     for batch in BATCHES.into_iter().filter(|&batch| batch <= most) {
         if session.has_time(format_args!("host batches of 2^{batch}")) {
             of_batch(session, &subject, 1 << batch)?;
+        }
+    }
+    for threads in THREADS.into_iter().filter(|_| SENT <= most) {
+        if session.has_time(format_args!("host batches from {threads} threads")) {
+            of_threads(session, &subject, threads, 1 << SENT)?;
         }
     }
     Ok(())
@@ -34,7 +51,7 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
         |out| Ok(subject.tree.get_many_into(keys(data.width, &bytes), out)?),
     )?;
     let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
-    push(session, subject, "get_many_into", &found, timing, bus)?;
+    checked(session, subject, "get_many_into", &found, timing, bus)?;
     drop((out, found));
 
     let (mut pinned, mut out) = (session.device.pinned::<u8>(bytes.len())?, session.device.pinned::<u32>(count)?);
@@ -44,11 +61,42 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
         |out| out.fill(0),
         |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, out, None, 0)?),
     )?;
-    push(session, subject, "get_many_pinned", &out, timing, bus)
+    checked(session, subject, "get_many_pinned", &out, timing, bus)
+}
+
+/// Threads that each send a batch again and again; the time is that of a batch among all of them.
+fn of_threads(session: &mut Session, subject: &Subject<u32>, threads: usize, count: usize) -> Result<()> {
+    let data = subject.data;
+    let batches: Vec<Vec<u8>> =
+        (1..=threads as u64).map(|batch| data.bytes(count, |query| data.query(batch, query))).collect();
+    let bus = bus::<u8, u32>(session, data.width * count, count)?;
+    let mut outs = vec![vec![None; count]; threads];
+    let timing = session.time_on_cpu(
+        &mut outs,
+        |outs| outs.iter_mut().for_each(|out| out.fill(None)),
+        |outs| {
+            thread::scope(|scope| {
+                let send = |(bytes, out): (&Vec<u8>, &mut Vec<Option<u32>>)| -> Result<()> {
+                    (0..TIMES).try_for_each(|_| Ok(subject.tree.get_many_into(keys(data.width, bytes), out)?))
+                };
+                let senders: Vec<_> = batches.iter().zip(outs).map(|pair| scope.spawn(move || send(pair))).collect();
+                senders.into_iter().try_for_each(|sender| sender.join().expect("a thread that does not panic"))
+            })
+        },
+    )?;
+    let timing = Timing::of(timing.runs_ms.iter().map(|ms| ms / (TIMES * threads) as f64).collect());
+    let mut checksum = Checksum::default();
+    for (batch, out) in (1..).zip(&outs) {
+        let expected = |query: usize| data.query(batch, query) as u32 + 1;
+        let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+        checksum = checksum.and(session.check_slice(&"get_many_into", "values", &found, 0, 0, expected)?);
+    }
+    push(session, subject, "get_many_into", Some(threads), count, (timing, checksum), bus);
+    Ok(())
 }
 
 /// A row, once its output was compared with what is right.
-fn push(
+fn checked(
     session: &mut Session,
     subject: &Subject<u32>,
     operation: &str,
@@ -59,10 +107,23 @@ fn push(
     let data = subject.data;
     let expected = |query: usize| data.query(1, query) as u32 + 1;
     let checksum = session.check_slice(&operation, "values", out, 0, 0, expected)?;
-    let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, Section::CuartBatches, parts, out.len(), timing, checksum);
-    row.bytes_moved = Some((out.len() * (data.width + 4)) as u64);
-    row.ceiling_giga_per_second = bus.map(|ms| out.len() as f64 / ms / 1e6);
-    session.push(row);
+    push(session, subject, operation, None, out.len(), (timing, checksum), bus);
     Ok(())
+}
+
+fn push(
+    session: &mut Session,
+    subject: &Subject<u32>,
+    operation: &str,
+    threads: Option<usize>,
+    count: usize,
+    (timing, checksum): (Timing, Checksum),
+    bus: Option<f64>,
+) {
+    let parts = ("cuart", operation.to_owned());
+    let mut row = subject.row(session, Section::CuartBatches, parts, count, timing, checksum);
+    row.threads = threads;
+    row.bytes_moved = Some((count * (subject.data.width + 4)) as u64);
+    row.ceiling_giga_per_second = bus.map(|ms| count as f64 / ms / 1e6);
+    session.push(row);
 }
