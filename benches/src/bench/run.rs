@@ -62,6 +62,7 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         Some(Figure::CuartWidths) => return cuart::by_width(session),
         Some(Figure::CuartSizes) => return cuart::by_size(session),
         Some(Figure::CuartBatches) => return cuart::batches(session),
+        Some(Figure::CuartLong) => return cuart::long_keys(session),
         Some(Figure::CuartUpdates) => return cuart::updates(session),
         Some(Figure::CuartInserts) => return cuart::inserts(session),
         _ => {}
@@ -280,12 +281,19 @@ mod tests {
 
     #[test]
     fn every_figure_of_cuart_is_checked_on_the_emulator() {
-        let sections = [Section::CuartLookups, Section::CuartBatches, Section::CuartUpdates, Section::CuartInserts];
+        let sections = [
+            Section::CuartLookups,
+            Section::CuartBatches,
+            Section::CuartLong,
+            Section::CuartUpdates,
+            Section::CuartInserts,
+        ];
         let mut session = session(Device::emulated(), &sections);
         session.plan.is_default = false;
         cuart::by_width(&mut session).unwrap();
         cuart::by_size(&mut session).unwrap();
         cuart::batches(&mut session).unwrap();
+        cuart::long_keys(&mut session).unwrap();
         session.plan.queries = 14;
         cuart::updates(&mut session).unwrap();
         cuart::inserts(&mut session).unwrap();
@@ -294,6 +302,10 @@ mod tests {
         // By width: values of 64 and 32 bits, and without a table where there is one. GRT beside each.
         assert_eq!((of(Section::CuartLookups, "cuart"), of(Section::CuartLookups, "grt")), (10, 7));
         assert_eq!(of(Section::CuartBatches, "cuart"), 0, "batches are larger than the plan's");
+        // Six shares of long keys, three ways; three widths, two ways. Each share has a row that the others relate to.
+        assert_eq!(of(Section::CuartLong, "cuart"), 6 * 3 + 3 * 2);
+        let ratios = || rows.iter().filter(|row| row.section == Section::CuartLong).map(|row| row.ratio_to_baseline);
+        assert_eq!((ratios().flatten().count(), ratios().filter(|&ratio| ratio == Some(1.0)).count() >= 9), (24, true));
         assert_eq!((of(Section::CuartUpdates, "cuart"), of(Section::CuartInserts, "cuart")), (22, 4));
     }
 

@@ -3,10 +3,12 @@
 mod changes;
 mod data;
 mod host;
+mod long;
 mod lookups;
 
 pub(super) use changes::{inserts, updates};
 pub(super) use host::batches;
+pub(super) use long::long_keys;
 pub(super) use lookups::{by_size, by_width};
 
 use super::ceilings;
