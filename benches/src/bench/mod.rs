@@ -51,6 +51,7 @@ Examples:
   lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
   lanetree-bench bench --figure harmonia-psa             what sorting the queries costs, and gains
   lanetree-bench bench --figure cuart-widths             CuART and GRT, keys of 4 to 32 bytes
+  lanetree-bench bench --figure cuart-long               CuART's three ways with keys of more than 32 bytes
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -135,6 +136,10 @@ enum Figure {
     /// CuART's paper, figures 8 and 9: batches in host memory
     #[value(name = "cuart-batches")]
     CuartBatches,
+    /// CuART's paper, figures 13 and 14, and the other two ways: batches in host memory, a share of them long keys;
+    /// trees of at most 2^22 keys unless --sizes says otherwise
+    #[value(name = "cuart-long")]
+    CuartLong,
     /// CuART's paper, figures 15 to 17: updates by batch and engine, beside look-ups and GRT's updates
     #[value(name = "cuart-updates")]
     CuartUpdates,
@@ -175,6 +180,7 @@ fn bench(args: &Args) -> Result<()> {
         plan.ladder = args.sizes.clone();
         plan.psa = args.sizes.clone();
         plan.is_default = false;
+        plan.long_keys = plan.main_size();
     }
     plan.queries = args.queries.unwrap_or(plan.queries);
     if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
@@ -199,6 +205,7 @@ fn bench(args: &Args) -> Result<()> {
         (Some(Figure::CuartWidths | Figure::CuartSizes), _) => [Section::Ceilings, Section::CuartLookups].into(),
         (Some(Figure::CuartLanes), _) => [Section::CuartLanes].into(),
         (Some(Figure::CuartBatches), _) => [Section::CuartBatches].into(),
+        (Some(Figure::CuartLong), _) => [Section::CuartLong].into(),
         (Some(Figure::CuartUpdates), _) => [Section::CuartUpdates].into(),
         (Some(Figure::CuartBuilds), _) => [Section::CuartBuilds].into(),
         (Some(Figure::CuartInserts), _) => [Section::CuartInserts].into(),

@@ -11,6 +11,8 @@ pub(super) struct Plan {
     pub(super) ladder: Vec<u32>,
     /// Keys of the trees of the figure `harmonia-psa`.
     pub(super) psa: Vec<u32>,
+    /// Keys of the trees of the figure `cuart-long`.
+    pub(super) long_keys: u32,
     /// Queries of a batch.
     pub(super) queries: u32,
     /// Pairs that a batch of ranges returns, at most.
@@ -33,6 +35,9 @@ pub(super) struct Plan {
 /// The size at which everything is measured, if it is among the sizes.
 const MAIN_SIZE: u32 = 26;
 
+/// The most keys of the figure `cuart-long`, which builds two dozen trees.
+const LONG_KEYS: u32 = 22;
+
 impl Plan {
     pub(super) fn of(kind: DeviceKind, quick: bool) -> Self {
         let plan = |sizes: &[u32],
@@ -48,6 +53,7 @@ impl Plan {
             ladder: ladder.into(),
             // The smallest of the ladder's sizes, and its largest.
             psa: ladder.iter().enumerate().filter(|&(i, _)| i == 0 || i + 1 == ladder.len()).map(|(_, &n)| n).collect(),
+            long_keys: main_of(sizes).min(LONG_KEYS),
             queries,
             range_pairs,
             host_queries,
@@ -73,9 +79,13 @@ impl Plan {
 
     /// The size for what is measured at one only: 2^26, else the largest below, else the smallest.
     pub(super) fn main_size(&self) -> u32 {
-        let below = self.sizes.iter().filter(|&&size| size <= MAIN_SIZE).max();
-        below.or(self.sizes.iter().min()).copied().unwrap_or(MAIN_SIZE)
+        main_of(&self.sizes)
     }
+}
+
+fn main_of(sizes: &[u32]) -> u32 {
+    let below = sizes.iter().filter(|&&size| size <= MAIN_SIZE).max();
+    below.or(sizes.iter().min()).copied().unwrap_or(MAIN_SIZE)
 }
 
 #[cfg(test)]
@@ -86,6 +96,7 @@ mod tests {
     fn the_main_size_is_one_of_the_sizes() {
         let plan = |sizes: &[u32]| Plan { sizes: sizes.into(), ..Plan::of(DeviceKind::Cuda, false) };
         assert_eq!(Plan::of(DeviceKind::Cuda, false).main_size(), 26);
+        assert_eq!(Plan::of(DeviceKind::Cuda, false).long_keys, 22);
         assert_eq!(plan(&[20, 24]).main_size(), 24);
         assert_eq!(plan(&[29, 28]).main_size(), 28);
     }

@@ -48,6 +48,9 @@ pub(super) enum Section {
     /// CuART's look-ups of batches in host memory
     #[value(skip)]
     CuartBatches,
+    /// CuART's ways with long keys
+    #[value(skip)]
+    CuartLong,
     /// CuART's updates, by batch and engine
     #[value(skip)]
     CuartUpdates,
@@ -169,7 +172,7 @@ pub(super) struct Row {
     /// Operations, in 10^9 per second.
     pub(super) giga_per_second: f64,
     /// Relative to the binary search of the same queries; of a ladder's rungs, to the first; of CuART's changes and
-    /// of GRT, to CuART's look-ups of the same batch.
+    /// of GRT, to CuART's look-ups of the same batch; of its ways with long keys, to that with all keys on the device.
     pub(super) ratio_to_baseline: Option<f64>,
     /// The ceiling of these operations, in 10^9 per second.
     pub(super) ceiling_giga_per_second: Option<f64>,

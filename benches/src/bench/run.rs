@@ -63,6 +63,7 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         Some(Figure::CuartSizes) => return cuart::by_size(session),
         Some(Figure::CuartLanes) => return cuart::by_lanes(session),
         Some(Figure::CuartBatches) => return cuart::batches(session),
+        Some(Figure::CuartLong) => return cuart::long_keys(session),
         Some(Figure::CuartUpdates) => return cuart::updates(session),
         Some(Figure::CuartBuilds) => return cuart::builds(session),
         Some(Figure::CuartInserts) => return cuart::inserts(session),
@@ -282,8 +283,8 @@ mod tests {
 
     #[test]
     fn every_figure_of_cuart_is_checked_on_the_emulator() {
-        use Section::{CuartBatches, CuartBuilds, CuartInserts, CuartLanes, CuartLookups, CuartUpdates};
-        let sections = [CuartLookups, CuartLanes, CuartBatches, CuartUpdates, CuartBuilds, CuartInserts];
+        use Section::{CuartBatches, CuartBuilds, CuartInserts, CuartLanes, CuartLong, CuartLookups, CuartUpdates};
+        let sections = [CuartLookups, CuartLanes, CuartBatches, CuartLong, CuartUpdates, CuartBuilds, CuartInserts];
         let mut session = session(Device::emulated(), &sections);
         session.plan.is_default = false;
         cuart::by_width(&mut session).unwrap();
@@ -291,6 +292,7 @@ mod tests {
         cuart::by_lanes(&mut session).unwrap();
         cuart::batches(&mut session).unwrap();
         cuart::builds(&mut session).unwrap();
+        cuart::long_keys(&mut session).unwrap();
         session.plan.queries = 14;
         cuart::updates(&mut session).unwrap();
         cuart::inserts(&mut session).unwrap();
@@ -300,6 +302,10 @@ mod tests {
         assert_eq!((of(CuartLookups, "cuart"), of(CuartLookups, "grt")), (10, 7));
         assert_eq!((of(CuartLanes, "cuart"), of(CuartBuilds, "cuart")), (20, 7));
         assert_eq!(of(CuartBatches, "cuart"), 0, "batches are larger than the plan's");
+        // Six shares of long keys, three ways; three widths, two ways. Each share has a row that the others relate to.
+        assert_eq!(of(CuartLong, "cuart"), 6 * 3 + 3 * 2);
+        let ratios = || rows.iter().filter(|row| row.section == CuartLong).map(|row| row.ratio_to_baseline);
+        assert_eq!((ratios().flatten().count(), ratios().filter(|&ratio| ratio == Some(1.0)).count() >= 9), (24, true));
         assert_eq!((of(CuartUpdates, "cuart"), of(CuartInserts, "cuart")), (22, 4));
     }
 

@@ -49,17 +49,18 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What is timed by the CPU's clock, as the footnotes say.
-const BY_THE_CPU: [Section; 7] = [
+const BY_THE_CPU: [Section; 8] = [
     Section::Cpu,
     Section::EndToEnd,
     Section::Build,
     Section::Updates,
     Section::CuartBatches,
+    Section::CuartLong,
     Section::CuartBuilds,
     Section::CuartInserts,
 ];
 
-const SECTIONS: [Section; 19] = [
+const SECTIONS: [Section; 20] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
@@ -69,6 +70,7 @@ const SECTIONS: [Section; 19] = [
     Section::CuartLookups,
     Section::CuartLanes,
     Section::CuartBatches,
+    Section::CuartLong,
     Section::CuartUpdates,
     Section::CuartBuilds,
     Section::CuartInserts,
@@ -94,6 +96,9 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::CuartLookups => "CuART: look-ups beside GRT's, queries and results on the device",
         Section::CuartLanes => "CuART: look-ups by the lanes that compare a key, queries and results on the device",
         Section::CuartBatches => "CuART: look-ups, queries and results in host memory, transfers included",
+        Section::CuartLong => {
+            "CuART: three ways with long keys (the paper's figures 13 and 14), from and to host memory"
+        }
         Section::CuartUpdates => "CuART: updates, batches on the device; n = 26 Mi in the paper's figures",
         Section::CuartBuilds => "CuART: bulk builds of pairs on the device, and compaction there",
         Section::CuartInserts => "CuART: inserts of new random keys and their removal, batches on the device",
@@ -161,6 +166,18 @@ fn columns(section: Section) -> &'static [Column] {
             RATE,
             ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
             ("of the bus", CEILING.1),
+        ],
+        Section::CuartLong => &[
+            WAY,
+            WORDS,
+            ("longer keys", |row| row.keys.clone()),
+            N,
+            BATCH,
+            MS,
+            RATE,
+            ("x all on the device", BASELINE.1),
+            ("device MiB", |row| mebibytes(row.footprint_bytes)),
+            SIZE,
         ],
         Section::CuartUpdates => &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x look-ups", BASELINE.1), SIZE],
         Section::CuartBuilds => &[OPERATION, WORDS, N, MS, RATE, ("x CPU", BASELINE.1), SIZE],
@@ -235,6 +252,7 @@ fn columns(section: Section) -> &'static [Column] {
 
 pub(super) const TOP_BITS: Column = ("top bits", |row| optional(row.sorted_bits, |bits| bits.to_string()));
 const OPERATION: Column = ("operation", |row| row.operation.clone());
+const WAY: Column = ("way", |row| row.operation.clone());
 const INDEX: Column = ("index", |row| row.index.into());
 const WORDS: Column = ("key/value", |row| format!("{}/{}", row.key, row.value));
 const KEYS: Column = ("keys", |row| row.keys.clone());
@@ -341,6 +359,12 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "Threads: so many that send batches at the same time, 64 each; ms: of all that time, a batch's share. The paper's",
             "batches: 2^13 to 2^17, on 8 threads.",
         ],
+        Section::CuartLong => &[
+            "By the CPU's clock. As large a share of the queries as of the keys is longer. Device leaves, all on the device:",
+            "leaves of their size beside the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
+            "the CPU looks up the longer keys while the device looks up the others. The paper (section 4.4.1, hybrid alone,",
+            "26 Mi keys, batches of 2^15, 56 threads of the CPU): about half the rate where 3 % of the keys are the CPU's.",
+        ],
         Section::CuartUpdates => &[
             "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. x look-ups: relative",
             "to look-ups of the same batch. The paper (section 4.5, end to end, RTX 3090): 120 M updates/s, 0.8 x its look-ups;",
@@ -388,7 +412,7 @@ fn table(columns: &[Column], rows: &[&Row]) -> Table {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
     }
     for (column, (head, _)) in table.column_iter_mut().zip(columns) {
-        if !["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan"]
+        if !["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan", "way"]
             .contains(head)
         {
             column.set_cell_alignment(CellAlignment::Right);

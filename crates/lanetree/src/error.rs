@@ -1,5 +1,6 @@
 //! What can go wrong, with the values that went wrong and what to do.
 
+use lanetree_layout::cuart::MAX_FIXED;
 use lanetree_runtime as runtime;
 
 /// A result whose error is [`Error`] unless said otherwise.
@@ -164,6 +165,13 @@ pub enum Error {
         len: usize,
         /// The most that a key may have.
         max: usize,
+    },
+
+    /// A longest key of a device that a hybrid index has no place for.
+    #[error("keys of up to {bytes} bytes on the device: it has leaves for keys of 1 to {MAX_FIXED} bytes")]
+    MaxDeviceKey {
+        /// The bytes asked for.
+        bytes: usize,
     },
 
     /// A call over buffers of a device that runs kernels, of a tree on the host.

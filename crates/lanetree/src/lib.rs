@@ -97,6 +97,7 @@ mod tests {
         fn shared<T: Send + Sync>() {}
         shared::<crate::Harmonia<u64, u64>>();
         shared::<crate::Cuart<u64>>();
+        shared::<crate::cuart::Hybrid<u64>>();
         shared::<crate::Error>();
     }
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 pub(super) struct Data {
     pub(super) width: usize,
     pub(super) len: usize,
-    seed: u64,
+    pub(super) seed: u64,
 }
 
 impl Data {
@@ -17,8 +17,8 @@ impl Data {
         Self { width, len, seed: mix(seed ^ width as u64) }
     }
 
-    /// Key `index`; those from `len` on are not among the tree's.
-    fn key(&self, index: u64, key: &mut [u8]) {
+    /// Key `index`, or that and more bytes; those from `len` on are not among the tree's.
+    pub(super) fn key(&self, index: u64, key: &mut [u8]) {
         if self.width == 4 {
             return key.copy_from_slice(&mix32((index as u32).wrapping_add(self.seed as u32)).to_be_bytes());
         }

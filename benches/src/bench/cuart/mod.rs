@@ -5,12 +5,14 @@ mod changes;
 mod data;
 mod host;
 mod lanes;
+mod long;
 mod lookups;
 
 pub(super) use builds::builds;
 pub(super) use changes::{inserts, updates};
 pub(super) use host::batches;
 pub(super) use lanes::by_lanes;
+pub(super) use long::long_keys;
 pub(super) use lookups::{by_size, by_width};
 
 use super::ceilings;

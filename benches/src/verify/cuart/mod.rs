@@ -1,6 +1,7 @@
 //! CuART on devices, against a sorted map: look-ups, updates, inserts and removals, batches of keys.
 
 mod device_keys;
+mod hybrid;
 mod ranges;
 mod strings;
 mod subject;
@@ -27,6 +28,8 @@ enum Work {
     Change(UpdateEngine),
     /// Look-ups of keys that come to the device in some way.
     Keys(Form),
+    /// Everything, of a tree whose long keys are the CPU's: those of more than so many bytes.
+    Hybrid(usize),
 }
 
 /// A case: one tree, and what is done to it.
@@ -45,6 +48,7 @@ impl Spec {
         let work = match self.work {
             Work::Update(engine) => format!("update/{}", format!("{engine:?}").to_lowercase()),
             Work::Change(engine) => format!("change/{}", format!("{engine:?}").to_lowercase()),
+            Work::Hybrid(max) => format!("hybrid/max{max}"),
             Work::Get | Work::Keys(_) => work.to_owned(),
         };
         let table = match self.table {
@@ -69,6 +73,7 @@ impl Spec {
             Work::Update(_) => "update",
             Work::Change(_) => "insert, remove",
             Work::Keys(_) => "keys",
+            Work::Hybrid(_) => "hybrid",
         }
     }
 }
@@ -125,6 +130,12 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     for form in Form::ALL {
         gets.iter().for_each(|&len| add(Work::Keys(form), Strings::Width(8), "u32", len));
     }
+    for (max, value) in [(32, "u32"), (8, "u64"), (16, "u32"), (5, "u64")] {
+        for &len in gets.iter().filter(|&&len| len <= 700 || len <= 1 << 16 && max == 32) {
+            let work = Work::Hybrid(max);
+            specs.push(Spec { work, strings: Strings::Long, value, table: tables[len % tables.len()], len });
+        }
+    }
     if kind != DeviceKind::Host {
         let (work, strings) = (Work::Change(UpdateEngine::Auto), Strings::Crowd);
         specs.push(Spec { work, strings, value: "u32", table: RootTable::None, len: crowd });
@@ -155,6 +166,9 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     if let Work::Keys(form) = spec.work {
         return device_keys::run::<V>(spec, form, &mut rng, device, sabotage);
     }
+    if let Work::Hybrid(max) = spec.work {
+        return hybrid::run::<V>(spec, max, &mut rng, device, sabotage);
+    }
     let known: Vec<Vec<u8>> = (0..spec.len).map(|_| spec.strings.draw(&mut rng)).collect();
     // Trees that change begin with few of the keys.
     let first = if matches!(spec.work, Work::Change(_)) { known.len() / 10 } else { known.len() };
@@ -163,7 +177,7 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), beside(key, &mut rng)]).collect();
     queries.extend([vec![], vec![0], vec![255; 40], vec![0; 33], spec.strings.draw(&mut rng)]);
     let difference = match spec.work {
-        Work::Get | Work::Keys(_) => gets(spec, &mut subject, &queries)?,
+        Work::Get | Work::Keys(_) | Work::Hybrid(_) => gets(spec, &mut subject, &queries)?,
         Work::Update(engine) => updates(engine, &mut subject, &known, &queries, &mut rng)?,
         Work::Change(engine) => changes(spec, engine, &mut subject, &known, &queries, &mut rng)?,
     };

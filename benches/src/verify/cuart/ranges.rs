@@ -7,7 +7,7 @@ use lanetree::{ByteKeysBuf, ByteRange, DeviceKind, Result, Word};
 use std::time::Instant;
 
 /// Most pairs of a range, so that batches of ranges over everything end.
-const LIMIT: u64 = 40;
+pub(super) const LIMIT: u64 = 40;
 
 impl<V: Word> Subject<V> {
     /// Ranks queries, and finds the ranges between each two of them and what begins with each.

@@ -323,6 +323,6 @@ pub(super) fn differ<T: PartialEq + ToString>(what: &'static str, expected: T, a
     wrong.then(|| Difference { what, index, query, expected: expected.to_string(), actual: actual.to_string() })
 }
 
-fn described(key: &[u8]) -> String {
+pub(super) fn described(key: &[u8]) -> String {
     format!("{key:02x?}")
 }

@@ -4,13 +4,15 @@
 //! other and zero bytes included; numbers and arrays of bytes become strings of the same order by
 //! [`ByteKeysBuf::encode`](crate::ByteKeysBuf::encode). A tree is built in bulk ([`Builder`]) and read, in
 //! batches, from any number of threads. Changes come in batches too ([`Cuart::apply`]); [`Mirrored`] is a
-//! tree that the CPU changes while its copy on a device answers queries. It lives on [`Device::host`](crate::Device::host).
+//! tree that the CPU changes while its copy on a device answers queries, and [`Hybrid`] one whose short keys are on a
+//! device while the CPU has the long ones.
 
 mod build;
 mod compact;
 mod cursor;
 mod device;
 mod explain;
+mod hybrid;
 mod leaves;
 mod lookup;
 mod mirrored;
@@ -27,6 +29,7 @@ pub use crate::harmonia::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
+pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
 pub use lanetree_layout::cuart::{Kind, Link, Regions};
 pub use lookup::Neighbor;
 pub use mirrored::Mirrored;

@@ -11,7 +11,7 @@ use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 /// Ranges of one task.
-const TASK: usize = 1 << 10;
+pub(super) const TASK: usize = 1 << 10;
 
 impl<V: Word> Cuart<V> {
     /// The span of ranks that each range is, in ascending order of keys: how many keys lie below its first
@@ -81,7 +81,7 @@ impl<V: Word> Cuart<V> {
         Ok(ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect())
     }
 
-    fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
+    pub(super) fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
         if self.ordered || self.device.kind() != DeviceKind::Host {
             return Ok(self.spans(ranges)?.into_iter().map(|span| span.end - span.start).collect());
         }
@@ -89,7 +89,7 @@ impl<V: Word> Cuart<V> {
         Ok(ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect())
     }
 
-    fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
+    pub(super) fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
         if self.device.kind() != DeviceKind::Host {
             return self.collect_across(ranges);
         }
@@ -103,23 +103,26 @@ impl<V: Word> Cuart<V> {
 }
 
 /// Ranges as searches.
-fn sides<'k>(ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Sides<'k>>> {
+pub(super) fn sides<'k>(ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Sides<'k>>> {
     ranges.into_iter().enumerate().map(|(index, range)| range.into().sides(index)).collect()
 }
 
 /// Prefixes as searches.
-fn prefix_sides(prefixes: ByteKeys<'_>) -> Vec<Sides<'_>> {
+pub(super) fn prefix_sides(prefixes: ByteKeys<'_>) -> Vec<Sides<'_>> {
     let sides =
         |prefix| Sides { start: Some((prefix, Side::Lower)), end: Some((prefix, Side::Prefix)), limit: u64::MAX };
     prefixes.iter().map(sides).collect()
 }
+
+/// The pairs of some ranges: for each of these, how many there are up to its end; and all keys and values.
+pub(super) type RangesPart<V> = (Vec<u64>, ByteKeysBuf, Vec<V>);
 
 /// Copies the pairs of ranges.
 fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
     ranges: &[R],
     leaves: impl Fn(&R) -> L + Sync,
 ) -> ByteRanges<V> {
-    let parts: Vec<(Vec<u64>, ByteKeysBuf, Vec<V>)> = ranges
+    let parts = ranges
         .par_chunks(TASK)
         .map(|ranges| {
             let (mut ends, mut keys, mut values) = (Vec::with_capacity(ranges.len()), ByteKeysBuf::new(), Vec::new());
@@ -133,6 +136,11 @@ fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
             (ends, keys, values)
         })
         .collect();
+    joined(parts)
+}
+
+/// Ranges one part behind the other.
+pub(super) fn joined<V: Word>(parts: Vec<RangesPart<V>>) -> ByteRanges<V> {
     let mut out = ByteRanges { offsets: vec![0], keys: ByteKeysBuf::new(), values: Vec::new() };
     for (ends, keys, values) in parts {
         let before = out.values.len() as u64;
