@@ -1,13 +1,19 @@
 //! CuART (Koppehel et al., ICPP 2021): the figures of its paper, and what goes beyond it.
 
 mod changes;
+mod cpu;
 mod data;
 mod host;
+mod input;
 mod lookups;
+mod real;
+mod urls;
 
 pub(super) use changes::{inserts, updates};
+pub(super) use cpu::on_cpu;
 pub(super) use host::batches;
-pub(super) use lookups::{by_size, by_width};
+pub(super) use lookups::{by_size, by_width, of_urls};
+pub(super) use real::real;
 
 use super::ceilings;
 use super::error::Result;
@@ -68,7 +74,7 @@ impl<V: Word> Subject<V> {
     ) -> Row {
         let mut row = Row::new(section, index, operation, batch, timing, checksum);
         row.device = session.device_name().into();
-        row.keys = "uniform".into();
+        row.keys = self.data.source().into();
         row.key = self.data.key_name();
         row.value = V::NAME;
         row.n = self.data.len as u64;
