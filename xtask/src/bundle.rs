@@ -3,7 +3,10 @@
 use crate::failure::{Failure, Result};
 use crate::{paths, process, runner};
 use clap::Args;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Build a folder that runs on a GPU machine with nothing but the driver.
@@ -14,6 +17,12 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
+/// Where Debian has what `bench --figure cuart-real` measures, and what it is called in the bundle.
+const INPUTS: [(&str, &str); 2] = [("/usr/share/tor/geoip6", "geoip6"), ("/usr/share/dict/words", "words")];
+
+/// The package manager's lists of paths.
+const LISTS: &str = "/var/lib/dpkg/info";
+
 const README: &str = "# Lanetree's runner
 
 One program, for Linux on x86-64 with an NVIDIA driver of 470 or later. Nothing else is needed: the
@@ -23,6 +32,7 @@ kernels are in it, as PTX that the driver compiles.
     ./lanetree-bench verify --full                all sizes, key types and distributions
     ./lanetree-bench bench                        the figures
     ./lanetree-bench bench --json figures.json    and keep them
+    ./lanetree-bench bench --figure cuart-real    addresses, words and paths: this machine's, or those in input/
     ./lanetree-bench --help
 
 Under NVIDIA's compute-sanitizer, one tool at a time:
@@ -43,8 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let built = runner::build(true)?;
     let folder = paths::root().join(&options.out);
     let program = folder.join("lanetree-bench");
-    std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::copy(&built, &program))
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::copy(&built, &program))
         .map_err(|error| Failure::CannotRun(format!("cannot write {}: {error}", program.display())))?;
     match process::which("strip") {
         Some(strip) => process::run(Command::new(strip).arg(&program))?,
@@ -53,5 +63,56 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     paths::write(&folder.join("README.md"), README)?;
     let bytes = program.metadata().map_or(0, |data| data.len());
     println!("{}: {:.1} MB, and how to run it in README.md", paths::shown(&program), bytes as f64 / 1e6);
+    copy_inputs(&folder.join("input"))
+}
+
+/// Copies the inputs that this machine has.
+fn copy_inputs(folder: &Path) -> Result<()> {
+    let cannot_write = |error| Failure::CannotRun(format!("cannot write {}: {error}", folder.display()));
+    fs::create_dir_all(folder).map_err(cannot_write)?;
+    let mut parts = Vec::new();
+    for (from, name) in INPUTS {
+        if Path::new(from).is_file() {
+            let bytes = fs::copy(from, folder.join(name)).map_err(cannot_write)?;
+            parts.push(format!("{name} {:.1} MB", bytes as f64 / 1e6));
+        } else {
+            parts.push(format!("no {name}, as there is no {from}"));
+        }
+    }
+    match paths_of_packages(Path::new(LISTS)) {
+        Ok(text) if !text.is_empty() => {
+            fs::write(folder.join("paths"), &text).map_err(cannot_write)?;
+            parts.push(format!("paths {:.1} MB", text.len() as f64 / 1e6));
+        }
+        _ => parts.push(format!("no paths, as there are no lists in {LISTS}")),
+    }
+    println!("{}: {}", paths::shown(folder), parts.join(", "));
     Ok(())
+}
+
+/// The paths of all lists in a folder, sorted, each once and on a line of its own.
+fn paths_of_packages(folder: &Path) -> io::Result<Vec<u8>> {
+    let mut all = BTreeSet::new();
+    for path in paths::list(folder).iter().filter(|path| path.extension().is_some_and(|name| name == "list")) {
+        let text = fs::read(path)?;
+        all.extend(text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+    }
+    Ok(all.into_iter().flat_map(|path| path.into_iter().chain([b'\n'])).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_sorted_and_each_is_there_once() {
+        let folder = std::env::temp_dir().join(format!("lanetree-bundle-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("b.list"), "/.\n/usr\n/bin\n").unwrap();
+        fs::write(folder.join("a.list"), "/.\n\n/usr\n").unwrap();
+        fs::write(folder.join("a.md5sums"), "other\n").unwrap();
+        let text = paths_of_packages(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(text, b"/.\n/bin\n/usr\n");
+    }
 }

@@ -52,6 +52,8 @@ Examples:
   lanetree-bench bench --figure harmonia-psa             what sorting the queries costs, and gains
   lanetree-bench bench --figure cuart-widths             CuART and GRT, keys of 4 to 32 bytes
   lanetree-bench bench --figure cuart-long               CuART's three ways with keys of more than 32 bytes
+  lanetree-bench bench --figure cuart-cpu --sizes 20,24  radix trees on the CPU
+  lanetree-bench bench --figure cuart-real --input DIR   addresses, words and paths of one's own
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
@@ -82,6 +84,9 @@ pub(crate) struct Args {
     /// How the file holds them
     #[arg(long, value_enum, default_value_t = Format::Sosd, requires = "keys")]
     format: Format,
+    /// A folder with files geoip6, words or paths (one a line) for the figure cuart-real [default: as Debian has them]
+    #[arg(long, value_name = "DIR")]
+    input: Option<PathBuf>,
     /// Smaller trees and batches, fewer runs
     #[arg(long)]
     quick: bool,
@@ -149,6 +154,15 @@ enum Figure {
     /// Beyond CuART's paper: inserts and removals on the device
     #[value(name = "cuart-inserts")]
     CuartInserts,
+    /// CuART's paper, figure 7: look-ups on the CPU, beside the tree with pointers and two crates; needs no GPU
+    #[value(name = "cuart-cpu")]
+    CuartCpu,
+    /// CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), beside GRT's
+    #[value(name = "cuart-urls")]
+    CuartUrls,
+    /// Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, beside GRT and the CPU
+    #[value(name = "cuart-real")]
+    CuartReal,
 }
 
 /// The value of `--key-width`.
@@ -176,6 +190,7 @@ fn bench(args: &Args) -> Result<()> {
     let mut plan = Plan::of(device.kind(), args.quick);
     if !args.sizes.is_empty() {
         plan.cpu = args.sizes.clone();
+        plan.cuart_cpu = args.sizes.clone();
         plan.sizes = args.sizes.clone();
         plan.ladder = args.sizes.clone();
         plan.psa = args.sizes.clone();
@@ -185,6 +200,9 @@ fn bench(args: &Args) -> Result<()> {
     plan.queries = args.queries.unwrap_or(plan.queries);
     if args.figure == Some(Figure::Memory) && !(args.sizes.is_empty() && args.keys.is_none()) {
         return Err(Error::Usage("figure harmonia-memory counts in a tree of its own: no --sizes, no --keys".into()));
+    }
+    if args.input.is_some() && args.figure != Some(Figure::CuartReal) {
+        return Err(Error::Usage("--input is for --figure cuart-real".into()));
     }
     // Before the work, not after it: a file that cannot be written is worth no minutes.
     let json = match &args.json {
@@ -202,20 +220,24 @@ fn bench(args: &Args) -> Result<()> {
         (Some(Figure::Psa), _) => [Section::HarmoniaPsa].into(),
         (Some(Figure::PsaWidths), _) => [Section::HarmoniaPsaWidths].into(),
         (Some(Figure::Memory), _) => [].into(),
-        (Some(Figure::CuartWidths | Figure::CuartSizes), _) => [Section::Ceilings, Section::CuartLookups].into(),
+        (Some(Figure::CuartWidths | Figure::CuartSizes | Figure::CuartUrls), _) => {
+            [Section::Ceilings, Section::CuartLookups].into()
+        }
         (Some(Figure::CuartLanes), _) => [Section::CuartLanes].into(),
         (Some(Figure::CuartBatches), _) => [Section::CuartBatches].into(),
         (Some(Figure::CuartLong), _) => [Section::CuartLong].into(),
         (Some(Figure::CuartUpdates), _) => [Section::CuartUpdates].into(),
         (Some(Figure::CuartBuilds), _) => [Section::CuartBuilds].into(),
         (Some(Figure::CuartInserts), _) => [Section::CuartInserts].into(),
+        (Some(Figure::CuartCpu), _) => [Section::CuartCpu].into(),
+        (Some(Figure::CuartReal), _) => [Section::CuartReal].into(),
         (None, true) => run::PARTS.into(),
         (None, false) => args.only.iter().copied().collect(),
     };
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut session = Session::new(device, plan, sections, deadline, report)?;
-    // The figure harmonia-memory is counted on the emulator, with a GPU and without.
-    if args.figure != Some(Figure::Memory) {
+    // These figures are the same with a GPU and without: counted on the emulator, or the CPU's.
+    if !matches!(args.figure, Some(Figure::Memory | Figure::CuartCpu)) {
         say_what_is_missing(&mut session, no_gpu);
     }
     let outcome = run::run(&mut session, args);

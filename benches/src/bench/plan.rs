@@ -24,6 +24,8 @@ pub(super) struct Plan {
     /// Keys of the trees on the CPU, and queries of a batch there.
     pub(super) cpu: Vec<u32>,
     pub(super) cpu_queries: u32,
+    /// Keys of the trees of the figure `cuart-cpu`.
+    pub(super) cuart_cpu: Vec<u32>,
     /// Bytes that are copied.
     pub(super) copy_bytes: u32,
     /// Whether the sizes are not those that were asked for, nor the smaller ones of a quick run.
@@ -61,6 +63,13 @@ impl Plan {
             host_ranges: if host_queries > 23 { 23 } else { host_queries },
             cpu: cpu.into(),
             cpu_queries,
+            cuart_cpu: match (kind, quick) {
+                // A GPU's host is taken to have the memory and the cores.
+                (DeviceKind::Cuda, false) => vec![16, 20, 22, 24],
+                (DeviceKind::Host, false) => vec![16, 20, 22],
+                (DeviceKind::Cuda | DeviceKind::Host, true) => vec![16, 20],
+                (DeviceKind::Emulated, _) => cpu.into(),
+            },
             copy_bytes,
             is_default: !quick,
             runs,

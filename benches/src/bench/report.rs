@@ -60,6 +60,12 @@ pub(super) enum Section {
     /// CuART's inserts and removals
     #[value(skip)]
     CuartInserts,
+    /// CuART and other radix trees on the CPU
+    #[value(skip)]
+    CuartCpu,
+    /// CuART over addresses, words and file paths
+    #[value(skip)]
+    CuartReal,
 }
 
 /// What sorted look-ups consist of, and what was predicted of them.
@@ -81,6 +87,17 @@ pub(super) struct PsaParts {
     /// Whether the planner chooses it, and whether it is the fastest.
     pub(super) is_chosen: bool,
     pub(super) is_fastest: bool,
+}
+
+/// What competitors on the CPU are compared by, besides the clock.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CpuParts {
+    /// CPU time of an operation, all threads together, and how much less that is than the first one's; absent where
+    /// the system does not tell.
+    pub(super) cpu_ns: Option<f64>,
+    pub(super) cpu_ratio: Option<f64>,
+    /// Building the index, by the clock.
+    pub(super) build_ms: f64,
 }
 
 /// A rung of the ladder of optimisations.
@@ -172,7 +189,8 @@ pub(super) struct Row {
     /// Operations, in 10^9 per second.
     pub(super) giga_per_second: f64,
     /// Relative to the binary search of the same queries; of a ladder's rungs, to the first; of CuART's changes and
-    /// of GRT, to CuART's look-ups of the same batch; of its ways with long keys, to that with all keys on the device.
+    /// of GRT, to CuART's look-ups of the same batch; of its ways with long keys, to that with all keys on the device;
+    /// of radix trees on the CPU and over real input, to the tree with pointers on the CPU, or the binary search there.
     pub(super) ratio_to_baseline: Option<f64>,
     /// The ceiling of these operations, in 10^9 per second.
     pub(super) ceiling_giga_per_second: Option<f64>,
@@ -190,6 +208,8 @@ pub(super) struct Row {
     pub(super) sort_ms: Option<f64>,
     /// Of look-ups that sort their queries.
     pub(super) psa: Option<PsaParts>,
+    /// Of radix trees on the CPU.
+    pub(super) cpu: Option<CpuParts>,
     /// The width that the library chooses by itself.
     pub(super) auto_group: Option<u32>,
     /// What 99 of 100 runs take at most, where latency is the point.
@@ -237,6 +257,7 @@ impl Row {
             sorted_bits: None,
             sort_ms: None,
             psa: None,
+            cpu: None,
             auto_group: None,
             p99_ms: None,
         }

@@ -67,6 +67,9 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         Some(Figure::CuartUpdates) => return cuart::updates(session),
         Some(Figure::CuartBuilds) => return cuart::builds(session),
         Some(Figure::CuartInserts) => return cuart::inserts(session),
+        Some(Figure::CuartCpu) => return cuart::on_cpu(session),
+        Some(Figure::CuartUrls) => return cuart::of_urls(session),
+        Some(Figure::CuartReal) => return cuart::real(session, args.input.as_deref()),
         _ => {}
     }
     let (sizes, main) = (session.plan.sizes.clone(), session.plan.main_size());
@@ -307,6 +310,27 @@ mod tests {
         let ratios = || rows.iter().filter(|row| row.section == CuartLong).map(|row| row.ratio_to_baseline);
         assert_eq!((ratios().flatten().count(), ratios().filter(|&ratio| ratio == Some(1.0)).count() >= 9), (24, true));
         assert_eq!((of(CuartUpdates, "cuart"), of(CuartInserts, "cuart")), (22, 4));
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_looked_up_beside_grt() {
+        let mut session = session(Device::emulated(), &[Section::CuartLookups]);
+        cuart::of_urls(&mut session).unwrap();
+        let rows = &session.report.rows;
+        assert!(rows.iter().all(|row| row.keys == "URLs, synthetic" && row.key == "[u8; 32]"));
+        assert!(rows.iter().map(|row| row.index).eq(["cuart", "cuart", "grt"]));
+    }
+
+    #[test]
+    fn radix_trees_take_turns_on_the_cpu() {
+        let mut session = session(Device::host(), &[Section::CuartCpu]);
+        cuart::on_cpu(&mut session).unwrap();
+        let rows = &session.report.rows;
+        let of = |key: &str| rows.iter().filter(|row| row.key == key).map(|row| row.index).collect::<Vec<_>>();
+        assert_eq!(of("[u8; 8]"), ["ART", "blart", "congee", "cuart", "cuart", "cuart"]);
+        assert_eq!(of("[u8; 32]"), ["ART", "blart", "cuart", "cuart", "cuart"]);
+        assert!(rows.iter().all(|row| row.device == "cpu" && row.cpu.is_some() && row.ratio_to_baseline.is_some()));
+        assert_eq!(rows[0].ratio_to_baseline, Some(1.0));
     }
 
     #[test]

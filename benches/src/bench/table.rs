@@ -49,7 +49,7 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What is timed by the CPU's clock, as the footnotes say.
-const BY_THE_CPU: [Section; 8] = [
+const BY_THE_CPU: [Section; 10] = [
     Section::Cpu,
     Section::EndToEnd,
     Section::Build,
@@ -58,9 +58,11 @@ const BY_THE_CPU: [Section; 8] = [
     Section::CuartLong,
     Section::CuartBuilds,
     Section::CuartInserts,
+    Section::CuartCpu,
+    Section::CuartReal,
 ];
 
-const SECTIONS: [Section; 20] = [
+const SECTIONS: [Section; 22] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
@@ -74,6 +76,8 @@ const SECTIONS: [Section; 20] = [
     Section::CuartUpdates,
     Section::CuartBuilds,
     Section::CuartInserts,
+    Section::CuartCpu,
+    Section::CuartReal,
     Section::Neighbors,
     Section::Ranges,
     Section::Build,
@@ -102,6 +106,8 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::CuartUpdates => "CuART: updates, batches on the device; n = 26 Mi in the paper's figures",
         Section::CuartBuilds => "CuART: bulk builds of pairs on the device, and compaction there",
         Section::CuartInserts => "CuART: inserts of new random keys and their removal, batches on the device",
+        Section::CuartCpu => "CuART's layout beside other radix trees, on the CPU (the paper's figure 7)",
+        Section::CuartReal => "CuART over real input: on the device, between host memory and it, and on the CPU",
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
         Section::Build => "Build from sorted pairs in host memory, upload included",
@@ -111,7 +117,7 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::Cpu => "CPU look-ups",
     };
     match (kind, section) {
-        (DeviceKind::Cuda, _) | (_, Section::Cpu) => title.into(),
+        (DeviceKind::Cuda, _) | (_, Section::Cpu | Section::CuartCpu) => title.into(),
         (DeviceKind::Host, _) => format!("{title} [CPU: the device is the host]"),
         (DeviceKind::Emulated, _) => format!("{title} [EMULATED: times are the emulator's, and say nothing of a GPU]"),
     }
@@ -152,7 +158,7 @@ fn columns(section: Section) -> &'static [Column] {
             &[N, FANOUT, TOP_BITS, ("look-up", |row| row.operation.clone()), LANES, BATCH, MS, RATE]
         }
         Section::CuartLookups => {
-            &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x CuART's", BASELINE.1), CEILING, SIZE]
+            &[INDEX, OPERATION, WORDS, KEYS, N, BATCH, MS, RATE, ("x CuART's", BASELINE.1), CEILING, SIZE]
         }
         Section::CuartLanes => &[OPERATION, WORDS, N, BATCH, MS, RATE, ("x 1 lane", BASELINE.1), SIZE],
         Section::CuartBatches => &[
@@ -182,6 +188,35 @@ fn columns(section: Section) -> &'static [Column] {
         Section::CuartUpdates => &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x look-ups", BASELINE.1), SIZE],
         Section::CuartBuilds => &[OPERATION, WORDS, N, MS, RATE, ("x CPU", BASELINE.1), SIZE],
         Section::CuartInserts => &[OPERATION, WORDS, N, BATCH, MS, RATE],
+        Section::CuartCpu => &[
+            INDEX,
+            OPERATION,
+            WORDS,
+            N,
+            BATCH,
+            THREADS,
+            MS,
+            ("M/s", mega),
+            ("x ART", BASELINE.1),
+            ("CPU ns", |row| optional(row.cpu.as_ref().and_then(|cpu| cpu.cpu_ns), figure)),
+            ("x ART, CPU", |row| optional(row.cpu.as_ref().and_then(|cpu| cpu.cpu_ratio), figure)),
+            ("build ms", |row| optional(row.cpu.as_ref(), |cpu| figure(cpu.build_ms))),
+            SIZE,
+        ],
+        Section::CuartReal => &[
+            KEYS,
+            N,
+            INDEX,
+            OPERATION,
+            ("on", |row| row.device.clone()),
+            HITS,
+            BATCH,
+            THREADS,
+            MS,
+            ("M/s", mega),
+            ("x first", BASELINE.1),
+            SIZE,
+        ],
         Section::Neighbors => &[
             INDEX,
             ("operation", |row| row.operation.clone()),
@@ -344,10 +379,11 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "which brings whole leaves to shared memory, over queries that are sorted by their top bits only.",
         ],
         Section::CuartLookups => &[
-            "Uniform keys, all hits. Ceiling: the sum of the reciprocal rates of the gathers that a look-up makes, each as",
+            "Random queries, all hits. Ceiling: the sum of the reciprocal rates of the gathers that a look-up makes, each as",
             "measured over a table of the size of what it gathers from (of a sample of the queries). GRT, after the paper's",
             "description: one buffer, byte offsets, the type in the node. The paper (sections 4.3, 4.4, on an A100, end to",
-            "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys.",
+            "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys, 1.2 x GRT for 15.4 M keys of the",
+            "BTC dump. The URLs stand for that dump, and are synthetic: few hosts and paths have most of the keys.",
         ],
         Section::CuartLanes => &[
             "Uniform keys, all hits. A thread descends for each query; then so many lanes, side by side, compare its words with",
@@ -379,6 +415,20 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "By the CPU's clock, from the call until the batch is done. Each run of inserts is removed again, untimed, and the",
             "other way about; so after the first run leaves are used again. Checked by looking up the last batch's keys.",
         ],
+        Section::CuartCpu => &[
+            "All threads, batches of fresh random keys that all hit, competitors in turns; medians. CPU ns: CPU time of a",
+            "look-up, all threads together; x ART: how much faster than the tree with pointers, by the clock and by CPU",
+            "time. Trees with pointers are built in key order by one thread. The paper (figure 7; 12 threads, batches of",
+            "2^15): CuART 2.5 x ART for small trees, up to 20 x for large ones.",
+        ],
+        Section::CuartReal => &[
+            "geoip6: ranges of IPv6 addresses (tor-geoipdb); words: a word list (wamerican); paths: of Debian's packages.",
+            "By the device's events, kernels only: get, upper_bound, prefix_span on a device; all else by the CPU's clock.",
+            "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Hits: keys",
+            "with a byte of another key, in every second query; addresses: those in a range. upper_bound, then values: the",
+            "spans of one pair, from which values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
+            "GRT has no ranks and no prefixes.",
+        ],
         Section::Neighbors => {
             &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."]
         }
@@ -404,6 +454,10 @@ fn footnotes(section: Section) -> &'static [&'static str] {
     }
 }
 
+/// The heads of columns of words; the others have figures, and are aligned to the right.
+const TEXT: [&str; 12] =
+    ["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan", "way", "on"];
+
 fn table(columns: &[Column], rows: &[&Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -412,9 +466,7 @@ fn table(columns: &[Column], rows: &[&Row]) -> Table {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
     }
     for (column, (head, _)) in table.column_iter_mut().zip(columns) {
-        if !["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan", "way"]
-            .contains(head)
-        {
+        if !TEXT.contains(head) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -1,24 +1,52 @@
 //! Keys of any width, values and queries, all of them functions of their numbers: nothing is kept to check answers.
 
 use super::super::data::mix;
+use super::urls;
 use lanetree::{ByteKeys, Word};
 use rayon::prelude::*;
 
-/// So many distinct random keys of a width from 4 bytes on. Key `i` has the value `i + 1`.
+/// What keys look like.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// All bytes random.
+    Uniform,
+    /// As [`urls::url`] makes them.
+    Urls,
+}
+
+/// So many distinct keys of a width from 4 bytes on. Key `i` has the value `i + 1`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     pub(super) width: usize,
     pub(super) len: usize,
     pub(super) seed: u64,
+    shape: Shape,
 }
 
 impl Data {
+    /// Uniform random keys.
     pub(super) fn new(width: usize, len: usize, seed: u64) -> Self {
-        Self { width, len, seed: mix(seed ^ width as u64) }
+        Self { width, len, seed: mix(seed ^ width as u64), shape: Shape::Uniform }
     }
 
-    /// Key `index`, or that and more bytes; those from `len` on are not among the tree's.
+    /// Synthetic URLs, at most [`urls::MOST`] of them.
+    pub(super) fn urls(len: usize, seed: u64) -> Self {
+        Self { width: urls::WIDTH, len, seed: mix(seed ^ 0x75_726c), shape: Shape::Urls }
+    }
+
+    /// Where the keys come from, for a row.
+    pub(super) fn source(&self) -> &'static str {
+        match self.shape {
+            Shape::Uniform => "uniform",
+            Shape::Urls => "URLs, synthetic",
+        }
+    }
+
+    /// Key `index`, or of random ones that and more bytes; those from `len` on are not among the tree's.
     pub(super) fn key(&self, index: u64, key: &mut [u8]) {
+        if let Shape::Urls = self.shape {
+            return key.copy_from_slice(&urls::url(index, self.seed));
+        }
         if self.width == 4 {
             return key.copy_from_slice(&mix32((index as u32).wrapping_add(self.seed as u32)).to_be_bytes());
         }
@@ -87,8 +115,9 @@ mod tests {
 
     #[test]
     fn keys_are_distinct_and_queries_hit() {
-        for width in [4, 8, 16, 32] {
-            let data = Data::new(width, 5000, 3);
+        let uniform = [4, 8, 16, 32].map(|width| Data::new(width, 5000, 3));
+        for data in uniform.into_iter().chain([Data::urls(5000, 3)]) {
+            let width = data.width;
             let bytes = data.all();
             let distinct: BTreeSet<&[u8]> = bytes.chunks(width).collect();
             assert_eq!(distinct.len(), 5000);

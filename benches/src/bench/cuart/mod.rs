@@ -2,18 +2,24 @@
 
 mod builds;
 mod changes;
+mod cpu;
 mod data;
 mod host;
+mod input;
 mod lanes;
 mod long;
 mod lookups;
+mod real;
+mod urls;
 
 pub(super) use builds::builds;
 pub(super) use changes::{inserts, updates};
+pub(super) use cpu::on_cpu;
 pub(super) use host::batches;
 pub(super) use lanes::by_lanes;
 pub(super) use long::long_keys;
-pub(super) use lookups::{by_size, by_width};
+pub(super) use lookups::{by_size, by_width, of_urls};
+pub(super) use real::real;
 
 use super::ceilings;
 use super::error::Result;
@@ -74,7 +80,7 @@ impl<V: Word> Subject<V> {
     ) -> Row {
         let mut row = Row::new(section, index, operation, batch, timing, checksum);
         row.device = session.device_name().into();
-        row.keys = "uniform".into();
+        row.keys = self.data.source().into();
         row.key = self.data.key_name();
         row.value = V::NAME;
         row.n = self.data.len as u64;
