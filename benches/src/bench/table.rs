@@ -2,7 +2,7 @@
 
 use super::report::{Report, Row, Rung, Section};
 use super::subject::power;
-use super::{memory, psa_figure, psa_widths};
+use super::{cuart, memory, psa_figure, psa_widths};
 use comfy_table::{CellAlignment, Table, presets};
 use lanetree::DeviceKind;
 use std::collections::BTreeSet;
@@ -97,17 +97,15 @@ fn title(section: Section, kind: DeviceKind) -> String {
             "Harmonia: random queries not sorted, partially sorted (PSA) and sorted (the paper's figure 8); all hits"
         }
         Section::HarmoniaPsaWidths => "Harmonia: lanes per query for queries sorted by their top bits; all hits",
-        Section::CuartLookups => "CuART: look-ups beside GRT's, queries and results on the device",
-        Section::CuartLanes => "CuART: look-ups by the lanes that compare a key, queries and results on the device",
-        Section::CuartBatches => "CuART: look-ups, queries and results in host memory, transfers included",
-        Section::CuartLong => {
-            "CuART: three ways with long keys (the paper's figures 13 and 14), from and to host memory"
-        }
-        Section::CuartUpdates => "CuART: updates, batches on the device; n = 26 Mi in the paper's figures",
-        Section::CuartBuilds => "CuART: bulk builds of pairs on the device, and compaction there",
-        Section::CuartInserts => "CuART: inserts of new random keys and their removal, batches on the device",
-        Section::CuartCpu => "CuART's layout beside other radix trees, on the CPU (the paper's figure 7)",
-        Section::CuartReal => "CuART over real input: on the device, between host memory and it, and on the CPU",
+        Section::CuartLookups => cuart::layout::LOOKUPS.title,
+        Section::CuartLanes => cuart::layout::LANES.title,
+        Section::CuartBatches => cuart::layout::BATCHES.title,
+        Section::CuartLong => cuart::layout::LONG.title,
+        Section::CuartUpdates => cuart::layout::UPDATES.title,
+        Section::CuartBuilds => cuart::layout::BUILDS.title,
+        Section::CuartInserts => cuart::layout::INSERTS.title,
+        Section::CuartCpu => cuart::layout::CPU.title,
+        Section::CuartReal => cuart::layout::REAL.title,
         Section::Neighbors => "Ranks and predecessors, queries and results on the device",
         Section::Ranges => "Ranges, bounds and results on the device",
         Section::Build => "Build from sorted pairs in host memory, upload included",
@@ -157,66 +155,15 @@ fn columns(section: Section) -> &'static [Column] {
         Section::HarmoniaPsaWidths => {
             &[N, FANOUT, TOP_BITS, ("look-up", |row| row.operation.clone()), LANES, BATCH, MS, RATE]
         }
-        Section::CuartLookups => {
-            &[INDEX, OPERATION, WORDS, KEYS, N, BATCH, MS, RATE, ("x CuART's", BASELINE.1), CEILING, SIZE]
-        }
-        Section::CuartLanes => &[OPERATION, WORDS, N, BATCH, MS, RATE, ("x 1 lane", BASELINE.1), SIZE],
-        Section::CuartBatches => &[
-            INDEX,
-            OPERATION,
-            WORDS,
-            N,
-            BATCH,
-            THREADS,
-            MS,
-            RATE,
-            ("GB/s", |row| optional(row.bytes_moved, |bytes| figure(row.giga_per_second_of(bytes)))),
-            ("of the bus", CEILING.1),
-        ],
-        Section::CuartLong => &[
-            WAY,
-            WORDS,
-            ("longer keys", |row| row.keys.clone()),
-            N,
-            BATCH,
-            MS,
-            RATE,
-            ("x all on the device", BASELINE.1),
-            ("device MiB", |row| mebibytes(row.footprint_bytes)),
-            SIZE,
-        ],
-        Section::CuartUpdates => &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, ("x look-ups", BASELINE.1), SIZE],
-        Section::CuartBuilds => &[OPERATION, WORDS, N, MS, RATE, ("x CPU", BASELINE.1), SIZE],
-        Section::CuartInserts => &[OPERATION, WORDS, N, BATCH, MS, RATE],
-        Section::CuartCpu => &[
-            INDEX,
-            OPERATION,
-            WORDS,
-            N,
-            BATCH,
-            THREADS,
-            MS,
-            ("M/s", mega),
-            ("x ART", BASELINE.1),
-            ("CPU ns", |row| optional(row.cpu.as_ref().and_then(|cpu| cpu.cpu_ns), figure)),
-            ("x ART, CPU", |row| optional(row.cpu.as_ref().and_then(|cpu| cpu.cpu_ratio), figure)),
-            ("build ms", |row| optional(row.cpu.as_ref(), |cpu| figure(cpu.build_ms))),
-            SIZE,
-        ],
-        Section::CuartReal => &[
-            KEYS,
-            N,
-            INDEX,
-            OPERATION,
-            ("on", |row| row.device.clone()),
-            HITS,
-            BATCH,
-            THREADS,
-            MS,
-            ("M/s", mega),
-            ("x first", BASELINE.1),
-            SIZE,
-        ],
+        Section::CuartLookups => cuart::layout::LOOKUPS.columns,
+        Section::CuartLanes => cuart::layout::LANES.columns,
+        Section::CuartBatches => cuart::layout::BATCHES.columns,
+        Section::CuartLong => cuart::layout::LONG.columns,
+        Section::CuartUpdates => cuart::layout::UPDATES.columns,
+        Section::CuartBuilds => cuart::layout::BUILDS.columns,
+        Section::CuartInserts => cuart::layout::INSERTS.columns,
+        Section::CuartCpu => cuart::layout::CPU.columns,
+        Section::CuartReal => cuart::layout::REAL.columns,
         Section::Neighbors => &[
             INDEX,
             ("operation", |row| row.operation.clone()),
@@ -286,26 +233,25 @@ fn columns(section: Section) -> &'static [Column] {
 }
 
 pub(super) const TOP_BITS: Column = ("top bits", |row| optional(row.sorted_bits, |bits| bits.to_string()));
-const OPERATION: Column = ("operation", |row| row.operation.clone());
-const WAY: Column = ("way", |row| row.operation.clone());
-const INDEX: Column = ("index", |row| row.index.into());
-const WORDS: Column = ("key/value", |row| format!("{}/{}", row.key, row.value));
-const KEYS: Column = ("keys", |row| row.keys.clone());
+pub(super) const OPERATION: Column = ("operation", |row| row.operation.clone());
+pub(super) const INDEX: Column = ("index", |row| row.index.into());
+pub(super) const WORDS: Column = ("key/value", |row| format!("{}/{}", row.key, row.value));
+pub(super) const KEYS: Column = ("keys", |row| row.keys.clone());
 pub(super) const N: Column = ("n", |row| power(row.n));
 pub(super) const FANOUT: Column = ("F", |row| optional(row.fanout, |fanout| fanout.to_string()));
 pub(super) const LANES: Column = ("G", |row| optional(row.group, |group| group.to_string()));
 const CHILD: Column = ("child", |row| row.child_region.unwrap_or("-").into());
 const ORDER: Column = ("order", |row| row.order.unwrap_or("-").into());
-const HITS: Column = ("hits", |row| optional(row.hit_rate, |rate| format!("{:.0} %", rate * 100.0)));
+pub(super) const HITS: Column = ("hits", |row| optional(row.hit_rate, |rate| format!("{:.0} %", rate * 100.0)));
 pub(super) const BATCH: Column = ("batch", batch);
-const THREADS: Column = ("threads", |row| optional(row.threads, |threads| threads.to_string()));
+pub(super) const THREADS: Column = ("threads", |row| optional(row.threads, |threads| threads.to_string()));
 pub(super) const MS: Column = ("ms", ms);
 pub(super) const RATE: Column = ("G/s", rate);
-const BASELINE: Column = ("x binary search", |row| optional(row.ratio_to_baseline, figure));
-const CEILING: Column = ("of ceiling", |row| {
+pub(super) const BASELINE: Column = ("x binary search", |row| optional(row.ratio_to_baseline, figure));
+pub(super) const CEILING: Column = ("of ceiling", |row| {
     optional(row.ceiling_giga_per_second, |ceiling| format!("{:.0} %", 100.0 * row.giga_per_second / ceiling))
 });
-const SIZE: Column = ("bytes/key", |row| optional(row.bytes_per_key, |bytes| format!("{bytes:.2}")));
+pub(super) const SIZE: Column = ("bytes/key", |row| optional(row.bytes_per_key, |bytes| format!("{bytes:.2}")));
 
 fn batch(row: &Row) -> String {
     power(row.batch)
@@ -319,7 +265,7 @@ fn rate(row: &Row) -> String {
     figure(row.giga_per_second)
 }
 
-fn mega(row: &Row) -> String {
+pub(super) fn mega(row: &Row) -> String {
     figure(row.giga_per_second * 1e3)
 }
 
@@ -334,7 +280,7 @@ pub(super) fn figure(number: f64) -> String {
     }
 }
 
-fn mebibytes(bytes: u64) -> String {
+pub(super) fn mebibytes(bytes: u64) -> String {
     if bytes >= 1 << 20 { (bytes >> 20).to_string() } else { format!("{:.3}", bytes as f64 / f64::from(1 << 20)) }
 }
 
@@ -378,57 +324,15 @@ fn footnotes(section: Section) -> &'static [&'static str] {
             "Look-ups alone, of queries that are sorted already. G: lanes per query. leaves: the look-up of sorted batches,",
             "which brings whole leaves to shared memory, over queries that are sorted by their top bits only.",
         ],
-        Section::CuartLookups => &[
-            "Random queries, all hits. Ceiling: the sum of the reciprocal rates of the gathers that a look-up makes, each as",
-            "measured over a table of the size of what it gathers from (of a sample of the queries). GRT, after the paper's",
-            "description: one buffer, byte offsets, the type in the node. The paper (sections 4.3, 4.4, on an A100, end to",
-            "end from host memory): CuART up to 2 x GRT, slower than GRT for short keys, 1.2 x GRT for 15.4 M keys of the",
-            "BTC dump. The URLs stand for that dump, and are synthetic: few hosts and paths have most of the keys.",
-        ],
-        Section::CuartLanes => &[
-            "Uniform keys, all hits. A thread descends for each query; then so many lanes, side by side, compare its words with",
-            "those of its leaf.",
-        ],
-        Section::CuartBatches => &[
-            "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
-            "keys to the device and values back. Bus: as many bytes both ways at once, page-locked, and nothing else.",
-            "Threads: so many that send batches at the same time, 64 each; ms: of all that time, a batch's share. The paper's",
-            "batches: 2^13 to 2^17, on 8 threads.",
-        ],
-        Section::CuartLong => &[
-            "By the CPU's clock. As large a share of the queries as of the keys is longer. Device leaves, all on the device:",
-            "leaves of their size beside the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
-            "the CPU looks up the longer keys while the device looks up the others. The paper (section 4.4.1, hybrid alone,",
-            "26 Mi keys, batches of 2^15, 56 threads of the CPU): about half the rate where 3 % of the keys are the CPU's.",
-        ],
-        Section::CuartUpdates => &[
-            "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. x look-ups: relative",
-            "to look-ups of the same batch. The paper (section 4.5, end to end, RTX 3090): 120 M updates/s, 0.8 x its look-ups;",
-            "GRT 13 M/s; the CPU 2.5 M/s.",
-        ],
-        Section::CuartBuilds => &[
-            "By the CPU's clock, from the call until the tree is complete, with its memory's allocation. On the CPU: all its",
-            "threads, of sorted pairs in host memory, and the tree's copy to the device. Compaction: of a tree from which an",
-            "eighth of the keys was removed, in no order, and inserted again. G/s: pairs. Checked by look-ups.",
-        ],
-        Section::CuartInserts => &[
-            "By the CPU's clock, from the call until the batch is done. Each run of inserts is removed again, untimed, and the",
-            "other way about; so after the first run leaves are used again. Checked by looking up the last batch's keys.",
-        ],
-        Section::CuartCpu => &[
-            "All threads, batches of fresh random keys that all hit, competitors in turns; medians. CPU ns: CPU time of a",
-            "look-up, all threads together; x ART: how much faster than the tree with pointers, by the clock and by CPU",
-            "time. Trees with pointers are built in key order by one thread. The paper (figure 7; 12 threads, batches of",
-            "2^15): CuART 2.5 x ART for small trees, up to 20 x for large ones.",
-        ],
-        Section::CuartReal => &[
-            "geoip6: ranges of IPv6 addresses (tor-geoipdb); words: a word list (wamerican); paths: of Debian's packages.",
-            "By the device's events, kernels only: get, upper_bound, prefix_span on a device; all else by the CPU's clock.",
-            "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Hits: keys",
-            "with a byte of another key, in every second query; addresses: those in a range. upper_bound, then values: the",
-            "spans of one pair, from which values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
-            "GRT has no ranks and no prefixes.",
-        ],
+        Section::CuartLookups => cuart::layout::LOOKUPS.footnotes,
+        Section::CuartLanes => cuart::layout::LANES.footnotes,
+        Section::CuartBatches => cuart::layout::BATCHES.footnotes,
+        Section::CuartLong => cuart::layout::LONG.footnotes,
+        Section::CuartUpdates => cuart::layout::UPDATES.footnotes,
+        Section::CuartBuilds => cuart::layout::BUILDS.footnotes,
+        Section::CuartInserts => cuart::layout::INSERTS.footnotes,
+        Section::CuartCpu => cuart::layout::CPU.footnotes,
+        Section::CuartReal => cuart::layout::REAL.footnotes,
         Section::Neighbors => {
             &["Ceiling, random order: as for look-ups; the hit rate is that of a look-up of the same queries."]
         }

@@ -7,6 +7,7 @@ mod data;
 mod host;
 mod input;
 mod lanes;
+pub(super) mod layout;
 mod long;
 mod lookups;
 mod real;
