@@ -3,7 +3,7 @@
 use super::build::tests::compare;
 use super::{ChangeScratch, Lanes, UpdateEngine};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
-use crate::cuart::{LongKeys, RootTable};
+use crate::cuart::{Kind, Link, LongKeys, RootTable};
 use crate::{Cuart, Device, Result, Word};
 use lanetree_runtime::Failure;
 use rand::rngs::StdRng;
@@ -485,5 +485,43 @@ fn any_number_of_lanes_finds_the_same() {
             }
             assert!([found, pending].iter().all(|bits| bits[words - 1] >> (all.len() % 32) == 0), "{lanes:?}, {kind}");
         }
+    }
+}
+
+#[test]
+fn a_corrupt_link_is_found() {
+    let device = Device::emulated();
+    let mut rng = StdRng::seed_from_u64(8);
+    let keys = strings("32", 3000, &mut rng);
+    let model: Model<u32> = keys.iter().cloned().zip(0..).collect();
+    let queries = packed(&keys);
+    type Corrupt = fn(&mut Cuart<u32>);
+    fn beyond(link: &mut Link) {
+        *link = Link::from_bits(link.bits() + (1 << 40));
+    }
+    let places: [(&str, Corrupt); 4] = [
+        ("in the table", |tree| {
+            let links = tree.table.as_mut_slice().unwrap();
+            beyond(links.iter_mut().find(|link| !link.is_none()).unwrap());
+        }),
+        ("in an N4", |tree| beyond(&mut tree.nodes.n4.buffer.as_mut_slice().unwrap()[0].links[1])),
+        ("in an N256", |tree| {
+            let links = &mut tree.nodes.n256.buffer.as_mut_slice().unwrap()[0].links;
+            beyond(links.iter_mut().find(|link| !link.is_none()).unwrap());
+        }),
+        // Of a kind that the tree has none of.
+        ("of another kind", |tree| {
+            let link = &mut tree.nodes.n4.buffer.as_mut_slice().unwrap()[0].links[0];
+            *link = Link::new(Kind::DeviceLeaf, link.span() as usize, link.index() + 1);
+        }),
+    ];
+    for (what, corrupt) in places {
+        // Below a table, nobody comes through the root.
+        let table = if what == "in an N256" { RootTable::None } else { RootTable::TwoBytes };
+        let mut tree = build(&device, &model, table);
+        corrupt(&mut tree);
+        let error = tree.get_many(&queries).unwrap_err().to_string();
+        assert!(error.contains("cuart__get_w4_u32") && error.contains("outside every buffer"), "{what}: {error}");
+        assert!(tree.get_many(&ByteKeysBuf::new()).unwrap().is_empty(), "{what}");
     }
 }
