@@ -13,8 +13,6 @@ pub struct MeasureArgs {
     /// In and out: spans of ranks, first and end one after another: `[2 * count]`. An end before the first becomes
     /// it, and one beyond a limit comes nearer.
     pub spans: GlobalMut<u64>,
-    /// Most pairs of each span: `[count]`; null for `limit` everywhere.
-    pub limits: Global<u64>,
     /// Most pairs of a span.
     pub limit: u64,
     /// How many.
@@ -27,7 +25,6 @@ pub struct MeasureArgs {
 unsafe impl KernelArgs for MeasureArgs {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         visit(self.spans.as_ptr().addr(), Access::ReadWrite);
-        visit(self.limits.as_ptr().addr(), Access::Read);
         visit(self.lens.as_ptr().addr(), Access::ReadWrite);
     }
 }
@@ -48,10 +45,8 @@ impl Kernel for Measure {
         // SAFETY: `index` is a span.
         unsafe {
             let [first, end] = simt.load_vector(args.spans.as_const(), 2 * index, Hint::Default);
-            let own = if args.limits.is_null() { args.limit } else { simt.load(args.limits, index, Hint::Streaming) };
-            let limit = if own < args.limit { own } else { args.limit };
             let found = end.saturating_sub(first);
-            let len = if found < limit { found } else { limit };
+            let len = if found < args.limit { found } else { args.limit };
             simt.store(args.spans, 2 * index + 1, first + len, Hint::Default);
             if !args.lens.is_null() {
                 simt.store(args.lens, index, len, Hint::Default);

@@ -5,6 +5,9 @@ use core::fmt;
 use lanetree_layout::cuart::FixedKey;
 use rayon::prelude::*;
 
+/// Strings of a task.
+const TASK: usize = 1 << 12;
+
 /// Byte strings, packed, and owned; [`ByteKeys`] borrows from it.
 ///
 /// ```
@@ -66,7 +69,6 @@ impl ByteKeysBuf {
 
     /// The strings `keys[i]` for each `i` of `picks`, in parallel.
     pub(crate) fn pick(keys: ByteKeys<'_>, picks: &[usize]) -> Self {
-        const TASK: usize = 1 << 12;
         if let Offsets::Fixed { width, .. } = keys.offsets() {
             let mut bytes = vec![0; picks.len() * width];
             if width > 0 {
@@ -75,74 +77,36 @@ impl ByteKeysBuf {
             }
             return Self { bytes, ends: Ends::Fixed { width, len: picks.len() } };
         }
-        let mut offsets = Vec::with_capacity(picks.len() + 1);
+        Self::gather(picks.len(), |index| keys.at(picks[index]))
+    }
+
+    /// So many strings by their indexes, copied in parallel.
+    pub(crate) fn gather<'k>(len: usize, string: impl Fn(usize) -> &'k [u8] + Sync) -> Self {
+        let mut offsets = Vec::with_capacity(len + 1);
         offsets.push(0);
         let mut end = 0;
-        offsets.extend(picks.iter().map(|&pick| {
-            end += keys.at(pick).len() as u64;
+        offsets.extend((0..len).map(|index| {
+            end += string(index).len() as u64;
             end
         }));
         let mut bytes = vec![0; end as usize];
-        let mut tasks = Vec::with_capacity(picks.len().div_ceil(TASK));
+        let mut tasks = Vec::with_capacity(len.div_ceil(TASK));
         let mut rest = &mut bytes[..];
-        for (task, picks) in picks.chunks(TASK).enumerate() {
-            let len = offsets[task * TASK + picks.len()] - offsets[task * TASK];
+        for first in (0..len).step_by(TASK) {
+            let indexes = first..len.min(first + TASK);
             let part;
-            (part, rest) = rest.split_at_mut(len as usize);
-            tasks.push((picks, part));
+            (part, rest) = rest.split_at_mut((offsets[indexes.end] - offsets[first]) as usize);
+            tasks.push((indexes, part));
         }
-        tasks.into_par_iter().for_each(|(picks, mut part)| {
-            for &pick in picks {
-                let key = keys.at(pick);
-                let string;
-                (string, part) = part.split_at_mut(key.len());
-                string.copy_from_slice(key);
+        tasks.into_par_iter().for_each(|(indexes, mut part)| {
+            for index in indexes {
+                let from = string(index);
+                let to;
+                (to, part) = part.split_at_mut(from.len());
+                to.copy_from_slice(from);
             }
         });
         Self { bytes, ends: Ends::Offsets(offsets) }
-    }
-
-    /// A copy of the strings in the order of their bytes at `depth` (0 where they have none), otherwise in
-    /// theirs; and for each the index that it had. There must be fewer than 2^32.
-    pub(crate) fn part(keys: ByteKeys<'_>, depth: usize) -> (Self, Vec<u32>) {
-        match keys.offsets() {
-            Offsets::Fixed { width: 8, .. } if depth < 8 => part_fixed::<8>(keys.bytes(), depth),
-            Offsets::Fixed { width: 16, .. } if depth < 16 => part_fixed::<16>(keys.bytes(), depth),
-            Offsets::Fixed { width: 32, .. } if depth < 32 => part_fixed::<32>(keys.bytes(), depth),
-            _ => Self::part_any(keys, depth),
-        }
-    }
-
-    fn part_any(keys: ByteKeys<'_>, depth: usize) -> (Self, Vec<u32>) {
-        let byte = |key: &[u8]| usize::from(key.get(depth).copied().unwrap_or(0));
-        // First how many strings and bytes each part has, then where the next of it goes.
-        let mut places = [(0, 0); 256];
-        for key in keys.iter() {
-            let place = &mut places[byte(key)];
-            *place = (place.0 + 1, place.1 + key.len());
-        }
-        let mut before = (0, 0);
-        for place in &mut places {
-            (*place, before) = (before, (before.0 + place.0, before.1 + place.1));
-        }
-        let (mut order, mut bytes) = (vec![0; keys.len()], vec![0; before.1]);
-        let fixed = matches!(keys.offsets(), Offsets::Fixed { .. });
-        let mut offsets = vec![0; if fixed { 0 } else { keys.len() + 1 }];
-        for (index, key) in (0..).zip(keys.iter()) {
-            let place = &mut places[byte(key)];
-            let end = place.1 + key.len();
-            order[place.0] = index;
-            bytes[place.1..end].copy_from_slice(key);
-            if !fixed {
-                offsets[place.0 + 1] = end as u64;
-            }
-            *place = (place.0 + 1, end);
-        }
-        let ends = match keys.offsets() {
-            Offsets::Fixed { width, len } => Ends::Fixed { width, len },
-            Offsets::U32(_) | Offsets::U64(_) => Ends::Offsets(offsets),
-        };
-        (Self { bytes, ends }, order)
     }
 
     /// Appends a string.
@@ -191,27 +155,6 @@ impl ByteKeysBuf {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         ByteKeys::from(self).iter()
     }
-}
-
-/// [`ByteKeysBuf::part`] for keys of a width that the compiler knows: no calls to copy them, a third of the
-/// time.
-fn part_fixed<const W: usize>(bytes: &[u8], depth: usize) -> (ByteKeysBuf, Vec<u32>) {
-    let (keys, _) = bytes.as_chunks::<W>();
-    let mut places = [0_usize; 256];
-    for key in keys {
-        places[usize::from(key[depth])] += 1;
-    }
-    let mut before = 0;
-    for place in &mut places {
-        (*place, before) = (before, before + *place);
-    }
-    let (mut order, mut parted) = (vec![0; keys.len()], vec![[0; W]; keys.len()]);
-    for (index, key) in (0..).zip(keys) {
-        let place = &mut places[usize::from(key[depth])];
-        (order[*place], parted[*place]) = (index, *key);
-        *place += 1;
-    }
-    (ByteKeysBuf { bytes: parted.into_flattened(), ends: Ends::Fixed { width: W, len: keys.len() } }, order)
 }
 
 impl<'a> From<&'a ByteKeysBuf> for ByteKeys<'a> {
@@ -267,22 +210,6 @@ mod tests {
         assert_eq!(format!("{keys:?}"), "ByteKeys[3 of 5 bytes]");
         assert_eq!(ByteKeysBuf::encode(&[[0_u8; 0]; 3]).len(), 3, "keys of no bytes are keys");
         assert!(ByteKeysBuf::new().is_empty());
-    }
-
-    #[test]
-    fn parts_are_in_the_order_of_one_byte() {
-        let words: ByteKeysBuf = ["xb", "xa", "x", "xbb", "xaa", ""].into_iter().collect();
-        let (parted, order) = ByteKeysBuf::part((&words).into(), 1);
-        assert!(parted.iter().eq([&b"x"[..], b"", b"xa", b"xaa", b"xb", b"xbb"]));
-        assert_eq!(order, [2, 5, 1, 4, 0, 3]);
-        let numbers: Vec<u64> = (0..1000).map(|i| i * 7919 % 1000).collect();
-        for depth in [6, 7, 8] {
-            let numbers = ByteKeysBuf::encode(&numbers);
-            let strings: ByteKeysBuf = numbers.iter().collect();
-            let parts = [&numbers, &strings].map(|keys| ByteKeysBuf::part(keys.into(), depth));
-            assert!(parts[0] == parts[1], "however they are packed");
-            assert!(parts[0].0.iter().is_sorted_by_key(|key| key.get(depth).copied()));
-        }
     }
 
     #[test]

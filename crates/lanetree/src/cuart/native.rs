@@ -1,7 +1,7 @@
 //! The CPU's own path over the same layout: a batch is split among rayon's threads, and each has several
 //! queries under way, so that their cache misses overlap.
 
-use crate::byte_keys::{ByteKeys, ByteKeysBuf, Side};
+use crate::byte_keys::{ByteKeys, Side};
 use core::cmp::Ordering;
 use core::ops::Range;
 use lanetree_layout::Word;
@@ -13,17 +13,13 @@ const IN_FLIGHT: usize = 32;
 /// Queries of one task: enough to outweigh its dispatch.
 pub(super) const TASK: usize = 4096;
 
-/// The most queries of one task in a large tree.
-const PARTED_TASK: usize = 1 << 19;
+/// The fewest queries of a task, where a batch is small for the threads that there are: several times those under way.
+const FEWEST: usize = 256;
 
-/// Queries of a task from which on they are parted: fewer find too little of what those before them brought.
-const PARTED: usize = 1 << 17;
-
-/// Bytes of a tree from which on random accesses take longer for their addresses than for their lines, even
-/// with large pages. A large batch is then parted by the byte that the root branches by: while one part is
-/// looked up, what it needs of the page table stays near. Measured: 15 % faster in 1.6 GB, 15 to 60 % slower
-/// in 0.2 and 0.5 GB.
-const LARGE: u64 = 1 << 30;
+/// How many of a batch's queries make a task: such that no thread is without, if that can be.
+pub(super) fn task(queries: usize) -> usize {
+    queries.div_ceil(rayon::current_num_threads()).clamp(FEWEST, TASK)
+}
 
 /// A tree in main memory.
 #[derive(Clone, Copy)]
@@ -56,25 +52,11 @@ impl<'a> View<'a> {
         Self { regions }
     }
 
-    /// How many of a batch's queries make a task: one for each thread where it is to be parted.
-    pub(super) fn task(&self, queries: usize) -> usize {
-        let share = queries.div_ceil(rayon::current_num_threads());
-        if self.is_large() && share >= PARTED { share.min(PARTED_TASK) } else { TASK }
-    }
-
-    /// Whether look-ups in random order miss the TLB.
-    fn is_large(&self) -> bool {
-        self.regions.device_bytes() > LARGE
-    }
-
     /// Looks up the queries of a range, and sets `out[i]` for the `i`-th of them.
     pub(super) fn get<V: Word>(&self, queries: ByteKeys<'_>, range: Range<usize>, out: &mut [Option<V>]) {
-        if self.is_large() && range.len() >= PARTED {
-            return self.get_parted(queries.slice(range), out);
-        }
         let first = range.start;
         let each = |query: usize, value: Option<u64>| out[query - first] = value.map(V::truncate);
-        self.get_in_order(queries, range, |_| (), Self::value, each);
+        self.get_each(queries, range, Self::value, each);
     }
 
     /// Finds the leaves of the queries of a range: `out[i]` for the `i`-th of them, none where there is no such
@@ -83,28 +65,14 @@ impl<'a> View<'a> {
         let first = range.start;
         let each = |query: usize, leaf: Option<u64>| out[query - first] = leaf.map_or(Link::NONE, Link::from_bits);
         let found = |tree: &Self, leaf: Link, key: &[u8]| tree.value(leaf, key).map(|_| leaf.bits());
-        self.get_in_order(queries, range, |_| (), found, each);
+        self.get_each(queries, range, found, each);
     }
 
-    /// Looks up queries in the order of their bytes where the root branches; otherwise as [`View::get`].
-    fn get_parted<V: Word>(&self, queries: ByteKeys<'_>, out: &mut [Option<V>]) {
-        let depth = self.regions.depth(self.regions.root, 0);
-        let (parted, order) = ByteKeysBuf::part(queries, depth);
-        let place = |slot: usize| order[slot] as usize;
-        // Results go all over the output: its lines are asked for too.
-        let start = out.as_ptr();
-        let ask = |slot: usize| prefetch(start.wrapping_add(place(slot)), 0);
-        let each = |slot: usize, value: Option<u64>| out[place(slot)] = value.map(V::truncate);
-        self.get_in_order((&parted).into(), 0..parted.len(), ask, Self::value, each);
-    }
-
-    /// Calls `begun` with each query as its search begins, `found` with the leaf where it ends and the query,
-    /// and `each` with what that says.
-    fn get_in_order(
+    /// Calls `found` with the leaf where the search for each query ends and the query, and `each` with what that says.
+    fn get_each(
         &self,
         queries: ByteKeys<'_>,
         mut next: Range<usize>,
-        begun: impl Fn(usize),
         found: impl Fn(&Self, Link, &[u8]) -> Option<u64>,
         mut each: impl FnMut(usize, Option<u64>),
     ) {
@@ -118,7 +86,6 @@ impl<'a> View<'a> {
             let mut active = 0;
             for (lane, query) in lanes.iter_mut().zip(&mut next) {
                 *lane = self.begin(queries, query);
-                begun(query);
                 active += 1;
             }
             if active == 0 {
@@ -312,27 +279,4 @@ fn prefetch<T>(element: *const T, byte: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{ByteKeysBuf, Cuart, Device};
-
-    #[test]
-    fn parted_batches_have_the_same_answers() {
-        let word = |i: u32| i.wrapping_mul(0x9e37_79b9).to_string();
-        let keys: ByteKeysBuf = (0..2000).map(|i| [&b"common "[..], word(i).as_bytes()].concat()).collect();
-        let values: Vec<u32> = (0..2000).collect();
-        let mut queries: ByteKeysBuf = (0..3000).rev().map(|i| format!("common {}", word(i))).collect();
-        queries.extend(["", "comm", "common ", "uncommon"]);
-        let fixed: Vec<u64> = (0..3000_u64).map(|i| i * i).collect();
-        let squares = Cuart::build(&Device::host(), &ByteKeysBuf::encode(&fixed[..2000]), &values).unwrap();
-        let words = Cuart::build(&Device::host(), &keys, &values).unwrap();
-        let none = Cuart::<u32>::build(&Device::host(), &ByteKeysBuf::new(), &[]).unwrap();
-        for (tree, queries) in [(&words, &queries), (&squares, &ByteKeysBuf::encode(&fixed)), (&none, &queries)] {
-            let mut out = vec![Some(1); queries.len()];
-            tree.view().get_parted(queries.into(), &mut out);
-            assert_eq!(out, tree.get_many(queries).unwrap());
-        }
-    }
 }

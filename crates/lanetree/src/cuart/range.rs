@@ -34,7 +34,7 @@ impl<V: Word> Cuart<V> {
     /// [`Error::NotCompact`] where keys have come or gone.
     pub fn prefix_span_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<Range<u64>>> {
         self.needs_ranks("a span")?;
-        self.spans(&prefix_sides(prefixes.into()))
+        self.prefix_spans(prefixes.into())
     }
 
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
@@ -50,7 +50,11 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// None on the host.
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
-        self.collect_many(&prefix_sides(prefixes.into()))
+        let prefixes = prefixes.into();
+        if self.device.kind() != DeviceKind::Host {
+            return self.gather_across(&self.prefix_spans(prefixes)?);
+        }
+        self.collect_many(&prefix_sides(prefixes))
     }
 
     /// How many pairs each range has.
@@ -66,7 +70,11 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::prefix_many`].
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        self.counts(&prefix_sides(prefixes.into()))
+        let prefixes = prefixes.into();
+        if self.ordered || self.device.kind() != DeviceKind::Host {
+            return Ok(lens(self.prefix_spans(prefixes)?));
+        }
+        self.counts(&prefix_sides(prefixes))
     }
 
     pub(super) fn needs_ranks(&self, query: &'static str) -> Result<()> {
@@ -81,9 +89,18 @@ impl<V: Word> Cuart<V> {
         Ok(ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect())
     }
 
+    fn prefix_spans(&self, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
+        if self.device.kind() != DeviceKind::Host {
+            return self.prefix_spans_across(prefixes);
+        }
+        let tree = self.view();
+        let span = |prefix: usize| span(&tree, &prefix_as_sides(prefixes.at(prefix)));
+        Ok((0..prefixes.len()).into_par_iter().with_min_len(TASK).map(span).collect())
+    }
+
     pub(super) fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
         if self.ordered || self.device.kind() != DeviceKind::Host {
-            return Ok(self.spans(ranges)?.into_iter().map(|span| span.end - span.start).collect());
+            return Ok(lens(self.spans(ranges)?));
         }
         let tree = self.view();
         Ok(ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect())
@@ -91,7 +108,7 @@ impl<V: Word> Cuart<V> {
 
     pub(super) fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
         if self.device.kind() != DeviceKind::Host {
-            return self.collect_across(ranges);
+            return self.gather_across(&self.spans_across(ranges)?);
         }
         let tree = self.view();
         Ok(if self.ordered {
@@ -109,9 +126,15 @@ pub(super) fn sides<'k>(ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>
 
 /// Prefixes as searches.
 pub(super) fn prefix_sides(prefixes: ByteKeys<'_>) -> Vec<Sides<'_>> {
-    let sides =
-        |prefix| Sides { start: Some((prefix, Side::Lower)), end: Some((prefix, Side::Prefix)), limit: u64::MAX };
-    prefixes.iter().map(sides).collect()
+    prefixes.iter().map(prefix_as_sides).collect()
+}
+
+fn prefix_as_sides(prefix: &[u8]) -> Sides<'_> {
+    Sides { start: Some((prefix, Side::Lower)), end: Some((prefix, Side::Prefix)), limit: u64::MAX }
+}
+
+fn lens(spans: Vec<Range<u64>>) -> Vec<u64> {
+    spans.into_iter().map(|span| span.end - span.start).collect()
 }
 
 /// The pairs of some ranges: for each of these, how many there are up to its end; and all keys and values.

@@ -186,22 +186,6 @@ impl<'a> Regions<'a> {
         self.table_entry(key).map_or((self.root, 0), |&entry| (entry, self.table_bytes as usize))
     }
 
-    /// Bytes of everything but host leaves.
-    pub fn device_bytes(&self) -> u64 {
-        let bytes = size_of_val(self.n4)
-            + size_of_val(self.n16)
-            + size_of_val(self.n48)
-            + size_of_val(self.n256)
-            + size_of_val(self.leaf8)
-            + size_of_val(self.leaf16)
-            + size_of_val(self.leaf32)
-            + size_of_val(self.device_leaves)
-            + size_of_val(self.ranks8)
-            + size_of_val(self.order)
-            + size_of_val(self.table);
-        bytes as u64
-    }
-
     /// Bytes of the leaves in main memory.
     pub fn host_bytes(&self) -> u64 {
         let HostLeaves { offsets, bytes, values, ranks } = self.host_leaves;

@@ -1,73 +1,116 @@
 //! Host batches of ranks and ranges on a device.
 
 use super::range::{DeviceByteRanges, GatherScratch, side};
+use super::staged::{Bounds, Strings};
 use crate::Result;
-use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, DeviceKeys, Side as Bound, Sides};
+use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound, Sides};
 use crate::cuart::Cuart;
 use crate::cuart::lookup::Neighbor;
+use crate::staging::{Addresses, Queries, Results, Route};
 use core::ops::Range;
 use lanetree_kernels_cuart::Side;
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Stream};
+use lanetree_runtime::Stream;
+use lanetree_simt::{Global, KeysRef};
+use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
-    /// Ranks keys.
+    /// Ranks keys, piece by piece: see [`crate::staging`].
     pub(in crate::cuart) fn rank_across(&self, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
-        let stream = self.device.stream()?;
-        let queries = DeviceKeys::upload(&self.device, keys)?;
-        let mut ranks = self.device.alloc(keys.len())?;
-        self.on(&stream).rank_into(&queries, side(bound), None, &mut ranks, 1, 0)?;
-        stream.synchronize()?;
-        Ok(ranks.to_vec()?)
+        self.check_ranks("a rank on the device")?;
+        let mut ranks = vec![0; keys.len()];
+        let route = Route {
+            device: &self.device,
+            results: Results { arrays: [8, 0], bits: 0 },
+            reads_once: false,
+            launch: &|stream, keys: Strings<'_>, input, out| {
+                let queries = (keys.keys_ref(input), keys.count());
+                self.launch_rank(stream, queries, (side(bound), Global::null()), (out.arrays[0].cast(), 1))
+            },
+            collect: &|piece, ranks: &mut [u64]| ranks.copy_from_slice(piece.array(0)),
+        };
+        self.batches.staging.send(Strings(keys), &mut ranks, &route)?;
+        Ok(ranks)
     }
 
     /// The spans of ranges.
     pub(in crate::cuart) fn spans_across(&self, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
-        let stream = self.device.stream()?;
-        let spans = self.find_spans(&stream, ranges)?;
-        stream.synchronize()?;
-        Ok(spans.to_vec()?.chunks_exact(2).map(|span| span[0]..span[1]).collect())
+        let string = |bound: Option<(_, Bound)>| bound.map_or(&[][..], |(key, _)| key);
+        let (starts, ends) = rayon::join(
+            || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].start)),
+            || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].end)),
+        );
+        let bounds = Bounds { ranges, starts: Strings((&starts).into()), ends: Strings((&ends).into()) };
+        let limit = |bounds: &Bounds<'_>, range: usize| bounds.ranges[range].limit;
+        self.spans_in_pieces(bounds, limit, |stream, bounds, input, out| {
+            let count = bounds.count();
+            for ((queries, sides), ranks) in bounds.searches(input).into_iter().zip(out.arrays) {
+                self.launch_rank(stream, (queries, count), (Side::Lower, sides), (ranks.cast(), 1))?;
+            }
+            Ok(())
+        })
     }
 
-    /// The pairs of ranges.
-    pub(in crate::cuart) fn collect_across(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
-        let stream = self.device.stream()?;
-        let mut spans = self.find_spans(&stream, ranges)?;
-        self.gather_across(&stream, &mut spans, ranges.len())
+    /// The spans of prefixes.
+    pub(in crate::cuart) fn prefix_spans_across(&self, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
+        self.spans_in_pieces(
+            Strings(prefixes),
+            |_, _| u64::MAX,
+            |stream, prefixes, input, out| {
+                let queries: (KeysRef, usize) = (prefixes.keys_ref(input), prefixes.count());
+                for (side, ranks) in [Side::Lower, Side::Prefix].into_iter().zip(out.arrays) {
+                    self.launch_rank(stream, queries, (side, Global::null()), (ranks.cast(), 1))?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Spans whose ends a launch ranks, each in an array; of so many pairs at most.
+    fn spans_in_pieces<Q: Queries>(
+        &self,
+        queries: Q,
+        limit: impl Fn(&Q, usize) -> u64 + Sync,
+        launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
+    ) -> Result<Vec<Range<u64>>> {
+        self.check_ranks("a rank on the device")?;
+        let mut spans = vec![Range::default(); queries.count()];
+        let route = Route {
+            device: &self.device,
+            results: Results { arrays: [8, 8], bits: 0 },
+            reads_once: false,
+            launch: &launch,
+            collect: &|piece, spans: &mut [Range<u64>]| {
+                let (starts, ends) = (piece.array::<u64>(0), piece.array::<u64>(1));
+                for (index, span) in spans.iter_mut().enumerate() {
+                    let start = starts[index];
+                    // Both bounds exclusive and equal: the end is in front of the start.
+                    *span = start..ends[index].max(start).min(start.saturating_add(limit(&piece.queries, index)));
+                }
+            },
+        };
+        self.batches.staging.send(queries, &mut spans, &route)?;
+        Ok(spans)
     }
 
     /// The neighbours of keys: those before their upper bounds, or at their lower ones.
     pub(in crate::cuart) fn neighbors_across(&self, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<Neighbor<V>>> {
         let span = |rank: u64| match bound {
-            Bound::Upper => [rank.saturating_sub(1), rank],
-            _ => [rank, self.len.min(rank + 1)],
+            Bound::Upper => rank.saturating_sub(1)..rank,
+            _ => rank..self.len.min(rank + 1),
         };
-        let spans: Vec<u64> = self.rank_across(keys, bound)?.into_iter().flat_map(span).collect();
-        let stream = self.device.stream()?;
-        let found = self.gather_across(&stream, &mut self.device.upload(&spans)?, keys.len())?;
+        let spans: Vec<Range<u64>> = self.rank_across(keys, bound)?.into_iter().map(span).collect();
+        let found = self.gather_across(&spans)?;
         let pair = |(keys, values): (ByteKeys<'_>, &[V])| Some((keys.get(0)?.to_vec(), *values.first()?));
         Ok(found.iter().map(pair).collect())
     }
 
-    /// Spans of ranges on the device.
-    fn find_spans(&self, stream: &Stream, ranges: &[Sides<'_>]) -> Result<Buffer<u64>> {
-        let mut spans = self.device.alloc(2 * ranges.len())?;
-        let on = self.on(stream);
-        for (first, absent) in [(0, Side::Start), (1, Side::End)] {
-            let bounds = || ranges.iter().map(|range| if first == 0 { range.start } else { range.end });
-            let keys: ByteKeysBuf = bounds().map(|bound| bound.map_or(&[][..], |(key, _)| key)).collect();
-            let sides = bounds().map(|bound| bound.map_or(absent, |(_, own)| side(own)) as u32);
-            let sides = self.device.upload(&sides.collect::<Vec<_>>())?;
-            let queries = DeviceKeys::upload(&self.device, &keys)?;
-            on.rank_into(&queries, Side::Lower, Some(&sides), &mut spans, 2, first)?;
-        }
-        let limits = self.device.upload(&ranges.iter().map(|range| range.limit).collect::<Vec<_>>())?;
-        on.measure(ranges.len(), &mut spans, limits.global(), u64::MAX, None)?;
-        Ok(spans)
-    }
-
-    /// The pairs of spans on the device.
-    fn gather_across(&self, stream: &Stream, spans: &mut Buffer<u64>, count: usize) -> Result<ByteRanges<V>> {
+    /// The pairs of spans.
+    pub(in crate::cuart) fn gather_across(&self, spans: &[Range<u64>]) -> Result<ByteRanges<V>> {
+        let (stream, count) = (&self.device.stream()?, spans.len());
+        let mut ends = vec![0; 2 * count];
+        ends.par_chunks_exact_mut(2).zip(spans).for_each(|(ends, span)| ends.copy_from_slice(&[span.start, span.end]));
+        let spans = &mut self.device.upload(&ends)?;
         // How many there are is known first, and then how long their keys are.
         let on = self.on(stream);
         let mut none = DeviceByteRanges::new(self, count, 0, 0)?;

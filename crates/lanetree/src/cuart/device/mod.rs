@@ -9,6 +9,7 @@ mod host_ranges;
 mod lookup;
 mod range;
 mod sequence;
+mod staged;
 mod supply;
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@ use crate::primitives::{Count, ScanScratch, exclusive_scan};
 use lanetree_kernels_cuart::{CopyKeysArgs, ExpandArgs, MeasureArgs, RankArgs, Side};
 use lanetree_launch::cuart::range as launch;
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::{Global, GlobalMut, KeysRef};
 
 /// Scratch memory of the gathering of spans, to be used again by the next: 16 bytes for each pair there is room
 /// for, and 8 for each span.
@@ -81,6 +81,27 @@ impl<V: Word> Cuart<V> {
     pub fn key_width(&self) -> Option<usize> {
         (self.ordered && !self.first.is_none()).then(|| self.first.span() as usize)
     }
+
+    /// Checks that the device can tell ranks.
+    pub(super) fn check_ranks(&self, call: &'static str) -> Result<()> {
+        self.check_not_lost()?;
+        self.check_on_device(call)?;
+        self.needs_ranks(call)
+    }
+
+    /// Launches the ranking of queries that are on the tree's device, as many, by a side, or each by its own where
+    /// these are not null; into every `stride`-th word.
+    pub(super) fn launch_rank(
+        &self,
+        stream: &Stream,
+        (queries, count): (KeysRef, usize),
+        (side, sides): (Side, Global<u32>),
+        (ranks, stride): (GlobalMut<u64>, u32),
+    ) -> Result<()> {
+        let (tree, side) = (self.tree_ref(), side as u32);
+        let args = RankArgs { tree, queries, sides, count: count as u64, ranks, stride, side };
+        Ok(launch::rank(&args, over(stream, count)?)?)
+    }
 }
 
 impl<V: Word> OnStream<'_, V> {
@@ -91,7 +112,7 @@ impl<V: Word> OnStream<'_, V> {
     /// [`NotOnDevice`](crate::Error::NotOnDevice), [`LeavesInMainMemory`](crate::Error::LeavesInMainMemory);
     /// [`BatchTooLarge`](crate::Error::BatchTooLarge), [`Runtime`](crate::Error::Runtime).
     pub fn lower_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.rank_into(queries, Side::Lower, None, ranks, 1, 0)
+        self.rank_into(queries, Side::Lower, ranks, 1, 0)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
@@ -99,7 +120,7 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// As [`OnStream::lower_bound`].
     pub fn upper_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.rank_into(queries, Side::Upper, None, ranks, 1, 0)
+        self.rank_into(queries, Side::Upper, ranks, 1, 0)
     }
 
     /// Finds the span of ranks of the pairs from `starts[i]` to `ends[i]`, both inclusive: the first two words of
@@ -114,9 +135,9 @@ impl<V: Word> OnStream<'_, V> {
             let (what, found) = ("the ends", ends.len());
             return Err(crate::Error::OutputLength { what, expected: count, found });
         }
-        self.rank_into(starts, Side::Lower, None, spans, 2, 0)?;
-        self.rank_into(ends, Side::Upper, None, spans, 2, 1)?;
-        self.measure(count, spans, Global::null(), limit, None)
+        self.rank_into(starts, Side::Lower, spans, 2, 0)?;
+        self.rank_into(ends, Side::Upper, spans, 2, 1)?;
+        self.measure(count, spans, limit, None)
     }
 
     /// Finds the span of ranks of the keys that begin with each prefix, itself among them; `spans` as in
@@ -125,8 +146,8 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// As [`OnStream::lower_bound`].
     pub fn prefix_span(&self, prefixes: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
-        self.rank_into(prefixes, Side::Lower, None, spans, 2, 0)?;
-        self.rank_into(prefixes, Side::Prefix, None, spans, 2, 1)
+        self.rank_into(prefixes, Side::Lower, spans, 2, 0)?;
+        self.rank_into(prefixes, Side::Prefix, spans, 2, 1)
     }
 
     /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
@@ -141,7 +162,7 @@ impl<V: Word> OnStream<'_, V> {
         scratch: &mut GatherScratch,
         out: &mut DeviceByteRanges<V>,
     ) -> Result<()> {
-        self.check_ranks("OnStream::gather")?;
+        self.tree.check_ranks("OnStream::gather")?;
         self.check("the spans' buffer", 2 * count, spans)?;
         self.check("the scratch memory", count, &scratch.lens)?;
         self.check("the offsets' buffer", count + 1, &out.offsets)?;
@@ -151,7 +172,7 @@ impl<V: Word> OnStream<'_, V> {
         if width.is_none() {
             self.check("the keys' offsets", capacity + 1, &out.key_offsets)?;
         }
-        self.measure(count, spans, Global::null(), u64::MAX, Some(&mut scratch.lens))?;
+        self.measure(count, spans, u64::MAX, Some(&mut scratch.lens))?;
         exclusive_scan(self.stream, &scratch.lens, count, &mut out.offsets, &mut scratch.spans_scan)?;
         if capacity == 0 || count == 0 {
             return Ok(());
@@ -188,32 +209,23 @@ impl<V: Word> OnStream<'_, V> {
         Ok(launch::copy_keys(&args, over(self.stream, out.key_bytes.len())?)?)
     }
 
-    /// Ranks queries into every `stride`-th word from `first` on; by their own sides, if there are any.
+    /// Ranks queries into every `stride`-th word from `first` on.
     pub(super) fn rank_into(
         &self,
         queries: &DeviceKeys,
         side: Side,
-        sides: Option<&Buffer<u32>>,
         ranks: &mut Buffer<u64>,
         stride: u32,
         first: u64,
     ) -> Result<()> {
-        self.check_ranks("a rank on the device")?;
+        self.tree.check_ranks("a rank on the device")?;
         self.check_keys(queries)?;
         self.check("the ranks' buffer", stride as usize * queries.len(), ranks)?;
         if queries.is_empty() {
             return Ok(());
         }
-        let args = RankArgs {
-            tree: self.tree.tree_ref(),
-            queries: queries.keys_ref(),
-            sides: sides.map_or(Global::null(), Buffer::global),
-            count: queries.len() as u64,
-            ranks: ranks.global_mut().byte_add(8 * first),
-            stride,
-            side: side as u32,
-        };
-        Ok(launch::rank(&args, over(self.stream, queries.len())?)?)
+        let ranks = (ranks.global_mut().byte_add(8 * first), stride);
+        self.tree.launch_rank(self.stream, (queries.keys_ref(), queries.len()), (side, Global::null()), ranks)
     }
 
     /// Puts spans right that end before they begin or have too many pairs, and measures them.
@@ -221,7 +233,6 @@ impl<V: Word> OnStream<'_, V> {
         &self,
         count: usize,
         spans: &mut Buffer<u64>,
-        limits: Global<u64>,
         limit: u64,
         lens: Option<&mut Buffer<u64>>,
     ) -> Result<()> {
@@ -229,14 +240,8 @@ impl<V: Word> OnStream<'_, V> {
             return Ok(());
         }
         let lens = lens.map_or(GlobalMut::null(), Buffer::global_mut);
-        let args = MeasureArgs { spans: spans.global_mut(), limits, limit, count: count as u64, lens };
+        let args = MeasureArgs { spans: spans.global_mut(), limit, count: count as u64, lens };
         Ok(launch::measure(&args, over(self.stream, count)?)?)
-    }
-
-    fn check_ranks(&self, call: &'static str) -> Result<()> {
-        self.tree.check_not_lost()?;
-        self.tree.check_on_device(call)?;
-        self.tree.needs_ranks(call)
     }
 }
 

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::staged::Strings;
 use super::{Lanes, over};
-use crate::byte_keys::{ByteKeys, Offsets};
+use crate::byte_keys::ByteKeys;
 use crate::cuart::Cuart;
 use crate::staging::{Piece, PinnedBatch, PinnedStaging, Queries, Results, Route, Staging};
 use crate::{Error, Result};
@@ -20,81 +21,6 @@ use lanetree_simt::{Global, GlobalMut, KeysRef};
 pub(in crate::cuart) struct HostBatches<V: Word> {
     pub(super) staging: Staging,
     pub(super) pinned: PinnedStaging<u8, V>,
-}
-
-/// Byte strings as they are staged: their bytes, and from the next 8-byte boundary on their offsets, counted from the
-/// first one's and so always of 32 bits, unless all strings are of one width by their nature.
-#[derive(Clone, Copy)]
-struct Strings<'k>(ByteKeys<'k>);
-
-impl<'k> Strings<'k> {
-    /// Of one string that is too long to be a key, nothing: it needs not be sent, and kernels do not know such lengths.
-    fn bytes(&self) -> &'k [u8] {
-        let (keys, len) = (self.0, self.0.len());
-        let bytes = match keys.offsets() {
-            _ if len == 0 => &[],
-            Offsets::Fixed { .. } => keys.bytes(),
-            Offsets::U32(offsets) => &keys.bytes()[offsets[0] as usize..offsets[len] as usize],
-            Offsets::U64(offsets) => &keys.bytes()[offsets[0] as usize..offsets[len] as usize],
-        };
-        if len == 1 && bytes.len() > MAX_KEY { &[] } else { bytes }
-    }
-
-    /// The width that kernels are told.
-    fn width(&self) -> Option<usize> {
-        match self.0.offsets() {
-            Offsets::Fixed { width, .. } => Some(if width > MAX_KEY { 0 } else { width }),
-            _ => None,
-        }
-    }
-
-    /// The strings as kernels see them, once they are staged.
-    fn keys_ref(&self, at: Global<u64>) -> KeysRef {
-        match self.width() {
-            Some(width) => KeysRef { bytes: at, offsets: Global::null(), width: width as u32, offset_bytes: 0 },
-            None => {
-                let offsets = at.byte_add(self.bytes().len().next_multiple_of(8) as u64);
-                KeysRef { bytes: at, offsets, width: 0, offset_bytes: 4 }
-            }
-        }
-    }
-}
-
-impl Queries for Strings<'_> {
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn bytes(&self) -> usize {
-        let bytes = self.bytes().len().next_multiple_of(8);
-        match self.width() {
-            // Without a byte there would be no memory for kernels to point at.
-            Some(_) => bytes.max(8),
-            None => bytes + 4 * (self.0.len() + 1),
-        }
-    }
-
-    fn split(&self, at: usize) -> (Self, Self) {
-        (Self(self.0.slice(0..at)), Self(self.0.slice(at..self.0.len())))
-    }
-
-    fn write(&self, to: &mut [u8]) {
-        let bytes = self.bytes();
-        to[..bytes.len()].copy_from_slice(bytes);
-        let to = &mut to[bytes.len().next_multiple_of(8)..];
-        match self.0.offsets() {
-            Offsets::Fixed { .. } => {}
-            Offsets::U32(offsets) => rebase(offsets, bytes.len(), bytemuck::cast_slice_mut(to)),
-            Offsets::U64(offsets) => rebase(offsets, bytes.len(), bytemuck::cast_slice_mut(to)),
-        }
-    }
-}
-
-/// Counts offsets from the first one; the last one becomes `end`.
-fn rebase<O: Word>(offsets: &[O], end: usize, to: &mut [u32]) {
-    let first = offsets[0].widen();
-    to.iter_mut().zip(offsets).for_each(|(to, offset)| *to = (offset.widen() - first) as u32);
-    to[offsets.len() - 1] = end as u32;
 }
 
 impl<V: Word> Cuart<V> {
