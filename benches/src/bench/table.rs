@@ -394,8 +394,21 @@ fn table(columns: &[Column], rows: &[&Row]) -> Table {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
     }
     for (column, (head, _)) in table.column_iter_mut().zip(columns) {
-        if !["index", "operation", "key/value", "keys", "order", "child", "rung", "queries", "look-up", "plan", "way"]
-            .contains(head)
+        if ![
+            "index",
+            "operation",
+            "key/value",
+            "keys",
+            "order",
+            "child",
+            "rung",
+            "queries",
+            "look-up",
+            "plan",
+            "way",
+            "longer keys",
+        ]
+        .contains(head)
         {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -37,18 +37,13 @@ impl<V: Word> Cuart<V> {
             self.check_not_lost()?;
             return self.get_across(keys, out);
         }
-        self.get_in_memory(keys, out, usize::MAX);
-        Ok(())
-    }
-
-    /// Looks up keys in a tree on the host, at most so many in one task: one place of `out` for each.
-    pub(super) fn get_in_memory(&self, keys: ByteKeys<'_>, out: &mut [Option<V>], most: usize) {
         let tree = self.view();
-        let len = tree.task(keys.len()).min(most);
+        let len = tree.task(keys.len());
         out.par_chunks_mut(len).enumerate().for_each(|(task, out)| {
             let first = task * len;
             tree.get(keys, first..first + out.len(), out);
         });
+        Ok(())
     }
 
     /// Ranks keys: how many of the tree's are below each.
