@@ -24,14 +24,16 @@ use split::{Part, parts};
 ///
 /// Of a batch of look-ups the device looks up the short keys, and at the same time the CPU the long ones. That is done on
 /// rayon's threads, one of which drives the device (several where the batch is large), while the calling thread waits;
-/// where all keys are short, or all are long, the batch is given to the one tree as it is. Ranges and neighbours are asked of both trees at the same time, and merged.
+/// where all keys are short, or all are long, the batch is given to the one tree as it is. Ranges and neighbours are
+/// asked of both trees at the same time, and merged; as those of a [`Cuart`] on a device, they need a
+/// [compact](Hybrid::compact) tree there once short keys have come or gone.
 ///
 /// A key is in the one tree or in the other by its length alone, so that batches of changes, in which the last one of
 /// equal keys wins, may be parted too. They come to the device first, and to the host when the device is done: a batch
 /// that the device cannot take changes neither.
 ///
-/// Of the three ways this one needs no device memory for long keys, and none of the device's time; but the share of the
-/// queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
+/// Of the three ways this one needs no device memory for long keys, and the bus does not carry them; but the share of
+/// the queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
 ///
 /// ```
 /// use lanetree::cuart::{Hybrid, Op};
