@@ -97,13 +97,6 @@ impl<'a> ByteKeys<'a> {
         Self::new(Offsets::Fixed { width, len }, bytes)
     }
 
-    /// As [`ByteKeys::new`], of offsets that are right by construction.
-    pub(crate) fn of_valid(offsets: impl Into<Offsets<'a>>, bytes: &'a [u8]) -> Self {
-        let offsets = offsets.into();
-        debug_assert!(Self::new(offsets, bytes).is_ok());
-        Self { offsets, bytes }
-    }
-
     /// Strings.
     pub fn len(&self) -> usize {
         match self.offsets {

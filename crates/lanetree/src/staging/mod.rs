@@ -158,7 +158,7 @@ fn work_off<'a, Q: Queries, T: 'a>(
 impl<Q: Queries, T> Route<'_, Q, T> {
     /// Puts a piece on its way.
     fn begin(&self, lane: &mut Lane, queries: Q) -> Result<()> {
-        let (count, bytes) = (queries.count(), queries.bytes());
+        let (count, bytes) = (queries.count(), queries.staged_bytes());
         let end = self.results.end(count);
         lane.reserve(self.device, bytes, end)?;
         queries.write(&mut bytemuck::cast_slice_mut(&mut lane.staged_input)[..bytes]);

@@ -9,8 +9,13 @@ use lanetree_simt::GlobalMut;
 pub(crate) trait Queries: Copy + Send + Sync {
     /// How many there are.
     fn count(&self) -> usize;
-    /// The bytes that [`Queries::write`] writes; of several pieces about those of all together.
+    /// The bytes that [`Queries::write`] writes, or somewhat more; of several pieces about those of all together. Pieces
+    /// are cut by it.
     fn bytes(&self) -> usize;
+    /// The bytes that [`Queries::write`] writes.
+    fn staged_bytes(&self) -> usize {
+        self.bytes()
+    }
     /// The first ones, so many, and the others.
     fn split(&self, at: usize) -> (Self, Self);
     /// Writes them, from an 8-byte boundary on, into as many bytes as they take.

@@ -1,7 +1,7 @@
 //! Batches of changes: to the device, and then to the host.
 
 use super::Hybrid;
-use super::split::{Part, Split};
+use super::split::{Part, parts};
 use crate::Result;
 use crate::byte_keys::ByteKeys;
 use crate::cuart::update::{of_ops, paired};
@@ -59,7 +59,7 @@ impl<V: Word> Hybrid<V> {
         change: impl Fn(&mut Cuart<V>, &Part<'_>) -> Result<UpdateReport>,
     ) -> Result<UpdateReport> {
         let mut all = UpdateReport::default();
-        let parts = Split::new(keys, self.max).parts();
+        let parts = parts(keys, self.max);
         for (tree, part) in [&mut self.device, &mut self.host].into_iter().zip(&parts) {
             if part.is_empty() {
                 continue;

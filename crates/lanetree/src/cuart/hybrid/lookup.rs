@@ -1,15 +1,17 @@
 //! Point look-ups and neighbours.
 
-use super::split::{Home, Split};
+use super::split::Long;
 use super::{Hybrid, beside};
-use crate::byte_keys::ByteKeys;
+use crate::byte_keys::{ByteKeys, ByteKeysBuf};
+use crate::cuart::native::task;
 use crate::cuart::{Cuart, Neighbor};
 use crate::{Error, Result};
 use lanetree_layout::Word;
+use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
-/// The fewest look-ups on the CPU that are worth a task, while the device is busy with the others.
-const FEWEST: usize = 256;
+/// Keys of a batch among which a thread puts what was found of the long ones.
+const TASK: usize = 1 << 14;
 
 impl<V: Word> Hybrid<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
@@ -32,30 +34,41 @@ impl<V: Word> Hybrid<V> {
         if out.len() != keys.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
         }
-        let split = Split::new(keys, self.max);
-        match split.only() {
-            Some(Home::Device) => self.device.get_many_into(keys, out),
-            Some(Home::Host) => self.host.get_many_into(keys, out),
-            // In the pool as a whole, rather than part by part.
-            None => rayon::scope(|_| self.get_parted(&split, out)),
+        match Long::of(keys, self.max) {
+            Long::None => self.device.get_many_into(keys, out),
+            Long::All => self.host.get_many_into(keys, out),
+            Long::At(places) => self.get_parted(keys, &places, out),
         }
     }
 
-    /// Looks up keys of both homes.
-    fn get_parted(&self, split: &Split<'_>, out: &mut [Option<V>]) -> Result<()> {
-        let mut scratch = self.take_scratch();
-        split.pack(&mut scratch);
-        let [short, long] = &mut scratch.sides;
-        let (short, long) = (split.packed(Home::Device, short), split.packed(Home::Host, long));
-        // All threads have something to do, though there may be few.
-        let share = long.1.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
-        let (outcome, ()) =
-            beside(|| self.device.get_many_into(short.0, short.1), || self.host.get_in_memory(long.0, long.1, share));
-        if outcome.is_ok() {
-            split.merge(&scratch, out);
-        }
-        self.put_back(scratch);
-        outcome
+    /// Looks up keys, those at some places on the CPU.
+    fn get_parted(&self, keys: ByteKeys<'_>, places: &[usize], out: &mut [Option<V>]) -> Result<()> {
+        let short = || match self.device.device.kind() {
+            // Long keys are not there, and the CPU is all that there is.
+            DeviceKind::Host => self.device.get_many_into(keys, out),
+            _ => self.device.get_short_across(keys, self.max, out),
+        };
+        let (outcome, found) = beside(short, || self.get_long(keys, places));
+        outcome?;
+        out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
+            let (first, behind) = (task * TASK, task * TASK + out.len());
+            let from = places.partition_point(|&place| place < first);
+            let here = places[from..].iter().take_while(|&&place| place < behind);
+            here.zip(&found[from..]).for_each(|(&place, &found)| out[place - first] = found);
+        });
+        Ok(())
+    }
+
+    /// Looks up the keys at some places on the CPU.
+    fn get_long(&self, keys: ByteKeys<'_>, places: &[usize]) -> Vec<Option<V>> {
+        let tree = self.host.view();
+        let len = task(places.len());
+        let mut found = vec![None; places.len()];
+        found.par_chunks_mut(len).zip(places.par_chunks(len)).for_each(|(found, places)| {
+            let long = ByteKeysBuf::pick(keys, places);
+            tree.get((&long).into(), 0..places.len(), found);
+        });
+        found
     }
 
     /// Ranks keys: how many there are below each.

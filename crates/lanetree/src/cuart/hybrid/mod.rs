@@ -18,22 +18,22 @@ use core::marker::PhantomData;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::MAX_FIXED;
 use lanetree_runtime::Device;
-use split::{Part, Scratch, Split};
-use std::sync::{Mutex, PoisonError};
+use split::{Part, parts};
 
 /// A tree on a device with the short keys, and one on the host with those that are longer.
 ///
-/// A batch of look-ups is parted by the lengths of its keys, unless all of them are short, or none: the device looks up
-/// the short ones, and at the same time the CPU the others; what they find is put into the batch's order. All of that is
-/// done on rayon's threads, one of which drives the device (several where the batch is large), while the calling thread
-/// waits. Ranges and neighbours are asked of both trees at the same time, and merged.
+/// Of a batch of look-ups the device looks up the short keys, and at the same time the CPU the long ones. That is done on
+/// rayon's threads, one of which drives the device (several where the batch is large), while the calling thread waits;
+/// where all keys are short, or all are long, the batch is given to the one tree as it is. Ranges and neighbours are
+/// asked of both trees at the same time, and merged; as those of a [`Cuart`] on a device, they need a
+/// [compact](Hybrid::compact) tree there once short keys have come or gone.
 ///
 /// A key is in the one tree or in the other by its length alone, so that batches of changes, in which the last one of
 /// equal keys wins, may be parted too. They come to the device first, and to the host when the device is done: a batch
 /// that the device cannot take changes neither.
 ///
-/// Of the three ways this one needs no device memory for long keys, and none of the device's time; but the share of the
-/// queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
+/// Of the three ways this one needs no device memory for long keys, and the bus does not carry them; but the share of
+/// the queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
 ///
 /// ```
 /// use lanetree::cuart::{Hybrid, Op};
@@ -56,11 +56,7 @@ pub struct Hybrid<V: Word> {
     device: Cuart<V>,
     host: Cuart<V>,
     max: usize,
-    scratch: Mutex<Vec<Scratch<V>>>,
 }
-
-/// Most bytes of memory for parting batches that is kept for the next batch of a thread.
-const KEPT: usize = 1 << 27;
 
 /// The sizes and shapes of a [`Hybrid`]'s trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,12 +121,12 @@ impl<V: Word> HybridBuilder<V> {
         let on_device = Cuart::builder().root_table(self.table).long_keys(LongKeys::Refuse);
         let on_host = Cuart::builder().long_keys(LongKeys::DeviceLeaves);
         on_host.check_keys(keys, |_| true)?;
-        let [short, long] = Split::new(keys, self.max).parts();
+        let [short, long] = parts(keys, self.max);
         let build = |builder: Builder<V>, device: &Device, part: &Part<'_>| {
             builder.build(device, part.keys(), &part.values(values))
         };
         let (device, host) = beside(|| build(on_device, device, &short), || build(on_host, &Device::host(), &long));
-        Ok(Hybrid { device: device?, host: host?, max: self.max, scratch: Mutex::default() })
+        Ok(Hybrid { device: device?, host: host?, max: self.max })
     }
 
     /// Builds both trees over pairs in ascending order of their keys. Of equal keys, which must be next to each other,
@@ -211,24 +207,6 @@ impl<V: Word> Hybrid<V> {
         let (device, host) = beside(|| device.compact(), || host.compact());
         device.and(host)
     }
-
-    /// Bytes that batches of look-ups have taken and that are kept for the next ones:
-    /// [those of the device's tree](Cuart::staging_bytes), and main memory for parting batches, of at most 128 MiB for
-    /// each thread that has looked up a batch at the same time.
-    pub fn staging_bytes(&self) -> usize {
-        let scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        self.device.staging_bytes() + scratch.iter().map(Scratch::bytes).sum::<usize>()
-    }
-
-    fn take_scratch(&self) -> Scratch<V> {
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_else(Scratch::new)
-    }
-
-    fn put_back(&self, scratch: Scratch<V>) {
-        if scratch.bytes() <= KEPT {
-            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        }
-    }
 }
 
 /// Does both at the same time, on rayon's threads.
@@ -242,7 +220,7 @@ fn beside<A: Send, B: Send>(on_device: impl FnOnce() -> A + Send, on_host: impl 
 
 impl<V: Word> fmt::Debug for Hybrid<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, host, max, .. } = self;
+        let Self { device, host, max } = self;
         write!(f, "Hybrid[keys of up to {max} bytes: {device:?}, longer ones: {host:?}]")
     }
 }

@@ -1,5 +1,6 @@
 //! Host batches of look-ups on a device: see [`crate::staging`].
 
+mod short;
 #[cfg(test)]
 mod tests;
 

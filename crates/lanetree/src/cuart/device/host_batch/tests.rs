@@ -119,6 +119,32 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
 }
 
 #[test]
+fn long_keys_can_be_sent_as_empty_ones() {
+    let device = Device::emulated();
+    for keys in [Keys::Width(0), Keys::Width(8), Keys::Short] {
+        let [host, tree] = trees(&device, keys);
+        for (round, count) in COUNTS.into_iter().enumerate() {
+            let strings: Vec<Vec<u8>> = (0..count)
+                .map(|i| match (i * i + round) % 5 {
+                    0 | 1 => string(Keys::Long(LongKeys::DeviceLeaves), i),
+                    _ => string(keys, (i * 7 + round) % 900),
+                })
+                .collect();
+            Packed::new(&strings).each(Keys::Short, |queries, kind| {
+                let mut out = vec![Some(1 << 40); count];
+                tree.get_short_across(queries, 30, &mut out).unwrap();
+                let expected = host.get_many(queries).unwrap();
+                for (i, expected) in expected.into_iter().enumerate().filter(|&(i, _)| queries.at(i).len() <= 30) {
+                    assert_eq!(out[i], expected, "{keys:?}, {kind}, {count}: {:?}", queries.at(i));
+                }
+            });
+        }
+        // Though some of them are longer than a piece, no lane has become larger.
+        assert!(tree.staging_bytes() > 0, "{keys:?}");
+    }
+}
+
+#[test]
 fn later_batches_allocate_nothing() {
     let device = Device::emulated();
     for keys in [Keys::Width(8), Keys::Short, Keys::Long(LongKeys::HostLeaves)] {
