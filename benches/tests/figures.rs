@@ -67,3 +67,30 @@ fn sorting_is_compared_with_the_paper_and_the_plan_with_the_clock() {
     assert_eq!(rows.iter().filter(|row| row["psa"]["is_chosen"] == true).count(), 2 * 5);
     assert!(rows.iter().all(|row| row["psa"]["predicted_ms"].as_f64().unwrap() > 0.0));
 }
+
+#[test]
+fn real_input_is_taken_from_a_folder_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().to_str().unwrap();
+    let output = bench(&["--figure", "cuart-real", "--device", "host", "--input", input]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("none of the files geoip6, words and paths"));
+    std::fs::write(folder.path().join("words"), "lane\ntree\nradix\n").unwrap();
+    let (text, json) = figure(&["--figure", "cuart-real", "--device", "emulated", "--quick", "--input", input]);
+    for part in ["EMULATED", "prefix_span_many", "ART", "skipped: figure cuart-real, geoip6: no file"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert!(json["rows"].as_array().unwrap().iter().all(|row| row["ratio_to_baseline"].as_f64().is_some()));
+    let output = bench(&["--figure", "cuart-cpu", "--input", input]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn radix_trees_are_compared_on_the_cpu_without_a_gpu() {
+    let (text, json) = figure(&["--figure", "cuart-cpu", "--device", "host", "--quick", "--sizes", "10"]);
+    assert!(text.contains("blart") && text.contains("x ART, CPU") && !text.contains("skipped"), "{text}");
+    let rows = json["rows"].as_array().unwrap();
+    // Batches of the paper's size and large ones, keys of 8 and 32 bytes.
+    assert_eq!(rows.len(), 2 * (6 + 5));
+    assert!(rows.iter().all(|row| row["threads"].as_u64().is_some() && row["cpu"]["build_ms"].as_f64().is_some()));
+}

@@ -150,9 +150,9 @@ pub(in crate::bench) const REAL: Layout = Layout {
     footnotes: &[
         "geoip6: ranges of IPv6 addresses (tor-geoipdb); words: a word list (wamerican); paths: of Debian's packages.",
         "By the device's events, kernels only: get, upper_bound, prefix_span on a device; all else by the CPU's clock.",
-        "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Hits: keys",
-        "with a byte of another key, in every second query; addresses: those in a range. upper_bound, then values: the",
-        "spans of one pair, from which values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
+        "x first: relative to the first row of the batch, the tree with pointers or binary search on the CPU. Misses: keys",
+        "with another byte; of addresses, those in no range. upper_bound, then values: the spans of one pair, from which",
+        "values are gathered, were made beforehand. Prefixes: 3 letters; directories.",
         "GRT has no ranks and no prefixes.",
     ],
 };

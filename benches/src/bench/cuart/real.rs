@@ -93,29 +93,41 @@ impl Subject {
         ((u128::from(random) * self.strings.keys.len() as u128) >> 64) as usize
     }
 
+    /// A key in which one byte is another, mostly another key's of the same place: one that is not there, if that is
+    /// easily found.
+    fn absent(&self, values: &HashMap<&[u8], u32>, random: u64) -> Vec<u8> {
+        let mut key = self.key(self.pick(random)).to_vec();
+        if key.is_empty() {
+            return key;
+        }
+        for attempt in 0..16 {
+            let random = mix(random ^ (attempt + 1));
+            let other = self.key(self.pick(mix(random)));
+            let at = (random % key.len() as u64) as usize;
+            let old = key[at];
+            key[at] = other.get(at).copied().filter(|&byte| byte != old).unwrap_or(old ^ 1);
+            if !values.contains_key(&key[..]) {
+                break;
+            }
+            key[at] = old;
+        }
+        key
+    }
+
     /// CuART's trees, and where they are.
     fn trees(&self, session: &Session) -> impl Iterator<Item = (&Cuart<u32>, &'static str)> + use<'_> {
         let name = session.device_name();
         [(&self.host, "cpu")].into_iter().chain(self.device.as_ref().map(|(tree, _)| (tree, name)))
     }
 
-    /// Look-ups. Half of the queries are keys in which a byte was replaced by another key's of the same place.
+    /// Look-ups, of half of the queries in vain.
     fn gets(&self, session: &mut Session, count: usize) -> Result<()> {
-        let mut query = Vec::new();
-        let mut batch = ByteKeysBuf::new();
-        for i in 0..count {
-            let random = mix(mix(session.seed) ^ i as u64);
-            query.clear();
-            query.extend_from_slice(self.key(self.pick(random)));
-            let other = self.key(self.pick(mix(random ^ 1)));
-            let at = (mix(random ^ 2) % query.len().max(1) as u64) as usize;
-            if let (1, Some(byte), Some(&new)) = (i % 2, query.get_mut(at), other.get(at % other.len().max(1))) {
-                *byte = new;
-            }
-            batch.push(&query);
-        }
-        let queries = ByteKeys::from(&batch);
         let values: HashMap<&[u8], u32> = self.strings.keys.iter().zip(1..).collect();
+        let random = |i: usize| mix(mix(session.seed) ^ i as u64);
+        let query =
+            |i: usize| if i % 2 == 1 { self.absent(&values, random(i)) } else { self.key(self.pick(random(i))).into() };
+        let batch: ByteKeysBuf = (0..count).map(query).collect();
+        let queries = ByteKeys::from(&batch);
         let expected: Vec<u32> = queries.iter().map(|query| values.get(query).copied().unwrap_or(MISS)).collect();
         drop(values);
         let right = |query: usize| expected[query];
