@@ -13,7 +13,7 @@ use congee::U64Congee;
 use lanetree::cuart::RootTable;
 use lanetree::{ByteKeys, Cuart, Device, FixedKey, Word};
 use lanetree_baselines::Checksum;
-use lanetree_baselines::art::Art;
+use lanetree_baselines::art::{Art, task};
 use rayon::prelude::*;
 use std::time::Instant;
 
@@ -22,9 +22,6 @@ const PAPERS_BATCH: u32 = 15;
 
 /// Rounds of such a batch, for one round of a large one.
 const ROUNDS: usize = 8;
-
-/// Queries of one task of the crates.
-const TASK: usize = 1 << 12;
 
 /// No key has this value.
 const MISS: u64 = u64::MAX;
@@ -70,7 +67,8 @@ impl<K: AsRef<[u8]> + Sync> Tree<K> for Art {
 
 impl<const N: usize> Tree<[u8; N]> for TreeMap<[u8; N], u64> {
     fn get(&self, queries: &[[u8; N]], _: ByteKeys<'_>, out: &mut [Option<u64>]) -> Result<()> {
-        queries.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(queries, out)| {
+        let len = task(queries.len());
+        queries.par_chunks(len).zip(out.par_chunks_mut(len)).for_each(|(queries, out)| {
             for (query, out) in queries.iter().zip(out) {
                 *out = TreeMap::get(self, query).copied();
             }
@@ -85,7 +83,8 @@ impl<const N: usize> Tree<[u8; N]> for TreeMap<[u8; N], u64> {
 
 impl<const N: usize> Tree<[u8; N]> for U64Congee<usize> {
     fn get(&self, queries: &[[u8; N]], _: ByteKeys<'_>, out: &mut [Option<u64>]) -> Result<()> {
-        queries.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(queries, out)| {
+        let len = task(queries.len());
+        queries.par_chunks(len).zip(out.par_chunks_mut(len)).for_each(|(queries, out)| {
             let guard = congee::epoch::pin();
             for (query, out) in queries.iter().zip(out) {
                 *out = U64Congee::get(self, u64::read(&query[..8]), &guard).map(|value| value as u64);

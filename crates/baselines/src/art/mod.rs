@@ -12,8 +12,10 @@ use child::{Child, View};
 use node::{Node, PREFIX};
 use rayon::prelude::*;
 
-/// Queries of one task.
-const TASK: usize = 1 << 12;
+/// Queries of one task, of so many: a thread's share where these are few, as in CuART on the CPU.
+pub fn task(queries: usize) -> usize {
+    queries.div_ceil(rayon::current_num_threads()).clamp(1 << 8, 1 << 12)
+}
 
 /// An adaptive radix tree from byte strings, of any length and prefixes of each other, to numbers.
 ///
@@ -95,9 +97,10 @@ impl Art {
 
     /// Sets `out[i]` to the value of `key(i)`, in parallel.
     pub fn get_into<'k>(&self, key: impl Fn(usize) -> &'k [u8] + Sync, out: &mut [Option<u64>]) {
-        out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
+        let len = task(out.len());
+        out.par_chunks_mut(len).enumerate().for_each(|(task, out)| {
             for (i, out) in out.iter_mut().enumerate() {
-                *out = self.get(key(task * TASK + i));
+                *out = self.get(key(task * len + i));
             }
         });
     }
