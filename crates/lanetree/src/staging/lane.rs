@@ -38,7 +38,8 @@ impl Lane {
         }
         if self.output.bytes() < output_bytes {
             let words = words(output_bytes);
-            (self.output, self.staged_output) = (device.alloc(words)?, device.pinned(words)?);
+            // What comes back is whole lines, of which results need not fill the last ones.
+            (self.output, self.staged_output) = (device.alloc_zeroed(words)?, device.pinned(words)?);
         }
         Ok(())
     }

@@ -74,7 +74,8 @@ impl<V: Word> Cuart<V> {
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
         self.check_ranks("a rank on the device")?;
-        let mut spans = vec![Range::default(); queries.count()];
+        // In parallel, as the memory may be new: most of the time would go into its pages.
+        let mut spans: Vec<_> = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).collect();
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 8], bits: 0 },
