@@ -36,17 +36,8 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let bytes = data.bytes(data.len, |rank| order[rank]);
     let values: Vec<u32> = order.par_iter().map(|&i| i as u32 + 1).collect();
     drop(order);
-    let mut tree = None;
     let sorted = keys(data.width, &bytes);
-    let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(Cuart::builder().build_sorted(&session.device, sorted, &values)?);
-            Ok(())
-        },
-    )?;
-    let tree = tree.expect("built at least once");
+    let (timing, tree) = built(session, || Ok(Cuart::builder().build_sorted(&session.device, sorted, &values)?))?;
     let stats = tree.stats();
     let mut subject = Subject { data, stats, ceiling: None, tree };
     let baseline = push(session, &subject, "build_sorted on the CPU", timing, None)?;
@@ -71,17 +62,23 @@ fn on_device(
     operation: &str,
     baseline: f64,
 ) -> Result<()> {
+    let timing;
+    (timing, subject.tree) = built(session, || Ok(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?))?;
+    push(session, subject, operation, timing, Some(baseline)).map(drop)
+}
+
+/// Times a build; each run's tree is gone before the next.
+fn built(session: &Session, build: impl Fn() -> Result<Cuart<u32>>) -> Result<(Timing, Cuart<u32>)> {
     let mut tree = None;
     let timing = session.time_on_cpu(
         &mut tree,
         |tree| *tree = None,
         |tree| {
-            *tree = Some(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?);
+            *tree = Some(build()?);
             Ok(())
         },
     )?;
-    subject.tree = tree.expect("built at least once");
-    push(session, subject, operation, timing, Some(baseline)).map(drop)
+    Ok((timing, tree.expect("built at least once")))
 }
 
 /// Of a tree from which an eighth of the keys was taken away and put back.

@@ -26,14 +26,17 @@ pub enum RootTable {
     ThreeBytes,
 }
 
-/// What becomes of keys longer than 32 bytes (section 3.2.3 of the paper).
+/// What becomes of keys longer than 32 bytes (section 3.2.3 of the paper). [`Hybrid`](super::Hybrid) is the paper's other
+/// way: they stay with the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LongKeys {
-    /// Leaves of their size beside the others, on the device.
+    /// Leaves of their size beside the others, on the device: the fastest of all ways, for whatever share of long keys
+    /// it was measured.
     #[default]
     DeviceLeaves,
-    /// Leaves in main memory: the device finds them, the CPU compares the keys.
+    /// Leaves in main memory: the device finds them, the CPU compares the keys. For keys that would take too much of
+    /// the device's memory, and are seldom asked for.
     HostLeaves,
     /// There must be none.
     Refuse,
