@@ -256,12 +256,12 @@ mod tests {
             let mut scratch = ScanScratch::new(&device, 4).unwrap();
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, 4, &mut offsets, &mut scratch)),
-                "the offsets has room for 4 elements, and 5 are needed"
+                "the offsets: room for 4 elements, but 5 are needed; allocate at least 5"
             );
             let count = Count::Device { count: &none, at_most: 4 };
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, count, &mut enough, &mut scratch)),
-                "the count's buffer has room for 0 elements, and 1 are needed"
+                "the count's buffer: room for 0 elements, but 1 is needed; allocate at least 1"
             );
         }
     }

@@ -275,7 +275,7 @@ mod tests {
             let input = Keys { keys: &keys, count: 33.into() };
             assert_eq!(
                 message(select_keys(&stream(&device), input, &flags, output, &mut scratch)),
-                "the flags has room for 1 elements, and 2 are needed"
+                "the flags: room for 1 element, but 2 are needed; allocate at least 2"
             );
         }
     }

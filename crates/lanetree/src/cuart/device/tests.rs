@@ -443,9 +443,12 @@ fn offsets_on_a_device_are_checked() {
     assert_eq!(with(&[0]).unwrap(), 0);
     assert_eq!(
         with(&[0, 9, 4, 17]).unwrap_err().to_string(),
-        "offsets[2] = 4 is below offsets[1] = 9: a string ends where it begins or behind"
+        "offsets[2] = 4 is below offsets[1] = 9: offsets must not descend"
     );
-    assert_eq!(with(&[0, 17, 18]).unwrap_err().to_string(), "offsets[1] = 17 lies behind the 16 bytes that there are");
+    assert_eq!(
+        with(&[0, 17, 18]).unwrap_err().to_string(),
+        "offsets[1] = 17 is past the end of the bytes: there are 16, so no offset may be larger"
+    );
     assert!(with(&[]).is_err());
     assert!(DeviceKeys::fixed(bytes(), 8, 3).is_err());
     let keys = DeviceKeys::encode(&stream, &device.upload(&[-1_i64, 5]).unwrap()).unwrap();
