@@ -45,6 +45,7 @@ mod machine;
 mod pinned;
 mod pool;
 mod stream;
+mod uses;
 
 pub use buffer::Buffer;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
