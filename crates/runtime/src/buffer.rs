@@ -172,9 +172,7 @@ impl<T: Pod> Buffer<T> {
         let bytes = size_of_val(out);
         // SAFETY: both ranges have the bytes of `out`, which is host memory; the borrows keep others away, and the stream
         // that writes the buffer comes first.
-        unsafe {
-            self.copy_now(Direction::ToHost, out.as_mut_ptr().cast(), from, bytes, self.uses.before_host_read())
-        }
+        unsafe { self.copy_now(Direction::ToHost, out.as_mut_ptr().cast(), from, bytes, self.uses.before_host_read()) }
     }
 
     /// Copies between the buffer and host memory; complete on return.
@@ -240,9 +238,7 @@ impl<T: Pod> Buffer<T> {
                 self.uses.write(stream)?;
                 from.uses().read(stream)?;
                 // SAFETY: both ranges have these bytes, and remember that the stream uses them.
-                unsafe {
-                    self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw()))
-                }
+                unsafe { self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw())) }
             }
         }
     }

@@ -55,4 +55,4 @@ pub use failure::Failure;
 pub use lanetree_simt::emulator::LaunchReport;
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
-pub use stream::Stream;
+pub use stream::{Call, Stream};

@@ -4,6 +4,7 @@ use crate::machine::{Entry, Machine, RawEvent, RawStream};
 use crate::{Device, DeviceKind, Event, Result};
 use core::ffi::c_void;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr::null_mut;
 use lanetree_simt::{Instance, LaunchShape};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Stream {
     device: Device,
     queue: Arc<Queue>,
+}
+
+/// A kernel and its arguments, chosen but not launched.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    entry: Entry,
+    args: *const c_void,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<'a> Call<'a> {
+    /// The call of an instance.
+    pub const fn of<I: Instance>(args: &'a I::Args) -> Self {
+        Self { entry: Entry::of::<I>(), args: (&raw const *args).cast(), lifetime: PhantomData }
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call[{}]", self.entry.symbol)
+    }
 }
 
 /// What a buffer remembers of a stream that uses it. Outlives the [`Stream`], for as long as a buffer remembers it.
@@ -217,9 +239,21 @@ impl Stream {
     /// device, and nobody else uses them in a way that conflicts with the kernel. (When such a buffer is dropped after
     /// the launch, its memory outlives the kernel.)
     pub unsafe fn launch<I: Instance>(&self, shape: LaunchShape, args: &I::Args) -> Result<()> {
-        // SAFETY: the arguments are those of `I`, the stream is one of this device, and lives; the caller
-        // keeps the kernel's contract.
-        unsafe { self.device.machine.launch(self.raw(), &Entry::of::<I>(), shape, (&raw const *args).cast()) }
+        // SAFETY: the same contract.
+        unsafe { self.call(shape, Call::of::<I>(args)) }
+    }
+
+    /// [`Stream::launch`], of a kernel that was chosen before.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub unsafe fn call(&self, shape: LaunchShape, call: Call<'_>) -> Result<()> {
+        // SAFETY: the arguments are those of the entry (`Call::of`), the stream is one of this device, and lives; the
+        // caller keeps the kernel's contract.
+        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args) }
     }
 }
 

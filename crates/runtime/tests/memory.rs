@@ -54,7 +54,11 @@ fn empty_buffers_are_legal_everywhere() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut buffer = device.upload::<u64>(&[]).unwrap();
-        assert!(buffer.is_empty() && buffer.read_on(&stream).unwrap().is_null() && buffer.write_on(&stream).unwrap().is_null());
+        assert!(
+            buffer.is_empty()
+                && buffer.read_on(&stream).unwrap().is_null()
+                && buffer.write_on(&stream).unwrap().is_null()
+        );
         buffer.copy_from(&[]).unwrap();
         buffer.copy_to(&mut []).unwrap();
         buffer.copy_range_to(0, &mut []).unwrap();
@@ -107,15 +111,9 @@ fn lengths_must_match_and_ranges_lie_inside() {
         assert!(matches!(error, Error::OutOfRange { len: 2, .. }));
         let mut pinned = device.pinned::<u32>(4).unwrap();
         assert!(matches!(buffer.upload_async(&stream, 0, &pinned, 0..4), Err(Error::OutOfRange { len: 4, .. })));
-        assert!(matches!(
-            buffer.upload_async(&stream, 0, &pinned, 3..5),
-            Err(Error::OutOfRange { buffer_len: 4, .. })
-        ));
+        assert!(matches!(buffer.upload_async(&stream, 0, &pinned, 3..5), Err(Error::OutOfRange { buffer_len: 4, .. })));
         assert!(matches!(buffer.download_async(&stream, 0..3, &mut pinned, 2), Err(Error::OutOfRange { .. })));
-        assert!(matches!(
-            buffer.download_async(&stream, 0..3, &mut pinned, usize::MAX),
-            Err(Error::OutOfRange { .. })
-        ));
+        assert!(matches!(buffer.download_async(&stream, 0..3, &mut pinned, usize::MAX), Err(Error::OutOfRange { .. })));
         let other = device.upload(&[0_u32; 2]).unwrap();
         assert!(matches!(
             buffer.copy_from_buffer(&stream, 0, &other, 0..3),

@@ -30,8 +30,11 @@ impl Kernel for Add {
         if index < args.len {
             // SAFETY: inside both arrays, and each thread has an element of its own.
             unsafe {
-                let sum = simt.load(args.from, index, Hint::Default)
-                    .wrapping_add(simt.load(args.to.as_const(), index, Hint::Default));
+                let sum = simt.load(args.from, index, Hint::Default).wrapping_add(simt.load(
+                    args.to.as_const(),
+                    index,
+                    Hint::Default,
+                ));
                 simt.store(args.to, index, sum, Hint::Default);
             }
         }

@@ -11,12 +11,25 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) enum Task {
     Launch(Launch),
     /// So many bytes, from one address to another.
-    Copy { to: *mut u8, from: *const u8, bytes: usize },
-    Zero { at: *mut u8, bytes: usize },
+    Copy {
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    },
+    Zero {
+        at: *mut u8,
+        bytes: usize,
+    },
     /// Of an event, the time of its recording that is done then.
-    Record { event: usize, time: u64 },
+    Record {
+        event: usize,
+        time: u64,
+    },
     /// Runs once the event's recording is done.
-    Wait { event: usize, time: u64 },
+    Wait {
+        event: usize,
+        time: u64,
+    },
 }
 
 // SAFETY: addresses; those who gave them keep the memory, and others away from it, until the work is done.
