@@ -69,6 +69,7 @@ mod byte_keys;
 pub mod cuart;
 mod error;
 pub mod harmonia;
+mod pointers;
 pub mod primitives;
 mod ranges;
 mod staging;

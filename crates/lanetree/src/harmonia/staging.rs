@@ -80,7 +80,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.check_not_lost()?;
         self.staging.pinned.send(&self.device, batch, &|stream, queries, count, values, found| {
-            self.on(stream).launch_get(queries.cast(), count, values, found, miss)
+            // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+            unsafe { self.on(stream).launch_get(queries.cast(), count, values, found, miss) }
         })
     }
 }

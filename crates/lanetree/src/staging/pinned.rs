@@ -100,7 +100,8 @@ impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
     }
 }
 
-/// Launches a piece: in a stream, over so many queries at an address, with addresses for values and found bits.
+/// Launches a piece: in a stream, over so many queries at an address, with addresses for values and found bits, all of
+/// which the stream may use.
 type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
 
 impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
@@ -150,17 +151,12 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
             }
             let PinnedLane { stream, queries, values, found } = lane;
             let elements = range.start * width..range.end * width;
-            // SAFETY: all of it lives, and is left alone, until the streams have been waited for: the caller's
-            // buffers are borrowed by the caller of this, and a lane's are used in its stream's order.
-            unsafe { queries.upload_async(stream, 0, batch.queries, elements)? };
-            let wanted = if batch.found.is_some() { found.global_mut() } else { GlobalMut::null() };
-            launch(stream, queries.global(), range.len(), values.global_mut(), wanted)?;
-            // SAFETY: as above.
-            unsafe {
-                values.download_async(stream, 0..range.len(), batch.values, start)?;
-                if let Some(bits) = &mut batch.found {
-                    found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
-                }
+            queries.upload_async(stream, 0, batch.queries, elements)?;
+            let wanted = if batch.found.is_some() { found.write_on(stream)? } else { GlobalMut::null() };
+            launch(stream, queries.read_on(stream)?, range.len(), values.write_on(stream)?, wanted)?;
+            values.download_async(stream, 0..range.len(), batch.values, start)?;
+            if let Some(bits) = &mut batch.found {
+                found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::harmonia::range::RangeScratch;
 use bytemuck::Pod;
 use core::ops::Range;
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Buffer, Device, Event, PinnedBuffer, Stream};
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces that are located at a time: the next one while the results of the one before are counted.
@@ -100,8 +100,7 @@ impl<K: Key> Locating<K> {
         if self.staged_cursors.len() < count {
             self.staged_cursors = device.pinned(count.next_power_of_two())?;
         }
-        // SAFETY: the lane's own memory, until the stream is waited for.
-        unsafe { self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)? };
+        self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)?;
         Ok(self.stream.synchronize()?)
     }
 
@@ -124,8 +123,6 @@ fn grow<T: Pod>(buffer: &mut PinnedBuffer<T>, device: &Device, len: usize, kept:
 /// Where the pairs of a window of results are gathered.
 pub(super) struct Gathering<K, V> {
     pub(super) stream: Stream,
-    /// The kernel is through, and with it what it reads of a lane of [`Locating`].
-    pub(super) gathered: Event,
     pub(super) keys: Buffer<K>,
     pub(super) values: Buffer<V>,
     pub(super) staged_keys: PinnedBuffer<K>,
@@ -141,7 +138,6 @@ impl<K: Key, V: Word> Gathering<K, V> {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
-            gathered: device.event()?,
             keys: device.alloc(0)?,
             values: device.alloc(0)?,
             staged_keys: device.pinned(0)?,
@@ -173,19 +169,15 @@ impl<K: Key, V: Word> Gathering<K, V> {
                 self.staged_rows[i] = device.pinned(row.len().next_power_of_two())?;
             }
             self.staged_rows[i][..row.len()].copy_from_slice(row);
-            // SAFETY: the lane's own memory, which is left alone until the window is there.
-            unsafe { self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())? };
+            self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())?;
         }
         Ok(())
     }
 
     /// Puts the way back of the first pairs behind the kernel that gathers them.
     pub(super) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
-        // SAFETY: the lane's own memory, which is left alone until the window is there.
-        unsafe {
-            self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
-            self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
-        }
+        self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
+        self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
         Ok(())
     }
 
@@ -246,14 +238,7 @@ impl<K: Key, V: Word> RangeLanes<K, V> {
         if at == self.locating.len() {
             self.locating.push(Locating::new(device)?);
         }
-        let lane = &mut self.locating[at];
-        // The kernels that gather an earlier piece of this lane's may be at work yet.
-        if piece >= LOCATING {
-            for gathering in &self.gathering.lanes {
-                lane.stream.wait(&gathering.gathered)?;
-            }
-        }
-        Ok(lane)
+        Ok(&mut self.locating[at])
     }
 
     fn bytes(&self) -> usize {

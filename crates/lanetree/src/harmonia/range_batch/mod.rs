@@ -25,7 +25,7 @@ use cut::Cutter;
 use lanes::{Gathering, LOCATING, Locating, RangeLanes};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::Global;
 use output::{Output, reserve_pairs};
 use source::{Between, Each, Filled, Source};
 
@@ -249,28 +249,24 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let across = is_small && self.device.kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
-                limits = Global::new(lane.staged_limits.as_ptr());
+                limits = lane.staged_limits.read_on(&lane.stream)?;
             }
-            (Global::new(lane.staged_starts.as_ptr()).cast(), Global::new(lane.staged_ends.as_ptr()).cast())
+            (lane.staged_starts.read_on(&lane.stream)?.cast(), lane.staged_ends.read_on(&lane.stream)?.cast())
         } else {
-            // SAFETY: the lane's own memory, which is left alone until the piece is located.
-            unsafe {
-                lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
-                lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
-                if limited {
-                    lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
-                    limits = lane.limits.global();
-                }
+            lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
+            lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
+            if limited {
+                lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
+                limits = lane.limits.read_on(&lane.stream)?;
             }
-            (lane.starts.global().cast(), lane.ends.global().cast())
+            (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
         };
-        let found = (lane.scratch.cursors.global_mut(), lane.scratch.counts.global_mut());
-        self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)?;
+        let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
+        // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
+        unsafe { self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)? };
         let scratch = &mut lane.scratch;
         exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
-        // SAFETY: as above.
-        unsafe { lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)? };
-        Ok(())
+        Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
     }
 
     /// Gathers a small piece in the stream that locates it, and waits for both; the pairs so far. What there was
@@ -290,13 +286,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let room = to.staged_keys.len();
         let across = self.device.kind() == DeviceKind::Cuda;
         let pairs = match across {
-            true => (GlobalMut::new(to.staged_keys.as_mut_ptr()).cast(), GlobalMut::new(to.staged_values.as_mut_ptr())),
-            false => (to.keys.global_mut().cast(), to.values.global_mut()),
+            true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
+            false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
         };
         // So few have the device to themselves, and long ones among them wider groups then.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
-        let rows = (lane.scratch.cursors.global(), lane.offsets.global());
-        self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)?;
+        let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
+        // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
+        // for the stream.
+        unsafe { self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)? };
         lane.stream.synchronize()?;
         if lane.staged_offsets[count] > room as u64 {
             return self.gather_piece(lanes, piece, left, output);
@@ -335,8 +333,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let to = gathering.next(&self.device)?;
             finish(to, output)?;
             to.reserve(&self.device, total as usize)?;
-            let rows = (lane.scratch.cursors.global(), lane.offsets.global());
-            self.gather_window(to, count, rows, total as usize)?;
+            let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, count, rows, total as usize)? };
             return Ok(output.counted);
         }
         lane.fetch_cursors(&self.device, count)?;
@@ -347,14 +346,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             to.reserve(&self.device, pairs)?;
             to.busy = Some(0);
             to.upload_rows(&self.device, [&cutter.cursors, &cutter.offsets])?;
-            let rows = (to.rows[0].global(), to.rows[1].global());
-            self.gather_window(to, cutter.cursors.len(), rows, pairs)?;
+            let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
         }
         Ok(output.counted)
     }
 
     /// Puts a window on its way.
-    fn gather_window(
+    ///
+    /// # Safety
+    /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
+    /// they are of `pairs` pairs, for which the lane has room.
+    unsafe fn gather_window(
         &self,
         to: &mut Gathering<K, V>,
         rows: usize,
@@ -362,9 +366,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         pairs: usize,
     ) -> Result<()> {
         to.busy = Some(pairs);
-        let out = (to.keys.global_mut().cast(), to.values.global_mut());
-        self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs)?;
-        to.gathered.record(&to.stream)?;
+        let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+        // SAFETY: the caller's contract.
+        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs)? };
         to.download(0..pairs)
     }
 }
