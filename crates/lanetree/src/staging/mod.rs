@@ -92,14 +92,9 @@ impl Staging {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Lane::bytes).sum()
     }
 
-    fn take(&self) -> Vec<Lane> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    fn put_back(&self, mut lanes: Vec<Lane>) {
-        // What a single long query has needed is not worth keeping.
-        lanes.retain(|lane| lane.input.bytes() <= self.lengths.bytes.next_power_of_two());
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+    fn take(&self) -> TakenLanes<'_> {
+        let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        TakenLanes { staging: self, lanes, done: false }
     }
 
     /// Sends queries through the device, and puts what comes back into `out`: as many elements as there are
@@ -113,15 +108,13 @@ impl Staging {
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
         let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
         let work = || {
-            let mut lanes = self.take();
-            let outcome = work_off(&mut lanes, take, route);
+            let mut taken = self.take();
+            let outcome = work_off(&mut taken.lanes, take, route);
+            taken.done = outcome.is_ok();
             if outcome.is_err() {
                 // The other threads need not go on.
                 rest.lock().unwrap_or_else(PoisonError::into_inner).give_up();
-                // What is still in flight is nobody's any more.
-                lanes.iter_mut().for_each(|lane| drop(lane.synchronize()));
             }
-            self.put_back(lanes);
             outcome
         };
         if threads == 1 {
@@ -129,6 +122,27 @@ impl Staging {
         } else {
             (0..threads).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
         }
+    }
+}
+
+/// The lanes of a thread that works on a batch. They are given back idle, also after an error or a panic.
+struct TakenLanes<'a> {
+    staging: &'a Staging,
+    lanes: Vec<Lane>,
+    /// Whether all pieces have been waited for.
+    done: bool,
+}
+
+impl Drop for TakenLanes<'_> {
+    fn drop(&mut self) {
+        let mut lanes = core::mem::take(&mut self.lanes);
+        if !self.done {
+            // What is still in flight belongs to nobody any more.
+            lanes.iter_mut().for_each(|lane| drop(lane.synchronize()));
+        }
+        // What a single long query has needed is not worth keeping.
+        lanes.retain(|lane| lane.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
+        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
     }
 }
 
