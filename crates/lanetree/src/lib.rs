@@ -68,6 +68,7 @@
 mod byte_keys;
 pub mod cuart;
 mod error;
+mod guarded;
 pub mod harmonia;
 mod pointers;
 pub mod primitives;

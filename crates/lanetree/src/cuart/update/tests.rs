@@ -369,12 +369,13 @@ fn a_batch_without_room_changes_nothing() {
 fn remove_leaves_only(tree: &mut Cuart<u64>, model: &mut Model, keys: &[Key]) {
     let keys: BTreeSet<&Key> = keys.iter().collect();
     let packed: ByteKeysBuf = keys.iter().collect();
-    let batch = Batch::new((&packed).into(), |_| Change::Remove);
+    let batch = Batch::new((&packed).into(), |_| Change::<u64>::Remove);
+    let tree = tree.parts.get_mut().unwrap();
     let work = batch.against(&tree.find_many(batch.keys()));
-    tree.reserve(&batch, &work).unwrap();
+    tree.reserve(&batch, &work, LongKeys::DeviceLeaves).unwrap();
     tree.len -= work.removals.len() as u64;
     tree.ordered = false;
-    let (mut edit, mut path) = (Edit::new(tree, None), Vec::new());
+    let (mut edit, mut path) = (Edit::new(tree, LongKeys::DeviceLeaves, None), Vec::new());
     for &(at, _) in &work.removals {
         edit.remove_leaf(batch.keys().at(at), &mut path);
     }

@@ -91,9 +91,9 @@ pub(in crate::cuart::device) fn compare(host: Regions<'_>, device: Regions<'_>) 
 /// Builds the nodes above the host's leaves, copied to a device.
 fn check_nodes(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable) {
     let tree = on_host(keys, table);
-    let copy = tree.to_device(device).unwrap();
+    let copy = tree.parts().unwrap().to_device(device).unwrap();
     // SAFETY: the leaves of a tree, all on the device.
-    let built = unsafe { above(&tree.options, &device.stream().unwrap(), copy.leaves, tree.first, tree.len) };
+    let built = unsafe { above(&tree.options, &device.stream().unwrap(), copy.leaves, copy.first, copy.len) };
     let built = built.unwrap();
     compare(tree.regions().unwrap(), built.regions().unwrap());
 }
