@@ -153,6 +153,9 @@ impl<V: Word> OnStream<'_, V> {
     /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
     /// values, prefix sums of the keys' lengths, keys: one after another in the stream.
     ///
+    /// Spans are of the ranks that this tree has now. A span from elsewhere is clipped, in `spans` too: ranks beyond
+    /// the tree's length become its length, and an end below its start becomes the start.
+    ///
     /// # Errors
     /// As [`OnStream::lower_bound`]; not for too small a capacity, which the last offsets show.
     pub fn gather(
@@ -228,7 +231,7 @@ impl<V: Word> OnStream<'_, V> {
         self.tree.launch_rank(self.stream, (queries.keys_ref(), queries.len()), (side, Global::null()), ranks)
     }
 
-    /// Puts spans right that end before they begin or have too many pairs, and measures them.
+    /// Clips spans that reach beyond the tree, end before they begin or have too many pairs, and measures them.
     pub(super) fn measure(
         &self,
         count: usize,
@@ -240,7 +243,8 @@ impl<V: Word> OnStream<'_, V> {
             return Ok(());
         }
         let lens = lens.map_or(GlobalMut::null(), Buffer::global_mut);
-        let args = MeasureArgs { spans: spans.global_mut(), limit, count: count as u64, lens };
+        let (spans, len) = (spans.global_mut(), self.tree.len);
+        let args = MeasureArgs { spans, len, limit, count: count as u64, lens };
         Ok(launch::measure(&args, over(self.stream, count)?)?)
     }
 }
