@@ -1,6 +1,7 @@
 //! `verify` itself put to the test: it passes what is right, and finds what was made wrong on purpose.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -119,6 +120,59 @@ fn a_wrong_answer_says_how_to_see_it_again() {
     assert_eq!(case(&stderr(&again)), case(&text), "the same case, and the same answer");
 }
 
+fn indexes(json: &Value) -> BTreeSet<&str> {
+    json["rows"].as_array().unwrap().iter().map(|row| row["index"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn only_the_indexes_that_are_named_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    // Emulated, as one of them has no cases without kernels; few cases of the others.
+    for names in ["harmonia", "cuart", "grt", "primitives", "grt,primitives"] {
+        let only = if names == "harmonia" { "u32-u32/f8/fill1/uniform/n2/" } else { "n1" };
+        let (code, json) = small("emulated", &["--index", names, "--only", only], &file);
+        assert_eq!((code, indexes(&json)), (Some(0), names.split(',').collect()));
+    }
+    let (_, json) = small("host", &[], &file);
+    assert_eq!(indexes(&json), ["cuart", "harmonia", "primitives"].into());
+}
+
+#[test]
+fn an_unknown_index_is_refused_with_those_that_are_known() {
+    let output = verify(&["--index", "hash"]);
+    assert_eq!(code(&output), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("'hash'"), "{text}");
+    for name in ["harmonia", "cuart", "grt", "primitives"] {
+        assert!(text.contains(name), "{name} is missing in:\n{text}");
+    }
+    let output = verify(&["--device", "host", "--index", "grt"]);
+    assert_eq!(code(&output), Some(2), "there are no kernels");
+    assert!(stderr(&output).contains("no case was run; --index was grt"), "{}", stderr(&output));
+}
+
+/// The comparisons of what only kernels do are alive too.
+#[test]
+fn wrong_answers_of_radix_trees_are_found_in_every_operation() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    let more = ["--index", "cuart,grt", "--sabotage", "tree"];
+    let (code, json) = small("emulated", &more, &file);
+    assert_eq!(code, Some(1));
+    for (operation, cases, failed) in rows(&json) {
+        assert!(failed * 4 > cases, "{operation}: {failed} of {cases} trees without their smallest key were found");
+    }
+    for sabotage in ["output", "guard"] {
+        let more = ["--index", "cuart,grt", "--sabotage", sabotage];
+        let (code, json) = small("emulated", &more, &file);
+        assert_eq!(code, Some(1));
+        for (operation, cases, failed) in rows(&json) {
+            assert!(failed * 4 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");
+        }
+    }
+}
+
 #[test]
 fn no_case_is_not_a_pass() {
     let output = verify(&["--device", "host", "--only", "no such case"]);
@@ -149,7 +203,6 @@ fn without_a_gpu_auto_says_what_it_did_instead() {
 fn bad_arguments_are_refused() {
     for arguments in [
         &["--device", "tpu"][..],
-        &["--index", "hash"],
         &["--quick", "--full"],
         &["--seed", "many"],
         &["--device", "host", "--json", "/no/such/folder/out.json"],

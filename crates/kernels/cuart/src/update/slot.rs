@@ -4,7 +4,7 @@
 use super::TreeMut;
 use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256, PREFIX};
-use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal};
+use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal, lowest_one};
 
 /// Per thread. Reads a word that other threads may write, or have written in the same launch: not from L1.
 ///
@@ -165,7 +165,7 @@ impl TreeMut {
                 let own: u64 = peek(simt, at, first + 8 * word as usize);
                 let differences = own ^ key.word(simt, 8 * word);
                 if differences != 0 {
-                    position = 8 * word + differences.trailing_zeros() / 8;
+                    position = 8 * word + lowest_one(differences) / 8;
                     break;
                 }
                 word += 1;
