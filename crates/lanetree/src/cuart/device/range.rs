@@ -259,7 +259,7 @@ impl<V: Word> OnStream<'_, V> {
             return Ok(());
         }
         let (spans, lens) = (spans.write_on(self.stream)?, optional_mut(lens, self.stream)?);
-        let args = MeasureArgs { spans, len: self.tree.len, limit, count: count as u64, lens };
+        let args = MeasureArgs { spans, len: self.tree.len(), limit, count: count as u64, lens };
         // SAFETY: so many spans, and places for their lengths.
         Ok(unsafe { over(self.stream, count)?.run(launch::measure(&args))? })
     }
