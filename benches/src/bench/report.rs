@@ -25,6 +25,9 @@ pub(super) enum Section {
     Primitives,
     /// Look-ups with queries and results in host memory
     EndToEnd,
+    /// The latency of small batches in host memory
+    #[value(skip)]
+    Latency,
     /// The CPU: Harmonia on it, the standard library's B-tree, binary search
     Cpu,
     /// Every fanout, width of thread groups and child region
@@ -137,7 +140,7 @@ pub(super) struct Timing {
     pub(super) median_ms: f64,
     pub(super) min_ms: f64,
     pub(super) max_ms: f64,
-    /// In the order of the runs, after one that is not counted.
+    /// In the order of the runs, after one that is not counted; empty where they are many thousands.
     pub(super) runs_ms: Vec<f64>,
 }
 
@@ -212,8 +215,9 @@ pub(super) struct Row {
     pub(super) cpu: Option<CpuParts>,
     /// The width that the library chooses by itself.
     pub(super) auto_group: Option<u32>,
-    /// What 99 of 100 runs take at most, where latency is the point.
+    /// What 99 of 100 runs take at most, and how many there were, where latency is the point.
     pub(super) p99_ms: Option<f64>,
+    pub(super) calls: Option<usize>,
 }
 
 impl Row {
@@ -260,6 +264,7 @@ impl Row {
             cpu: None,
             auto_group: None,
             p99_ms: None,
+            calls: None,
         }
     }
 

@@ -16,7 +16,7 @@ mod urls;
 pub(super) use builds::builds;
 pub(super) use changes::{inserts, updates};
 pub(super) use cpu::on_cpu;
-pub(super) use host::batches;
+pub(super) use host::{batches, latency};
 pub(super) use lanes::by_lanes;
 pub(super) use long::long_keys;
 pub(super) use lookups::{by_size, by_width, of_urls};
