@@ -68,7 +68,9 @@
 mod byte_keys;
 pub mod cuart;
 mod error;
+mod guarded;
 pub mod harmonia;
+mod pointers;
 pub mod primitives;
 mod ranges;
 mod staging;

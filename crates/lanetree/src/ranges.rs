@@ -166,6 +166,9 @@ mod tests {
     fn a_reversed_range_is_named() {
         #[expect(clippy::reversed_empty_ranges, reason = "the point of the test")]
         let error = RangeBatch::<u64>::new([0..4, 9..3]).err().unwrap();
-        assert_eq!(error.to_string(), "range 1 starts at 9 and ends at 3, before its start");
+        assert_eq!(
+            error.to_string(),
+            "range 1 starts at 9 and ends at 3, before its start: swap the bounds, or leave it out"
+        );
     }
 }

@@ -16,23 +16,32 @@ fn says<T>(result: Result<T, Error>, message: &str) {
 #[test]
 fn errors_name_what_is_wrong() {
     let host = Device::host();
-    says(Cuart::build(&host, &strings(&["a", "b"]), &[1_u32]), "2 keys and 1 values: each key needs one value");
+    says(Cuart::build(&host, &strings(&["a", "b"]), &[1_u32]), "2 keys but 1 values: give one value per key");
     says(
         Cuart::builder().build_sorted(&host, &strings(&["a", "c", "b\0"]), &[1_u32, 2, 3]),
-        r#"keys[2] = "b\x00" is below keys[1] = "c": sort the pairs, or build without saying that they are sorted"#,
+        r#"keys[2] = "b\x00" is below keys[1] = "c": sort the pairs, or use the build that sorts them"#,
     );
     let long = "x".repeat(33);
     says(
         Cuart::builder().long_keys(LongKeys::Refuse).build(&host, &strings(&["a", &long]), &[1_u32, 2]),
-        "keys[1] has 33 bytes, and the index is to hold keys of at most 32",
+        "keys[1] has 33 bytes, but the index takes keys of at most 32: leave it out, or choose other `LongKeys`",
     );
     let tree = Cuart::build(&host, &strings(&["a", "b", "c"]), &[1_u32, 2, 3]).unwrap();
-    says(tree.range_many(["a".."b", "c".."b"]), r#"range 1 starts at "c" and ends at "b", before its start"#);
-    says(tree.get_many_into(&strings(&["a"]), &mut [None; 2]), "the output has room for 2 elements, and 1 are needed");
-    says(ByteKeys::new(&[0_u64, 9][..], b"short"), "offsets[1] = 9 lies behind the 5 bytes that there are");
+    says(
+        tree.range_many(["a".."b", "c".."b"]),
+        r#"range 1 starts at "c" and ends at "b", before its start: swap the bounds, or leave it out"#,
+    );
+    says(
+        tree.get_many_into(&strings(&["a"]), &mut [None; 2]),
+        "the output: room for 2 elements, but exactly 1 is needed",
+    );
+    says(
+        ByteKeys::new(&[0_u64, 9][..], b"short"),
+        "offsets[1] = 9 is past the end of the bytes: there are 5, so no offset may be larger",
+    );
     says(
         ByteKeys::new(&[0_u32, 3, 2][..], b"short"),
-        "offsets[2] = 2 is below offsets[1] = 3: a string ends where it begins or behind",
+        "offsets[2] = 2 is below offsets[1] = 3: offsets must not descend",
     );
 }
 
@@ -42,7 +51,10 @@ fn calls_that_are_not_for_a_tree_are_named() {
     let (stream, keys) =
         (Device::host().stream().unwrap(), DeviceKeys::upload(&Device::host(), &strings(&["a"])).unwrap());
     let error = host.on(&stream).locate(&keys, &mut Device::host().alloc(1).unwrap()).unwrap_err();
-    assert_eq!(error.to_string(), "OnStream::locate of a tree on the host: it is for devices that run kernels");
+    assert_eq!(
+        error.to_string(),
+        "OnStream::locate needs a tree on a device that runs kernels, and this one is on the host: use the host form"
+    );
 
     let device = Device::emulated();
     let long = Cuart::builder().long_keys(LongKeys::HostLeaves).build(&device, &strings(&[&"a".repeat(40)]), &[1_u32]);
@@ -54,7 +66,10 @@ fn calls_that_are_not_for_a_tree_are_named() {
         let (stream, keys) = (device.stream()?, DeviceKeys::upload(&device, &strings(&["a"]))?);
         tree.update_on(&stream, &keys, &device.upload(&[1])?, None, &mut scratch)
     });
-    assert_eq!(error.unwrap_err().to_string(), "updates by Sequence: not of this tree, as values have 64 bits");
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "the update engine Sequence cannot serve this tree, because values have 64 bits: choose another, or `Auto`"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn unsorted_input_to_the_sorted_builder_is_named() {
         let result = Harmonia::builder().build_sorted(&device(), &[-5_i32, 3, 2, 9, 1], &[0_u32; 5]);
         assert_eq!(
             message(result),
-            "keys[2] = 2 is below keys[1] = 3: sort the pairs, or build without saying that they are sorted"
+            "keys[2] = 2 is below keys[1] = 3: sort the pairs, or use the build that sorts them"
         );
     }
 }
@@ -39,7 +39,7 @@ fn unsorted_input_to_the_sorted_builder_is_named() {
 #[test]
 fn lengths_that_differ_are_named() {
     for device in DEVICES {
-        let expected = "3 keys and 2 values: each key needs one value";
+        let expected = "3 keys but 2 values: give one value per key";
         assert_eq!(message(Harmonia::build(&device(), &[1_u32, 2, 3], &[1_u32, 2])), expected);
         assert_eq!(message(Harmonia::builder().build_sorted(&device(), &[1_u32, 2, 3], &[1_u64, 2])), expected);
     }
@@ -52,12 +52,15 @@ fn fills_and_fanouts_without_sense_are_named() {
         let result = Harmonia::builder().fill(fill).build(&device, &keys, &keys);
         assert_eq!(
             message(result),
-            format!("a fill of {fill}: nodes are filled to more than 0 and at most 1 of their slots")
+            format!("a fill of {fill}: choose the part of each leaf's slots to fill, above 0 and at most 1")
         );
     }
     for fanout in [0, 1, 4, 12, 256, u32::MAX] {
         let result = Harmonia::builder().fanout(fanout).build_sorted(&device, &keys, &keys);
-        assert_eq!(message(result), format!("a fanout of {fanout}: there are kernels for [8, 16, 32, 64, 128]"));
+        assert_eq!(
+            message(result),
+            format!("there are no kernels for a fanout of {fanout}: choose one of [8, 16, 32, 64, 128]")
+        );
     }
 }
 
@@ -81,7 +84,9 @@ fn a_group_width_without_a_kernel_is_named() {
         let mut values = device.alloc(1).unwrap();
         for lanes in [0, 3, 32, 64] {
             let result = tree.on(&stream).group(GroupWidth::Lanes(lanes)).get(&queries, &mut values, None, 0);
-            let expected = format!("{lanes} lanes per query at a fanout of 16: there are kernels for [1, 2, 4, 8, 16]");
+            let expected = format!(
+                "there are no kernels for {lanes} lanes per query at a fanout of 16: choose one of [1, 2, 4, 8, 16]"
+            );
             assert_eq!(message(result), expected);
         }
     }
@@ -93,8 +98,14 @@ fn a_reversed_range_is_named_and_nothing_is_searched() {
         let (tree, _) = tree(&device());
         #[expect(clippy::reversed_empty_ranges, reason = "the point of the test")]
         let ranges = || [0..=9_u64, 20..=9];
-        assert_eq!(message(tree.range_many(ranges())), "range 1 starts at 20 and ends at 9, before its start");
-        assert_eq!(message(tree.count_many(ranges())), "range 1 starts at 20 and ends at 9, before its start");
+        assert_eq!(
+            message(tree.range_many(ranges())),
+            "range 1 starts at 20 and ends at 9, before its start: swap the bounds, or leave it out"
+        );
+        assert_eq!(
+            message(tree.count_many(ranges())),
+            "range 1 starts at 20 and ends at 9, before its start: swap the bounds, or leave it out"
+        );
     }
 }
 
@@ -112,15 +123,24 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
         let mut keys = poison(33);
 
         let result = on.get(&queries, &mut few, None, 0);
-        assert_eq!(message(result), "the values' buffer has room for 32 elements, and 33 are needed");
+        assert_eq!(
+            message(result),
+            "the values' buffer: room for 32 elements, but 33 are needed; allocate at least 33"
+        );
         let result = on.get(&queries, &mut enough, Some(&mut one_word), 0);
-        assert_eq!(message(result), "the found bits' buffer has room for 1 elements, and 2 are needed");
+        assert_eq!(
+            message(result),
+            "the found bits' buffer: room for 1 element, but 2 are needed; allocate at least 2"
+        );
         let result = on.lower_bound(&queries, &mut poison(32));
-        assert_eq!(message(result), "the ranks' buffer has room for 32 elements, and 33 are needed");
+        assert_eq!(message(result), "the ranks' buffer: room for 32 elements, but 33 are needed; allocate at least 33");
         let result = on.predecessor(&queries, &mut poison(32), &mut enough, None, 0);
-        assert_eq!(message(result), "the keys' buffer has room for 32 elements, and 33 are needed");
+        assert_eq!(message(result), "the keys' buffer: room for 32 elements, but 33 are needed; allocate at least 33");
         let result = on.successor(&queries, &mut keys, &mut few, None, 0);
-        assert_eq!(message(result), "the values' buffer has room for 32 elements, and 33 are needed");
+        assert_eq!(
+            message(result),
+            "the values' buffer: room for 32 elements, but 33 are needed; allocate at least 33"
+        );
         for untouched in [few, enough, one_word] {
             assert!(untouched.to_vec().unwrap().iter().all(|&value| value == 77));
         }
@@ -128,7 +148,7 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
 
         let mut out = [None; 3];
         let result = tree.get_many_into(&[1, 2], &mut out);
-        assert_eq!(message(result), "the output has room for 3 elements, and 2 are needed");
+        assert_eq!(message(result), "the output: room for 3 elements, but exactly 2 are needed");
     }
 }
 
@@ -144,19 +164,19 @@ fn buffers_of_ranges_that_are_too_short_are_named() {
         let (two, three) = (bounds(2), bounds(3));
 
         let result = on.range(&three, &two, None, 9, &mut scratch(3), &mut out(3, 8));
-        assert_eq!(message(result), "the ends' buffer has room for 2 elements, and 3 are needed");
+        assert_eq!(message(result), "the ends' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
         let result = on.range(&three, &three, Some(&two), 9, &mut scratch(3), &mut out(3, 8));
-        assert_eq!(message(result), "the limits' buffer has room for 2 elements, and 3 are needed");
+        assert_eq!(message(result), "the limits' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
         let result = on.range(&three, &three, None, 9, &mut scratch(2), &mut out(3, 8));
-        assert!(message(result).contains("has room for 2 elements, and 3 are needed"));
+        assert!(message(result).contains(": room for 2 elements, but 3 are needed"));
         let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut out(2, 8));
-        assert_eq!(message(result), "the offsets' buffer has room for 3 elements, and 4 are needed");
+        assert_eq!(message(result), "the offsets' buffer: room for 3 elements, but 4 are needed; allocate at least 4");
         let mut short = out(3, 8);
         short.values = device.alloc(7).unwrap();
         let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut short);
-        assert_eq!(message(result), "the values' buffer has room for 7 elements, and 8 are needed");
+        assert_eq!(message(result), "the values' buffer: room for 7 elements, but 8 are needed; allocate at least 8");
         let result = on.count(&three, &three, None, 9, &mut bounds(2));
-        assert_eq!(message(result), "the counts' buffer has room for 2 elements, and 3 are needed");
+        assert_eq!(message(result), "the counts' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
     }
 }
 
@@ -234,7 +254,7 @@ fn a_scan_of_more_counts_than_there_are_is_refused() {
         let (counts, mut offsets) = (device.upload(&[1_u64; 3]).unwrap(), device.alloc(4).unwrap());
         let mut scratch = ScanScratch::new(&device, 3).unwrap();
         let result = exclusive_scan(&stream, &counts, usize::MAX, &mut offsets, &mut scratch);
-        assert!(message(result).starts_with("the counts has room for 3 elements"));
+        assert!(message(result).starts_with("the counts: room for 3 elements, but "));
     }
 }
 
@@ -262,6 +282,6 @@ fn a_stored_value_that_equals_the_miss_is_found_all_the_same() {
 #[test]
 fn updates_that_do_not_suit_the_tree_are_refused_by_name() {
     let (mut tree, _) = tree(&Device::host());
-    assert_eq!(message(tree.update_many(&[1, 2], &[1])), "2 keys and 1 values: each key needs one value");
+    assert_eq!(message(tree.update_many(&[1, 2], &[1])), "2 keys but 1 values: give one value per key");
     assert_eq!(tree.len(), 1000);
 }

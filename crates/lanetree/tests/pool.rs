@@ -1,9 +1,10 @@
 //! Indexes, scratch memory and host batches over a pool: the answers are the same, and memory does not grow from
 //! batch to batch.
 
-use lanetree::harmonia::{BuildScratch, Op, PsaScratch, QuerySort, UpdateScratch};
+use lanetree::cuart::RootTable;
+use lanetree::harmonia::{BuildScratch, Mirrored, Op, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
-use lanetree::{Device, Error, Harmonia, Pool, runtime};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Pool, Ranges, runtime};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -194,6 +195,58 @@ fn a_pools_limit_leaves_the_tree_as_it_was() {
     assert_eq!(tree.len(), 1000);
     assert_eq!(tree.get_many(&[999, 2000]).unwrap(), [Some(999), None]);
     assert!(pool.bytes_in_use() + pool.bytes_cached() <= needed + 4096);
+}
+
+/// Runs a call in a pool that has `room` bytes beyond what the index takes.
+fn with_room<T>(room: usize, build: impl Fn(&Device) -> T, call: impl Fn(&T) -> lanetree::Result<()>) {
+    let pool = Pool::new(&Device::emulated());
+    let index = build(&pool.device());
+    let limited = Pool::with_limit(&Device::emulated(), pool.bytes_in_use() + room);
+    drop((index, pool));
+    let index = build(&limited.device());
+    call(&index).unwrap();
+    let allocations = limited.stats().allocations;
+    call(&index).unwrap();
+    assert_eq!(limited.stats().allocations, allocations, "the same batch again takes nothing new");
+}
+
+#[test]
+fn a_batch_of_one_takes_little_memory() {
+    let keys: Vec<u64> = (0..500).map(|i| i * 3).collect();
+    // Without scratch memory for builds, which would leave room behind.
+    let tree = |device: &Device| {
+        Harmonia::builder()
+            .build_sorted(&Device::host(), &keys, &keys)
+            .map(|host| Mirrored::new(host, device).unwrap().into_trees().1)
+            .unwrap()
+    };
+    // Blocks of 512 bytes at least, of which a search has up to eight, and gathering more.
+    let (room, more_room) = (8 * 512, 24 * 512);
+    with_room(room, tree, |tree| tree.get_many(&[3]).map(drop));
+    with_room(room, tree, |tree| tree.get_many_or(&[3], 0, &mut [0]));
+    with_room(room, tree, |tree| tree.lower_bound_many(&[3]).map(drop));
+    with_room(room, tree, |tree| tree.successor_many(&[3]).map(drop));
+    with_room(room, tree, |tree| tree.count_many([3..=9]).map(drop));
+    with_room(room, tree, |tree| tree.count_many([3..=9].into_iter().filter(|_| true)).map(drop));
+    // Places for 1024 pairs are ready before it is known how many there are.
+    with_room(more_room + 1024 * 16, tree, |tree| tree.range_many([3..=9]).map(drop));
+    with_room(more_room + 1024 * 16, tree, |tree| tree.range_between_many_into(&[3], &[9], &mut Ranges::default()));
+
+    let strings = ByteKeysBuf::encode(&keys);
+    let tree = |device: &Device| {
+        Cuart::builder()
+            .root_table(RootTable::None)
+            .build(&Device::host(), &strings, &keys)
+            .unwrap()
+            .to_device(device)
+            .unwrap()
+    };
+    let one = ByteKeysBuf::encode(&[3_u64]);
+    with_room(room, tree, |tree| tree.get_many(&one).map(drop));
+    with_room(room, tree, |tree| tree.lower_bound_many(&one).map(drop));
+    with_room(room, tree, |tree| tree.prefix_span_many(&one).map(drop));
+    with_room(more_room, tree, |tree| tree.range_many([..=one.get(0).unwrap()]).map(drop));
+    with_room(more_room, tree, |tree| tree.predecessor_many(&one).map(drop));
 }
 
 #[test]

@@ -11,12 +11,9 @@ pub mod update;
 macro_rules! kernels {
     ($($(#[$doc:meta])* $function:ident($args:ty) => $kernel:ty;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
         #[inline(never)]
-        pub fn $function(args: &$args, launch: Launch<'_>) -> Result<()> {
-            launch.launch::<$kernel>(args)
+        pub fn $function(args: &$args) -> Call<'_> {
+            Call::of::<$kernel>(args)
         }
     )*};
 }
@@ -25,19 +22,16 @@ macro_rules! kernels {
 macro_rules! by_word {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ident;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
-        pub fn $function<T: Word>(args: &$args<T>, launch: Launch<'_>) -> Result<()> {
+        pub fn $function<T: Word>(args: &$args<T>) -> Call<'_> {
             #[inline(never)]
-            fn of_u32(args: &$args<u32>, launch: Launch<'_>) -> Result<()> {
-                launch.launch::<$kernel<u32>>(args)
+            fn of_u32(args: &$args<u32>) -> Call<'_> {
+                Call::of::<$kernel<u32>>(args)
             }
             #[inline(never)]
-            fn of_u64(args: &$args<u64>, launch: Launch<'_>) -> Result<()> {
-                launch.launch::<$kernel<u64>>(args)
+            fn of_u64(args: &$args<u64>) -> Call<'_> {
+                Call::of::<$kernel<u64>>(args)
             }
-            if T::BITS == 32 { of_u32(same_args(args), launch) } else { of_u64(same_args(args), launch) }
+            if T::BITS == 32 { of_u32(same_args(args)) } else { of_u64(same_args(args)) }
         }
     )*};
 }
@@ -48,15 +42,12 @@ macro_rules! by_query_words {
         $(#[$doc])*
         /// `words` are the 8-byte words of the tree's longest key, 1, 2 or 4; 0 where it has keys of more than 32 bytes.
         ///
-        /// # Errors
-        /// Those of a launch.
-        ///
         /// # Panics
         /// For another number of words.
         #[inline(never)]
-        pub fn $function(words: usize, args: &$args, launch: Launch<'_>) -> Result<()> {
+        pub fn $function(words: usize, args: &$args) -> Call<'_> {
             match words {
-                $($words => launch.launch::<$kernel<$words>>(args),)*
+                $($words => Call::of::<$kernel<$words>>(args),)*
                 _ => unreachable!("no kernel for keys of {words} words"),
             }
         }

@@ -1,4 +1,4 @@
-//! The way from a choice of kernel to its launch.
+//! The choice of a kernel for a launch.
 //!
 //! An index is generic, so its code is compiled in the crate that names its types. The kernels must not be:
 //! as the emulator runs them they are hundreds of functions, and every test and every example would compile
@@ -6,17 +6,18 @@
 //! pair of words, and generic functions that only choose among those. Kernels are compiled with this
 //! crate, once, and nothing else is in it: what buffers a kernel may be given is the library's to know.
 //!
-//! Every function returns what [`Stream::launch`] does, and like it may return before the kernel is done.
+//! The functions only choose: a kernel with its arguments is a [`Call`], and to launch one ([`Launch::run`]) is unsafe,
+//! where it is known which kernel it is and what its arguments are.
 
 pub mod cuart;
 pub mod harmonia;
 pub mod primitives;
 pub mod radix_sort;
 
-use lanetree_runtime::{Result, Stream};
+use lanetree_runtime::{Call, Result, Stream};
 use lanetree_simt::{Instance, LaunchShape, Launcher};
 
-/// A launch, but for the kernel and its arguments.
+/// Blocks and threads in a stream, for a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     stream: &'a Stream,
@@ -24,12 +25,8 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// A launch in a stream.
-    ///
-    /// # Safety
-    /// The contract of the kernel that will be launched holds for its arguments, this stream and this shape:
-    /// see [`Stream::launch`].
-    pub const unsafe fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
+    /// Of a shape, in a stream.
+    pub const fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
         Self { stream, shape }
     }
 
@@ -42,13 +39,28 @@ impl<'a> Launch<'a> {
     pub const fn shape(&self) -> LaunchShape {
         self.shape
     }
+
+    /// Launches a kernel. May return before it is done.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub unsafe fn run(self, call: Call<'_>) -> Result<()> {
+        // SAFETY: the same contract.
+        unsafe { self.stream.call(self.shape, call) }
+    }
 }
 
-impl Launcher for Launch<'_> {
-    type Output = Result<()>;
+/// Turns the instance that a kernel crate's table arrives at into a call.
+#[derive(Clone, Copy)]
+struct Choose;
 
-    fn launch<I: Instance>(self, args: &I::Args) -> Result<()> {
-        // SAFETY: whoever made `self` promised it.
-        unsafe { self.stream.launch::<I>(self.shape, args) }
+impl<'a> Launcher<'a> for Choose {
+    type Output = Call<'a>;
+
+    fn launch<I: Instance>(self, args: &'a I::Args) -> Call<'a> {
+        Call::of::<I>(args)
     }
 }

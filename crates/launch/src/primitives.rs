@@ -1,13 +1,12 @@
 //! The primitives but for sorting.
 
-use crate::Launch;
 use lanetree_kernels_primitives::merge::{Merge, MergeArgs, Splits};
 use lanetree_kernels_primitives::runs::{self, Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
 use lanetree_kernels_primitives::scan::{ExclusiveSum, InclusiveMax, Scan, ScanArgs};
 use lanetree_kernels_primitives::select::{self, CountFlags, Select, SelectArgs};
 use lanetree_layout::Word;
-use lanetree_runtime::Result;
-use lanetree_simt::{Launcher, same_args};
+use lanetree_runtime::Call;
+use lanetree_simt::same_args;
 
 /// The choosers of the kernels for two words, without type parameters.
 macro_rules! choosers {
@@ -18,23 +17,21 @@ macro_rules! choosers {
             const BYTES: usize = <$key as Word>::BYTES + if $values { <$value as Word>::BYTES } else { 0 };
 
             #[inline(never)]
-            pub(super) fn select(partition: bool, args: &SelectArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
+            pub(super) fn select(partition: bool, args: &SelectArgs<$key, $value>) -> Call<'_> {
                 match partition {
-                    true => launch.launch::<Select<$key, $value, $values, true, { select::steps(BYTES, true) }>>(args),
-                    false => {
-                        launch.launch::<Select<$key, $value, $values, false, { select::steps(BYTES, false) }>>(args)
-                    }
+                    true => Call::of::<Select<$key, $value, $values, true, { select::steps(BYTES, true) }>>(args),
+                    false => Call::of::<Select<$key, $value, $values, false, { select::steps(BYTES, false) }>>(args),
                 }
             }
             #[inline(never)]
-            pub(super) fn splits(_: bool, args: &MergeArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
-                launch.launch::<Splits<$key, $value, $values>>(args)
+            pub(super) fn splits(_: bool, args: &MergeArgs<$key, $value>) -> Call<'_> {
+                Call::of::<Splits<$key, $value, $values>>(args)
             }
             #[inline(never)]
-            pub(super) fn merge(replace: bool, args: &MergeArgs<$key, $value>, launch: Launch<'_>) -> Result<()> {
+            pub(super) fn merge(replace: bool, args: &MergeArgs<$key, $value>) -> Call<'_> {
                 match replace {
-                    true => launch.launch::<Merge<$key, $value, $values, true>>(args),
-                    false => launch.launch::<Merge<$key, $value, $values, false>>(args),
+                    true => Call::of::<Merge<$key, $value, $values, true>>(args),
+                    false => Call::of::<Merge<$key, $value, $values, false>>(args),
                 }
             }
         }
@@ -52,36 +49,31 @@ choosers!(u64_u64, u64, u64, true);
 macro_rules! by_words {
     ($(#[$doc:meta])* $function:ident($choice:ident), $args:ident) => {
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
         pub fn $function<K: Word, V: Word>(
             values: bool,
             $choice: bool,
-            args: &$args<K, V>,
-            launch: Launch<'_>,
-        ) -> Result<()> {
+            args: &$args<K, V>) -> Call<'_> {
             match (K::BITS, V::BITS, values) {
-                (32, _, false) => u32_keys::$function($choice, same_args(args), launch),
-                (_, _, false) => u64_keys::$function($choice, same_args(args), launch),
-                (32, 32, true) => u32_u32::$function($choice, same_args(args), launch),
-                (32, _, true) => u32_u64::$function($choice, same_args(args), launch),
-                (_, 32, true) => u64_u32::$function($choice, same_args(args), launch),
-                (_, _, true) => u64_u64::$function($choice, same_args(args), launch),
+                (32, _, false) => u32_keys::$function($choice, same_args(args)),
+                (_, _, false) => u64_keys::$function($choice, same_args(args)),
+                (32, 32, true) => u32_u32::$function($choice, same_args(args)),
+                (32, _, true) => u32_u64::$function($choice, same_args(args)),
+                (_, 32, true) => u64_u32::$function($choice, same_args(args)),
+                (_, _, true) => u64_u64::$function($choice, same_args(args)),
             }
         }
     };
 }
 by_words!(
-    /// Launches the compaction.
+    /// The call of the compaction.
     select(partition), SelectArgs
 );
 by_words!(
-    /// Launches the search for the tiles of a merge.
+    /// The call of the search for the tiles of a merge.
     splits(_replace), MergeArgs
 );
 by_words!(
-    /// Launches a merge.
+    /// The call of a merge.
     merge(replace), MergeArgs
 );
 
@@ -91,32 +83,27 @@ macro_rules! reductions {
         $(
             #[inline(never)]
             fn $chooser(
-                args: &RunArgs<$key, <$reduction as Reduction>::In, <$reduction as Reduction>::Out>,
-                launch: Launch<'_>,
-            ) -> Result<()> {
-                launch.launch::<Runs<$key, $reduction, { runs::steps(<$reduction as Reduction>::HAS_VALUES) }>>(args)
+                args: &RunArgs<$key, <$reduction as Reduction>::In, <$reduction as Reduction>::Out>) -> Call<'_> {
+                Call::of::<Runs<$key, $reduction, { runs::steps(<$reduction as Reduction>::HAS_VALUES) }>>(args)
             }
         )*
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
-        pub fn $function<$k: Word $(, $w: Word)?>(args: &RunArgs<$k, $in, $out>, launch: Launch<'_>) -> Result<()> {
+        pub fn $function<$k: Word $(, $w: Word)?>(args: &RunArgs<$k, $in, $out>) -> Call<'_> {
             match ($k::BITS, [$($w::BITS,)? 0][0]) {
-                $($pattern => $chooser(same_args(args), launch),)*
+                $($pattern => $chooser(same_args(args)),)*
             }
         }
     };
 }
 reductions!(
-    /// Launches the reduction of runs to their keys.
+    /// The call of the reduction of runs to their keys.
     unique<K>, u32, u32, {
         unique_u32: (32, _) => u32, Unique;
         unique_u64: (_, _) => u64, Unique;
     }
 );
 reductions!(
-    /// Launches the reduction of runs to their last values.
+    /// The call of the reduction of runs to their last values.
     last<K, V>, V, V, {
         last_u32_u32: (32, 32) => u32, Last<u32>;
         last_u32_u64: (32, _) => u32, Last<u64>;
@@ -125,7 +112,7 @@ reductions!(
     }
 );
 reductions!(
-    /// Launches the reduction of runs to their lengths.
+    /// The call of the reduction of runs to their lengths.
     lengths<K, L>, u32, L, {
         lengths_u32_u32: (32, 32) => u32, Lengths<u32>;
         lengths_u32_u64: (32, _) => u32, Lengths<u64>;
@@ -134,7 +121,7 @@ reductions!(
     }
 );
 reductions!(
-    /// Launches the reduction of runs to the sums of their values.
+    /// The call of the reduction of runs to the sums of their values.
     sums<K, V>, V, u64, {
         sums_u32_u32: (32, 32) => u32, Sums<u32>;
         sums_u32_u64: (32, _) => u32, Sums<u64>;
@@ -146,31 +133,25 @@ reductions!(
 macro_rules! scans {
     ($($(#[$doc:meta])* $chooser:ident: $operator:ty, $in:ty => $out:ty;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
         #[inline(never)]
-        pub fn $chooser(args: &ScanArgs<$in, $out>, launch: Launch<'_>) -> Result<()> {
-            launch.launch::<Scan<$operator>>(args)
+        pub fn $chooser(args: &ScanArgs<$in, $out>) -> Call<'_> {
+            Call::of::<Scan<$operator>>(args)
         }
     )*};
 }
 scans! {
-    /// Launches the scan of 32-bit counts.
+    /// The call of the scan of 32-bit counts.
     exclusive_sum_u32: ExclusiveSum<u32>, u32 => u64;
-    /// Launches the scan of 64-bit counts.
+    /// The call of the scan of 64-bit counts.
     exclusive_sum_u64: ExclusiveSum<u64>, u64 => u64;
-    /// Launches the running maxima of 32-bit words.
+    /// The call of the running maxima of 32-bit words.
     inclusive_max_u32: InclusiveMax<u32>, u32 => u32;
-    /// Launches the running maxima of 64-bit words.
+    /// The call of the running maxima of 64-bit words.
     inclusive_max_u64: InclusiveMax<u64>, u64 => u64;
 }
 
-/// Launches the count of set flags.
-///
-/// # Errors
-/// Those of a launch.
+/// The call of the count of set flags.
 #[inline(never)]
-pub fn count_flags(args: &SelectArgs<u32, u32>, launch: Launch<'_>) -> Result<()> {
-    launch.launch::<CountFlags>(args)
+pub fn count_flags(args: &SelectArgs<u32, u32>) -> Call<'_> {
+    Call::of::<CountFlags>(args)
 }

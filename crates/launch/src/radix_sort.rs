@@ -1,14 +1,13 @@
 //! Radix sort, and the local sort after one.
 
-use crate::Launch;
 use lanetree_kernels_primitives::local_sort::{LocalSort, LocalSortArgs};
 use lanetree_kernels_primitives::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
     OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
 };
 use lanetree_layout::Word;
-use lanetree_runtime::Result;
-use lanetree_simt::{Launcher, same_args};
+use lanetree_runtime::Call;
+use lanetree_simt::same_args;
 
 /// The launches without type parameters.
 mod kernels {
@@ -17,8 +16,8 @@ mod kernels {
     macro_rules! launches {
         ($($function:ident, $kernel:ty, $args:ty;)*) => {$(
             #[inline(never)]
-            pub(super) fn $function(args: &$args, launch: Launch<'_>) -> Result<()> {
-                launch.launch::<$kernel>(args)
+            pub(super) fn $function(args: &$args) -> Call<'_> {
+                Call::of::<$kernel>(args)
             }
         )*};
     }
@@ -39,38 +38,29 @@ mod kernels {
     }
 }
 
-/// Launches the histogram of all digits.
-///
-/// # Errors
-/// Those of a launch.
-pub fn histogram<K: Word>(args: &HistogramArgs<K>, launch: Launch<'_>) -> Result<()> {
+/// The call of the histogram of all digits.
+pub fn histogram<K: Word>(args: &HistogramArgs<K>) -> Call<'_> {
     match K::BITS {
-        32 => kernels::histogram_u32(same_args(args), launch),
-        _ => kernels::histogram_u64(same_args(args), launch),
+        32 => kernels::histogram_u32(same_args(args)),
+        _ => kernels::histogram_u64(same_args(args)),
     }
 }
 
-/// Launches the prefix sums of the histograms.
-///
-/// # Errors
-/// Those of a launch.
-pub fn offsets(args: &OffsetsArgs, launch: Launch<'_>) -> Result<()> {
-    kernels::offsets(args, launch)
+/// The call of the prefix sums of the histograms.
+pub fn offsets(args: &OffsetsArgs) -> Call<'_> {
+    kernels::offsets(args)
 }
 
-/// Launches a pass, or a portion of it, in blocks of [`threads`]. Sorts of keys alone have values of 32
+/// The call of a pass, or a portion of it, in blocks of [`threads`]. Sorts of keys alone have values of 32
 /// bits, which do not matter.
-///
-/// # Errors
-/// Those of a launch.
-pub fn onesweep<K: Word, V: Word>(pairs: bool, args: &OnesweepArgs<K, V>, launch: Launch<'_>) -> Result<()> {
+pub fn onesweep<K: Word, V: Word>(pairs: bool, args: &OnesweepArgs<K, V>) -> Call<'_> {
     match (K::BITS, pairs, V::BITS) {
-        (32, false, _) => kernels::u32_keys(same_args(args), launch),
-        (_, false, _) => kernels::u64_keys(same_args(args), launch),
-        (32, true, 32) => kernels::u32_u32(same_args(args), launch),
-        (32, true, _) => kernels::u32_u64(same_args(args), launch),
-        (_, true, 32) => kernels::u64_u32(same_args(args), launch),
-        (_, true, _) => kernels::u64_u64(same_args(args), launch),
+        (32, false, _) => kernels::u32_keys(same_args(args)),
+        (_, false, _) => kernels::u64_keys(same_args(args)),
+        (32, true, 32) => kernels::u32_u32(same_args(args)),
+        (32, true, _) => kernels::u32_u64(same_args(args)),
+        (_, true, 32) => kernels::u64_u32(same_args(args)),
+        (_, true, _) => kernels::u64_u64(same_args(args)),
     }
 }
 
@@ -96,15 +86,12 @@ pub fn threads<K: Word, V: Word>(pairs: bool) -> u32 {
     block::<K, V>(pairs).1
 }
 
-/// Launches the local sort.
-///
-/// # Errors
-/// Those of a launch.
-pub fn local_sort<K: Word, V: Word>(args: &LocalSortArgs<K, V>, launch: Launch<'_>) -> Result<()> {
+/// The call of the local sort.
+pub fn local_sort<K: Word, V: Word>(args: &LocalSortArgs<K, V>) -> Call<'_> {
     match (K::BITS, V::BITS) {
-        (32, 32) => kernels::local_u32_u32(same_args(args), launch),
-        (32, _) => kernels::local_u32_u64(same_args(args), launch),
-        (_, 32) => kernels::local_u64_u32(same_args(args), launch),
-        (_, _) => kernels::local_u64_u64(same_args(args), launch),
+        (32, 32) => kernels::local_u32_u32(same_args(args)),
+        (32, _) => kernels::local_u32_u64(same_args(args)),
+        (_, 32) => kernels::local_u64_u32(same_args(args)),
+        (_, _) => kernels::local_u64_u64(same_args(args)),
     }
 }

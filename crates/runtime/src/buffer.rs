@@ -2,6 +2,7 @@
 
 use crate::host::ALIGNMENT;
 use crate::machine::Direction;
+use crate::uses::{Uses, Wait};
 use crate::{Device, DeviceKind, Error, PinnedBuffer, Result, Stream};
 use bytemuck::Pod;
 use core::fmt;
@@ -14,7 +15,14 @@ use lanetree_simt::{Global, GlobalMut};
 /// An array of `len` elements on a device, aligned to 256 bytes. An empty one has no memory; its pointer
 /// is null.
 ///
-/// Dropping it frees the memory; on a GPU that waits for work in flight, so a kernel that was launched
+/// # Several streams
+/// Work that a stream has been given goes on after the call that gave it has returned, and the borrow of its buffers has
+/// ended. A buffer therefore remembers the streams that use it. The next use is put after those that conflict with
+/// it: a stream waits (the calling thread does not) for other streams that write the buffer, and, before it writes the
+/// buffer itself, for those that read it; a copy from or to host memory, which is complete on return, waits likewise.
+/// Uses in one stream cost nothing. What a *caller's* code does to the memory by its address is not remembered.
+///
+/// Dropping the buffer frees the memory; on a GPU that waits for work in flight, so a kernel that was launched
 /// may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
 /// there at once, and to nobody else before that work is done.
 pub struct Buffer<T> {
@@ -22,13 +30,13 @@ pub struct Buffer<T> {
     /// Null exactly if the buffer has no bytes.
     start: *mut T,
     len: usize,
+    uses: Uses,
     elements: PhantomData<T>,
 }
 
 // SAFETY: the buffer owns its elements, and devices may be used from any thread.
 unsafe impl<T: Send> Send for Buffer<T> {}
-// SAFETY: through a shared reference elements are only read, by the CPU at least; kernels are launched
-// under a contract of their own.
+// SAFETY: through a shared reference elements are only read: by the CPU, and by kernels, as `read_on` says.
 unsafe impl<T: Sync> Sync for Buffer<T> {}
 
 impl<T: Pod> Buffer<T> {
@@ -38,7 +46,7 @@ impl<T: Pod> Buffer<T> {
             0 => null_mut(),
             bytes => device.alloc_bytes(bytes, zeroed)?.as_ptr().cast(),
         };
-        Ok(Self { device: device.clone(), start, len, elements: PhantomData })
+        Ok(Self { device: device.clone(), start, len, uses: Uses::default(), elements: PhantomData })
     }
 
     /// Elements.
@@ -61,28 +69,53 @@ impl<T: Pod> Buffer<T> {
         &self.device
     }
 
-    /// The address, for kernels that read. Null if the buffer is empty.
-    pub fn global(&self) -> Global<T> {
-        Global::new(self.start)
+    /// The address, for a kernel that `stream` is given next and that reads. Null if the buffer is empty. The stream
+    /// waits for other streams that write the buffer.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.
+    #[inline]
+    pub fn read_on(&self, stream: &Stream) -> Result<Global<T>> {
+        self.device.check_same(stream.device(), "reading a buffer in a stream")?;
+        self.uses.read(stream)?;
+        Ok(Global::new(self.start))
     }
 
-    /// The address, for kernels that read and write. Null if the buffer is empty.
-    pub fn global_mut(&mut self) -> GlobalMut<T> {
-        GlobalMut::new(self.start)
+    /// The address, for a kernel that `stream` is given next and that writes, or reads and writes. Null if the buffer is
+    /// empty. The stream waits for other streams that use the buffer.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`].
+    #[inline]
+    pub fn write_on(&mut self, stream: &Stream) -> Result<GlobalMut<T>> {
+        self.device.check_same(stream.device(), "writing a buffer in a stream")?;
+        self.uses.write(stream)?;
+        Ok(GlobalMut::new(self.start))
     }
 
-    /// The elements, if the CPU can reach them: on the host and the emulator.
+    /// The addresses of the elements, as numbers: to tell apart what a kernel has touched.
+    pub fn addresses(&self) -> Range<usize> {
+        self.start.addr()..self.start.addr() + self.bytes()
+    }
+
+    /// The elements, if the CPU can reach them: on the host and the emulator. Waits for streams that write them. The
+    /// error of a kernel that failed comes out of the next call that returns errors.
     pub fn as_slice(&self) -> Option<&[T]> {
         let start = self.reachable()?;
-        // SAFETY: `len` elements of this buffer, initialised since host memory is allocated zeroed (a pool's,
-        // before its first use), and `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed.
+        self.uses.quiesce_write();
+        // SAFETY: `len` elements of this buffer, initialised since the memory that the CPU can reach is filled when it
+        // is allocated, and `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed: streams that do
+        // have been waited for, and no stream is given more to write without `&mut`.
         Some(unsafe { slice::from_raw_parts(start.as_ptr(), self.len) })
     }
 
-    /// The elements, writable, if the CPU can reach them: on the host and the emulator.
+    /// The elements, writable, if the CPU can reach them: on the host and the emulator. Waits for streams that use
+    /// them; otherwise as [`Buffer::as_slice`].
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         let start = self.reachable()?;
-        // SAFETY: as in `as_slice`; the buffer is borrowed mutably, so nobody else accesses them.
+        self.uses.quiesce();
+        // SAFETY: as in `as_slice`; the buffer is borrowed mutably, so nobody else accesses them, and all streams that do
+        // have been waited for.
         Some(unsafe { slice::from_raw_parts_mut(start.as_ptr(), self.len) })
     }
 
@@ -90,34 +123,38 @@ impl<T: Pod> Buffer<T> {
         (self.device.kind() != DeviceKind::Cuda).then(|| NonNull::new(self.start).unwrap_or(NonNull::dangling()))
     }
 
-    /// Overwrites all elements. Complete on return; waits for no stream.
+    /// Overwrites all elements. Complete on return; waits for the streams that use the buffer.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless `data` has exactly [`Buffer::len`] elements.
+    /// [`Error::LengthMismatch`] unless `data` has exactly [`Buffer::len`] elements; [`Error::Cuda`], among others the
+    /// error of a kernel that failed meanwhile.
     pub fn copy_from(&mut self, data: &[T]) -> Result<()> {
         same_length("copying to a buffer", self.len, data.len())?;
         self.copy_range_from(0, data)
     }
 
-    /// Overwrites the elements from `start` on. Complete on return; waits for no stream.
+    /// Overwrites the elements from `start` on. As [`Buffer::copy_from`] otherwise.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] where they go beyond the end.
+    /// [`Error::OutOfRange`] where they go beyond the end; [`Error::Cuda`].
     pub fn copy_range_from(&mut self, start: usize, data: &[T]) -> Result<()> {
         let to = self.part("copying to part of a buffer", start, data.len())?;
         if size_of_val(data) == 0 {
             return Ok(());
         }
-        // SAFETY: both ranges have the bytes of `data`, which is host memory, and the copy is done on
-        // return; the borrows keep others away.
-        unsafe { self.device.machine.copy(Direction::ToDevice, to, data.as_ptr().cast(), size_of_val(data), None) }
+        let wait = self.uses.before_host_write()?;
+        // SAFETY: both ranges have the bytes of `data`, which is host memory; the borrows keep others away, and streams
+        // that use the buffer come first.
+        unsafe { self.copy_now(Direction::ToDevice, to, data.as_ptr().cast(), size_of_val(data), wait)? };
+        self.uses.forget();
+        Ok(())
     }
 
-    /// Reads all elements. Complete on return; waits for no stream: synchronise the one that writes them
-    /// first.
+    /// Reads all elements. Complete on return; waits for the stream that writes the buffer, if there is one.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless `out` has exactly [`Buffer::len`] elements.
+    /// [`Error::LengthMismatch`] unless `out` has exactly [`Buffer::len`] elements; [`Error::Cuda`], among others the
+    /// error of a kernel that failed meanwhile.
     pub fn copy_to(&self, out: &mut [T]) -> Result<()> {
         same_length("copying from a buffer", self.len, out.len())?;
         self.copy_range_to(0, out)
@@ -126,16 +163,43 @@ impl<T: Pod> Buffer<T> {
     /// Reads the elements from `start` on, as many as `out` has. As [`Buffer::copy_to`] otherwise.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] where they go beyond the end.
+    /// [`Error::OutOfRange`] where they go beyond the end; [`Error::Cuda`].
     pub fn copy_range_to(&self, start: usize, out: &mut [T]) -> Result<()> {
         let from = self.part("copying from part of a buffer", start, out.len())?;
         if size_of_val(out) == 0 {
             return Ok(());
         }
         let bytes = size_of_val(out);
-        // SAFETY: both ranges have the bytes of `out`, which is host memory, and the copy is done on
-        // return; the borrows keep others away.
-        unsafe { self.device.machine.copy(Direction::ToHost, out.as_mut_ptr().cast(), from, bytes, None) }
+        // SAFETY: both ranges have the bytes of `out`, which is host memory; the borrows keep others away, and the stream
+        // that writes the buffer comes first.
+        unsafe { self.copy_now(Direction::ToHost, out.as_mut_ptr().cast(), from, bytes, self.uses.before_host_read()) }
+    }
+
+    /// Copies between the buffer and host memory; complete on return.
+    ///
+    /// # Safety
+    /// As [`Machine::copy`](crate::machine::Machine::copy) until the return, but for the work that `wait` is for.
+    unsafe fn copy_now(
+        &self,
+        direction: Direction,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        wait: Wait,
+    ) -> Result<()> {
+        let machine = &self.device.machine;
+        if let Wait::InOrderOf(queue) = wait {
+            if let Some(raw) = queue.open() {
+                // One call waits for the stream's work and for the copy.
+                // SAFETY: the caller's contract; the queue's stream lives as long as the queue.
+                return unsafe {
+                    machine.copy(direction, to, from, bytes, Some(raw)).and_then(|()| machine.synchronize_stream(raw))
+                };
+            }
+            queue.synchronize()?;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { machine.copy(direction, to, from, bytes, None) }
     }
 
     /// All elements, in a new vector. As [`Buffer::copy_to`].
@@ -153,15 +217,11 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Overwrites the elements from `at` on with `from[range]`, in the stream's order; may return before
-    /// it is done.
+    /// it is done. Both buffers remember the stream, so either may be used and dropped meanwhile.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::WrongDevice`].
-    ///
-    /// # Safety
-    /// Until the stream has done it, both buffers live, and nobody writes the elements of either, nor
-    /// reads those of `self`, but work that comes later in the stream's order.
-    pub unsafe fn upload_async(
+    /// [`Error::OutOfRange`], [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.
+    pub fn upload_async(
         &mut self,
         stream: &Stream,
         at: usize,
@@ -170,25 +230,25 @@ impl<T: Pod> Buffer<T> {
     ) -> Result<()> {
         let action = "copying to a buffer asynchronously";
         self.device.check_same(stream.device(), action)?;
-        let data = from.get(range.clone()).ok_or_else(|| out_of_range(action, &range, from.len()))?;
-        let to = self.part(action, at, data.len())?;
-        if size_of_val(data) == 0 {
-            return Ok(());
+        let data = from.part(&range).ok_or_else(|| out_of_range(action, &range, from.len()))?;
+        let to = self.part(action, at, length(&range))?;
+        match length(&range) * size_of::<T>() {
+            0 => Ok(()),
+            bytes => {
+                self.uses.write(stream)?;
+                from.uses().read(stream)?;
+                // SAFETY: both ranges have these bytes, and remember that the stream uses them.
+                unsafe { self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw())) }
+            }
         }
-        let bytes = size_of_val(data);
-        // SAFETY: both ranges have these bytes; the caller keeps them alive and others away.
-        unsafe { self.device.machine.copy(Direction::ToDevice, to, data.as_ptr().cast(), bytes, Some(stream.raw())) }
     }
 
-    /// Copies the elements of `range` to `to[at..]`, in the stream's order; may return before it is done.
+    /// Copies the elements of `range` to `to[at..]`, in the stream's order; may return before it is done. Otherwise as
+    /// [`Buffer::upload_async`]: to read `to` waits for the copy.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::WrongDevice`].
-    ///
-    /// # Safety
-    /// Until the stream has done it, both buffers live, and nobody writes the elements of either, nor
-    /// reads those of `to`, but work that comes later in the stream's order.
-    pub unsafe fn download_async(
+    /// As [`Buffer::upload_async`].
+    pub fn download_async(
         &self,
         stream: &Stream,
         range: Range<usize>,
@@ -198,14 +258,17 @@ impl<T: Pod> Buffer<T> {
         let action = "copying from a buffer asynchronously";
         self.device.check_same(stream.device(), action)?;
         let from = self.part(action, range.start, length(&range))?;
-        let (to_len, end) = (to.len(), at.saturating_add(length(&range)));
-        let out = to.get_mut(at..end).ok_or_else(|| out_of_range(action, &(at..end), to_len))?;
-        if size_of_val(out) == 0 {
-            return Ok(());
+        let out = at..at.saturating_add(length(&range));
+        let out = to.part(&out).ok_or_else(|| out_of_range(action, &out, to.len()))?;
+        match length(&range) * size_of::<T>() {
+            0 => Ok(()),
+            bytes => {
+                self.uses.read(stream)?;
+                to.uses_mut().write(stream)?;
+                // SAFETY: both ranges have these bytes, and remember that the stream uses them.
+                unsafe { self.device.machine.copy(Direction::ToHost, out.cast(), from, bytes, Some(stream.raw())) }
+            }
         }
-        let bytes = size_of_val(out);
-        // SAFETY: both ranges have these bytes; the caller keeps them alive and others away.
-        unsafe { self.device.machine.copy(Direction::ToHost, out.as_mut_ptr().cast(), from, bytes, Some(stream.raw())) }
     }
 
     /// Overwrites the elements from `at` on with `from[range]`, on the device, in the stream's order; may
@@ -221,9 +284,12 @@ impl<T: Pod> Buffer<T> {
         let to = self.part(action, at, length(&range))?;
         match length(&range) * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: both ranges have these bytes, of two buffers. What else the device does with them at
-            // the same time was launched under a contract that covers it.
-            bytes => unsafe { self.device.machine.copy(Direction::Within, to, source, bytes, Some(stream.raw())) },
+            bytes => {
+                self.uses.write(stream)?;
+                from.uses.read(stream)?;
+                // SAFETY: both ranges have these bytes, of two buffers, which remember that the stream uses them.
+                unsafe { self.device.machine.copy(Direction::Within, to, source, bytes, Some(stream.raw())) }
+            }
         }
     }
 
@@ -245,8 +311,11 @@ impl<T: Pod> Buffer<T> {
         let start = self.part(action, range.start, length(&range))?;
         match length(&range) * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: bytes of the buffer; its memory goes to nobody else before the work is done.
-            bytes => unsafe { self.device.machine.zero(start, bytes, stream.raw()) },
+            bytes => {
+                self.uses.write(stream)?;
+                // SAFETY: bytes of the buffer, which remembers that the stream uses them.
+                unsafe { self.device.machine.zero(start, bytes, stream.raw()) }
+            }
         }
     }
 

@@ -194,7 +194,7 @@ impl Device {
     /// # Safety
     /// The handle is a stream of this device's primary context, and outlives the [`Stream`].
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
-        Ok(Stream::foreign(self, RawStream(raw)))
+        Stream::foreign(self, RawStream(raw))
     }
 
     /// A new event, not yet recorded.

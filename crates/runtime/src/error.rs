@@ -198,6 +198,20 @@ pub enum Error {
     #[error(transparent)]
     Emulator(Fault),
 
+    /// Work was given to a stream, or done by the CPU, over a buffer that work of another stream uses which nothing
+    /// orders it after. Only on the emulator, which keeps account; elsewhere the result is anything.
+    #[error(
+        "{what} would race with another stream's work over the buffer of {bytes} bytes at {address:#x}: take the buffer's address by `read_on` or `write_on` with the stream of the launch"
+    )]
+    Unordered {
+        /// The kernel's symbol, or what else it is.
+        what: String,
+        /// The buffer's size.
+        bytes: usize,
+        /// Its address.
+        address: usize,
+    },
+
     /// A failure that a test has asked for: [`Device::inject`](crate::Device::inject).
     #[error("{what} has failed, as a test asked for")]
     Injected {

@@ -16,7 +16,7 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(device: &Device) -> Result<Self> {
-        Ok(Self { device: device.clone(), raw: device.machine.create_event()?, recorded: Mutex::new(None) })
+        Ok(Self { device: device.clone(), raw: device.machine.create_event(true)?, recorded: Mutex::new(None) })
     }
 
     /// The device it belongs to.

@@ -45,6 +45,7 @@ mod machine;
 mod pinned;
 mod pool;
 mod stream;
+mod uses;
 
 pub use buffer::Buffer;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
@@ -54,4 +55,4 @@ pub use failure::Failure;
 pub use lanetree_simt::emulator::LaunchReport;
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
-pub use stream::Stream;
+pub use stream::{Call, Stream};

@@ -12,7 +12,7 @@ use core::ptr::{NonNull, null_mut};
 use lanetree_simt::emulator::{LaunchReport, Program};
 use lanetree_simt::{Access, Instance, LaunchShape};
 
-/// A queue of work: a `CUstream`, or null on machines that do everything at once.
+/// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
 #[derive(Clone, Copy)]
 pub(crate) struct RawStream(pub(crate) *mut c_void);
 
@@ -21,12 +21,9 @@ unsafe impl Send for RawStream {}
 // SAFETY: as above.
 unsafe impl Sync for RawStream {}
 
-/// A point in a queue of work: a `CUevent`, or null on machines that do everything at once.
+/// A point in a queue of work: a `CUevent`, or as for [`RawStream`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawEvent(
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only the driver's events have handles"))]
-    pub(crate)  *mut c_void,
-);
+pub(crate) struct RawEvent(pub(crate) *mut c_void);
 
 // SAFETY: a handle, only a number outside the driver; the driver's events may be used from any thread.
 unsafe impl Send for RawEvent {}
@@ -45,12 +42,15 @@ pub(crate) enum Direction {
 }
 
 /// A kernel with its type erased: what the machines behind [`Machine`] need of an [`Instance`].
+#[derive(Clone, Copy)]
 pub(crate) struct Entry {
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only GPUs load modules"))]
     pub(crate) module: &'static str,
     pub(crate) symbol: &'static str,
     pub(crate) static_shared: u32,
     pub(crate) program: Program,
+    /// Bytes of its arguments.
+    pub(crate) args_bytes: usize,
     /// Visits the pointers of arguments of the kernel's type.
     pub(crate) pointers: unsafe fn(*const c_void, &mut dyn FnMut(usize, Access)),
 }
@@ -58,7 +58,9 @@ pub(crate) struct Entry {
 impl Entry {
     /// The entry of an instance.
     pub(crate) const fn of<I: Instance>() -> Self {
+        const { assert!(align_of::<I::Args>() <= align_of::<u128>(), "arguments are kept in words of 16 bytes") };
         Self {
+            args_bytes: size_of::<I::Args>(),
             module: I::MODULE,
             symbol: I::SYMBOL,
             static_shared: I::STATIC_SHARED,
@@ -204,7 +206,18 @@ pub(crate) trait Machine: Send + Sync {
         self.working()
     }
 
-    fn create_event(&self) -> Result<RawEvent> {
+    /// [`Machine::synchronize_stream`], whose error the next call reports that can.
+    ///
+    /// # Safety
+    /// The stream is a live one of this machine.
+    unsafe fn quiesce_stream(&self, stream: RawStream) {
+        // A device that has failed gives its error to every later call.
+        // SAFETY: the caller's contract.
+        let _ = unsafe { self.synchronize_stream(stream) };
+    }
+
+    /// An event; `timed` if the time between it and another will be asked for.
+    fn create_event(&self, _timed: bool) -> Result<RawEvent> {
         self.working()?;
         Ok(RawEvent(null_mut()))
     }

@@ -2,20 +2,26 @@
 
 use crate::buffer::bytes_of;
 use crate::host::ALIGNMENT;
-use crate::{Device, Result};
+use crate::uses::Uses;
+use crate::{Device, Result, Stream};
 use bytemuck::Pod;
 use core::fmt;
-use core::ops::{Deref, DerefMut};
+use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
 use core::slice;
+use lanetree_simt::{Global, GlobalMut};
 
-/// An array of `len` elements in host memory, page-locked if the device is a GPU: asynchronous copies
+/// An array of `len` elements in host memory, pinned (page-locked) if the device is a GPU: asynchronous copies
 /// need it. Otherwise a slice.
+///
+/// It remembers the streams that use it, as a [`Buffer`](crate::Buffer) does. To read the slice waits for streams that
+/// write it; to write it, or drop it, waits for all that use it, also where a panic ends a batch.
 pub struct PinnedBuffer<T> {
     device: Device,
     /// Dangling exactly if the buffer has no bytes.
     start: NonNull<T>,
     len: usize,
+    uses: Uses,
 }
 
 // SAFETY: the buffer owns its elements.
@@ -30,12 +36,73 @@ impl<T: Pod> PinnedBuffer<T> {
             0 => NonNull::dangling(),
             bytes => device.alloc_pinned_bytes(bytes)?.cast(),
         };
-        Ok(Self { device: device.clone(), start, len })
+        Ok(Self { device: device.clone(), start, len, uses: Uses::default() })
     }
 
     /// The device that copies from and to it.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The address, for a kernel that `stream` is given next and that reads across the bus; otherwise as
+    /// [`Buffer::read_on`](crate::Buffer::read_on). On a GPU only: the emulator's kernels reach buffers and nothing
+    /// else.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`](crate::Buffer::read_on).
+    pub fn read_on(&self, stream: &Stream) -> Result<Global<T>> {
+        self.device.check_same(stream.device(), "reading pinned memory in a stream")?;
+        self.uses.read(stream)?;
+        Ok(Global::new(self.start.as_ptr()))
+    }
+
+    /// The address, for a kernel that `stream` is given next and that writes across the bus; otherwise as
+    /// [`PinnedBuffer::read_on`].
+    ///
+    /// # Errors
+    /// As [`Buffer::write_on`](crate::Buffer::write_on).
+    pub fn write_on(&mut self, stream: &Stream) -> Result<GlobalMut<T>> {
+        self.device.check_same(stream.device(), "writing pinned memory in a stream")?;
+        self.uses.write(stream)?;
+        Ok(GlobalMut::new(self.start.as_ptr()))
+    }
+}
+
+impl<T> PinnedBuffer<T> {
+    /// Elements.
+    // Not by way of the slice, which waits.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets the streams that use the memory: the caller has waited for them.
+    ///
+    /// For those who have a stream and its memory to themselves, and have just waited for that stream: to look at the
+    /// slice asks the driver once more otherwise.
+    ///
+    /// # Safety
+    /// All work over the memory that streams have been given is done.
+    pub unsafe fn forget_uses(&mut self) {
+        self.uses.forget();
+    }
+
+    /// The address of the first element of a range, if all of it is inside.
+    pub(crate) fn part(&self, range: &Range<usize>) -> Option<*mut T> {
+        let inside = range.start <= range.end && range.end <= self.len;
+        inside.then(|| self.start.as_ptr().wrapping_add(range.start))
+    }
+
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    pub(crate) fn uses_mut(&mut self) -> &mut Uses {
+        &mut self.uses
     }
 }
 
@@ -43,14 +110,17 @@ impl<T> Deref for PinnedBuffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `len` elements, zeroed at first, of a type that takes any bytes (`new` asks for `Pod`).
+        self.uses.quiesce_write();
+        // SAFETY: `len` elements, zeroed at first, of a type that takes any bytes (`new` asks for `Pod`). No stream
+        // writes them: those that did have been waited for, and to give one more to write takes `&mut`.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl<T> DerefMut for PinnedBuffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, borrowed mutably.
+        self.uses.quiesce();
+        // SAFETY: as in `deref`, borrowed mutably, and no stream reads them.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -59,6 +129,10 @@ impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
+            // A pool keeps the memory until the work over it is done. The driver does not say that it waits for that.
+            if self.device.pool().is_none() {
+                self.uses.quiesce();
+            }
             // SAFETY: allocated with this size in `new`; the buffer is gone.
             unsafe { self.device.free_pinned_bytes(self.start.cast(), bytes) };
         }

@@ -1,26 +1,186 @@
 //! Queues of work on a device.
 
-use crate::machine::{Entry, RawStream};
-use crate::{Device, Event, Result};
+use crate::machine::{Entry, Machine, RawEvent, RawStream};
+use crate::{Device, DeviceKind, Event, Result};
 use core::ffi::c_void;
 use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::null_mut;
 use lanetree_simt::{Instance, LaunchShape};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A queue of work: what is put into it runs in that order, each after the one before is done, and at the
-/// same time as the work of other streams. On the emulator and the host everything runs at once.
+/// same time as the work of other streams. On the host everything runs at once; on the emulator, in an order
+/// that the device's seed chooses, when somebody waits for it.
+///
+/// Work of several streams over the same buffers needs no care of the caller's: see [`Buffer`](crate::Buffer).
 pub struct Stream {
     device: Device,
+    queue: Arc<Queue>,
+}
+
+/// A kernel and its arguments, chosen but not launched.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    entry: Entry,
+    args: *const c_void,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<'a> Call<'a> {
+    /// The call of an instance.
+    pub const fn of<I: Instance>(args: &'a I::Args) -> Self {
+        Self { entry: Entry::of::<I>(), args: (&raw const *args).cast(), lifetime: PhantomData }
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call[{}]", self.entry.symbol)
+    }
+}
+
+/// What a buffer remembers of a stream that uses it. Outlives the [`Stream`], for as long as a buffer remembers it.
+pub(crate) struct Queue {
+    machine: Arc<dyn Machine>,
     raw: RawStream,
     owned: bool,
+    /// Never 0, and never that of another queue of the process.
+    id: u64,
+    fence: Mutex<Fence>,
+}
+
+/// How other streams wait for a queue.
+#[derive(Default)]
+struct Fence {
+    /// Made when it is first needed; recorded again for each wait.
+    event: Option<RawEvent>,
+    /// Whether the queue takes no more work, and its handle may be gone: a caller's stream whose [`Stream`] was
+    /// dropped. What it was given until then comes before the event, if there is one; else it is done.
+    closed: bool,
+}
+
+impl Queue {
+    fn new(device: &Device, raw: RawStream, owned: bool) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (machine, id) = (device.machine.clone(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Arc::new(Self { machine, raw, owned, id, fence: Mutex::default() })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn fence(&self) -> MutexGuard<'_, Fence> {
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fence's event, recorded after all work so far; `None` if there is none to wait for.
+    fn mark(&self, fence: &mut Fence) -> Result<Option<RawEvent>> {
+        if fence.closed {
+            return Ok(fence.event);
+        }
+        let event = match fence.event {
+            Some(event) => event,
+            None => *fence.event.insert(self.machine.create_event(false)?),
+        };
+        // SAFETY: both are of this machine; the queue is not closed, so its handle lives.
+        unsafe { self.machine.record_event(event, self.raw)? };
+        Ok(Some(event))
+    }
+
+    /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far.
+    pub(crate) fn run_after(&self, other: &Self) -> Result<()> {
+        let mut fence = other.fence();
+        match other.mark(&mut fence)? {
+            // SAFETY: both are live ones of this machine. The event may be recorded again later, for another wait;
+            // this one is for the point recorded last.
+            Some(event) => unsafe { self.machine.wait_event(self.raw, event) },
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for all work that the queue has been given so far.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let fence = self.fence();
+        match (fence.closed, fence.event) {
+            (false, _) => {
+                // Others may launch meanwhile. The handle lives: `Stream`s that are being waited for are borrowed,
+                // and a queue of our own lives as long as `self`; a caller's is closed under the lock.
+                if self.owned {
+                    drop(fence);
+                }
+                // SAFETY: a live stream of this machine, as said.
+                unsafe { self.machine.synchronize_stream(self.raw) }
+            }
+            // SAFETY: the event lives as long as the queue.
+            (true, Some(event)) => unsafe { self.machine.synchronize_event(event) },
+            (true, None) => Ok(()),
+        }
+    }
+
+    /// [`Queue::synchronize`], where nobody can be told of an error: the next call that returns one is told.
+    pub(crate) fn quiesce(&self) {
+        let fence = self.fence();
+        // SAFETY: as in `synchronize`.
+        unsafe {
+            match (fence.closed, fence.event) {
+                (false, _) => self.machine.quiesce_stream(self.raw),
+                // The driver gives the error of a failed kernel to every later call.
+                (true, Some(event)) => drop(self.machine.synchronize_event(event)),
+                (true, None) => {}
+            }
+        }
+    }
+
+    /// The handle, for a copy in the queue's order, unless the queue is closed. A caller's stream has none: only
+    /// under the lock is its handle known to live.
+    pub(crate) fn open(&self) -> Option<RawStream> {
+        self.owned.then_some(self.raw)
+    }
+
+    /// Ends the use of a caller's stream, whose handle may be destroyed after this.
+    fn close(&self) {
+        let mut fence = self.fence();
+        if self.mark(&mut fence).is_err() {
+            // Without an event to wait for, the work is waited for here. An error is that of earlier work, which
+            // the caller's next call reports.
+            // SAFETY: the caller of `Device::stream_from_raw` keeps the handle alive until now.
+            let _ = unsafe { self.machine.synchronize_stream(self.raw) };
+        }
+        fence.closed = true;
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let fence = self.fence.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the stream, if it is our own, and the event were made by this machine, and go with the queue. The
+        // driver lets work in flight finish.
+        unsafe {
+            if let Some(event) = fence.event {
+                self.machine.destroy_event(event);
+            }
+            if self.owned {
+                self.machine.destroy_stream(self.raw);
+            }
+        }
+    }
 }
 
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self> {
-        Ok(Self { device: device.clone(), raw: device.machine.create_stream()?, owned: true })
+        let queue = Queue::new(device, device.machine.create_stream()?, true);
+        Ok(Self { device: device.clone(), queue })
     }
 
-    pub(crate) fn foreign(device: &Device, raw: RawStream) -> Self {
-        Self { device: device.clone(), raw, owned: false }
+    pub(crate) fn foreign(device: &Device, raw: RawStream) -> Result<Self> {
+        // Only a GPU has streams of others.
+        if device.kind() != DeviceKind::Cuda {
+            return Self::new(device);
+        }
+        Ok(Self { device: device.clone(), queue: Queue::new(device, raw, false) })
     }
 
     /// The device on which the work runs.
@@ -28,22 +188,28 @@ impl Stream {
         &self.device
     }
 
-    /// The `CUstream`, for other libraries; null on the emulator and the host.
+    /// The `CUstream`, for other libraries; null on the emulator and the host. It is valid for as long as the
+    /// [`Stream`] is. What another library puts into it, over Lanetree's buffers, Lanetree does not know of.
     pub fn as_raw(&self) -> *mut c_void {
-        self.raw.0
+        if self.device.kind() == DeviceKind::Cuda { self.queue.raw.0 } else { null_mut() }
     }
 
     pub(crate) fn raw(&self) -> RawStream {
-        self.raw
+        self.queue.raw
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// Waits for all work put into the stream so far.
     ///
     /// # Errors
-    /// [`Error::Cuda`](crate::Error::Cuda), among others the error of a kernel that failed meanwhile.
+    /// [`Error::Cuda`](crate::Error::Cuda), among others the error of a kernel that failed meanwhile;
+    /// [`Error::Emulator`](crate::Error::Emulator) for a rule that a kernel has broken, in whichever stream.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream is one of this device, and lives.
-        unsafe { self.device.machine.synchronize_stream(self.raw) }
+        unsafe { self.device.machine.synchronize_stream(self.raw()) }
     }
 
     /// Lets later work in this stream wait for what `event` recorded last, in any stream of the same
@@ -54,35 +220,48 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.check_same(event.device(), "letting a stream wait for an event")?;
         // SAFETY: both are of this device, and live.
-        unsafe { self.device.machine.wait_event(self.raw, event.raw()) }
+        unsafe { self.device.machine.wait_event(self.raw(), event.raw()) }
     }
 
     /// Launches a kernel with `shape.blocks` blocks of `shape.threads` threads, and its static shared
-    /// memory plus `shape.dynamic_shared` bytes for each block. On a GPU it returns at once, and an error
-    /// inside the kernel comes out of a later call; the emulator is done on return.
+    /// memory plus `shape.dynamic_shared` bytes for each block. Returns at once; an error inside the kernel
+    /// comes out of a later call, at the latest of one that waits for the stream.
     ///
     /// # Errors
     /// [`Error::NoKernels`](crate::Error::NoKernels) on the host; [`Error::Launch`](crate::Error::Launch)
-    /// for an impossible shape; [`Error::Emulator`](crate::Error::Emulator) for a rule broken by the
-    /// kernel; the errors of [`Device::load_module`]; [`Error::Cuda`](crate::Error::Cuda).
+    /// for an impossible shape; [`Error::Unordered`](crate::Error::Unordered) on the emulator, over a buffer that
+    /// another stream uses; the errors of [`Device::load_module`]; [`Error::Cuda`](crate::Error::Cuda).
     ///
     /// # Safety
-    /// The kernel's own contract holds for these arguments and this shape: its pointers are to buffers of
-    /// this stream's device, large enough, which live until the kernel is done (a dropped
-    /// [`Buffer`](crate::Buffer)'s memory does), and which nobody else accesses until then in a way that
-    /// conflicts with the kernel: no copies before the stream is synchronised.
+    /// The kernel's own contract holds for these arguments and this shape. Its pointers come from
+    /// [`Buffer::read_on`](crate::Buffer::read_on) and [`Buffer::write_on`](crate::Buffer::write_on) with this
+    /// stream, the latter where the kernel writes, and the buffers have been borrowed since: so they are of this
+    /// device, and nobody else uses them in a way that conflicts with the kernel. (When such a buffer is dropped after
+    /// the launch, its memory outlives the kernel.)
     pub unsafe fn launch<I: Instance>(&self, shape: LaunchShape, args: &I::Args) -> Result<()> {
-        // SAFETY: the arguments are those of `I`, the stream is one of this device, and lives; the caller
-        // keeps the kernel's contract.
-        unsafe { self.device.machine.launch(self.raw, &Entry::of::<I>(), shape, (&raw const *args).cast()) }
+        // SAFETY: the same contract.
+        unsafe { self.call(shape, Call::of::<I>(args)) }
+    }
+
+    /// [`Stream::launch`], of a kernel that was chosen before.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub unsafe fn call(&self, shape: LaunchShape, call: Call<'_>) -> Result<()> {
+        // SAFETY: the arguments are those of the entry (`Call::of`), the stream is one of this device, and lives; the
+        // caller keeps the kernel's contract.
+        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args) }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.owned {
-            // SAFETY: created in `new`; the stream is gone. The driver lets work in flight finish.
-            unsafe { self.device.machine.destroy_stream(self.raw) };
+        // If only this handle knows of the queue, no buffer will wait for it.
+        if !self.queue.owned && Arc::strong_count(&self.queue) > 1 {
+            self.queue.close();
         }
     }
 }

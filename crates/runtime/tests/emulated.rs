@@ -43,17 +43,22 @@ impl Instance for AddIndex {
 
 const SHAPE: LaunchShape = LaunchShape { blocks: 3, threads: 64, dynamic_shared: 0 };
 
+/// Launches in a stream of its own, and waits for it.
 fn launch(device: &Device, shape: LaunchShape, args: AddIndexArgs) -> Result<(), Error> {
+    let stream = device.stream()?;
     // SAFETY: what the emulator does not check, the tests keep: nobody else uses the buffers.
-    unsafe { device.stream().unwrap().launch::<AddIndex>(shape, &args) }
+    unsafe { stream.launch::<AddIndex>(shape, &args)? };
+    stream.synchronize()
 }
 
+/// The arguments of launches one of which is waited for before the next comes.
 fn args(buffer: &mut Buffer<u32>) -> AddIndexArgs {
-    AddIndexArgs { len: buffer.len() as u32, values: buffer.global_mut(), constant: 5 }
+    let values = GlobalMut::new(buffer.addresses().start as *mut u32);
+    AddIndexArgs { len: buffer.len() as u32, values, constant: 5 }
 }
 
 #[test]
-fn an_emulated_launch_is_done_on_return() {
+fn an_emulated_launch_is_done_when_it_was_waited_for() {
     let device = Device::emulated_with_seed(3);
     device.load_module::<AddIndex>().unwrap();
     let mut buffer = device.upload(&vec![1000; 150]).unwrap();
@@ -118,7 +123,7 @@ fn a_pools_blocks_are_no_larger_to_kernels_than_the_buffers_in_them() {
     drop(buffer);
     assert!(matches!(launch(&device, SHAPE, fits), Err(Error::Emulator(_))), "the buffer has gone back");
     let larger = device.upload(&[1_u32; 120]).unwrap();
-    assert_eq!(larger.global().as_ptr(), fits.values.as_const().as_ptr());
+    assert_eq!(larger.addresses().start, fits.values.as_ptr().addr());
     launch(&device, SHAPE, beyond).unwrap();
     assert_eq!(larger.to_vec().unwrap()[100..102], [106, 1]);
 }
@@ -154,7 +159,8 @@ fn a_kernel_that_fails_takes_the_device_with_it() {
     let arguments = args(&mut buffer);
     drop(device.alloc::<u8>(1000).unwrap());
     assert_eq!(device.inject(Some(Failure::Kernel(0))), None);
-    launch(&device, SHAPE, arguments).expect("the error comes out of a later call");
+    // SAFETY: as in `launch`.
+    unsafe { stream.launch::<AddIndex>(SHAPE, &arguments) }.expect("the error comes out of a later call");
     let is_injected = |result: Result<(), Error>| matches!(result, Err(Error::Injected { .. }));
     assert!(is_injected(stream.synchronize()) && is_injected(device.synchronize()));
     assert!(is_injected(buffer.copy_to(&mut [0; 150])) && is_injected(buffer.copy_from(&[0; 150])));

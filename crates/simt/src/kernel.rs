@@ -55,12 +55,12 @@ pub trait Instance: Kernel {
     const SYMBOL: &'static str;
 }
 
-/// Launches the instance that a choice among instances arrives at.
-pub trait Launcher {
-    /// What a launch returns.
+/// What is done with the instance that a choice among instances arrives at.
+pub trait Launcher<'a> {
+    /// What that gives.
     type Output;
-    /// Launches `I` over `args`.
-    fn launch<I: Instance>(self, args: &I::Args) -> Self::Output;
+    /// Takes `I` and its arguments.
+    fn launch<I: Instance>(self, args: &'a I::Args) -> Self::Output;
 }
 
 /// The arguments under their own type, for code that is generic over words and has found out which

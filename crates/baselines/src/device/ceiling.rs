@@ -1,9 +1,9 @@
 //! The card's ceilings: copying, and gathering random chunks of a table.
 
-use super::{Launch, THREADS, covering, same_device, same_length};
+use super::{THREADS, covering, same_device, same_length};
 use lanetree_kernels_baselines::ceiling::{self as kernels, CopyArgs, CopyWords, Fill, GatherArgs, IN_FLIGHT};
-use lanetree_runtime::{Buffer, Error, Result, Stream};
-use lanetree_simt::{GlobalMut, LaunchShape, Launcher};
+use lanetree_runtime::{Buffer, Call, Error, Result, Stream};
+use lanetree_simt::{GlobalMut, LaunchShape};
 
 /// Blocks of the kernels that go over their memory in strides: enough to fill any card several times.
 const STRIDING_BLOCKS: u64 = 1 << 13;
@@ -81,10 +81,10 @@ impl Table {
     pub fn new(stream: &Stream, bytes: u64) -> Result<Self> {
         let mut words: Buffer<u64> = stream.device().alloc((bytes / 8) as usize)?;
         let count = words.len() as u64;
-        let args = GatherArgs { table: words.global_mut(), chunks: count, seed: 0, out: GlobalMut::null() };
+        let args = GatherArgs { table: words.write_on(stream)?, chunks: count, seed: 0, out: GlobalMut::null() };
         let shape = striding(stream, "ceiling__fill", count)?;
-        // SAFETY: the table has these words, of the stream's device; dropping it waits for the kernel.
-        unsafe { Launch::new(stream, shape) }.launch::<Fill>(&args)?;
+        // SAFETY: the table has these words, and its pointer is for this stream.
+        unsafe { stream.launch::<Fill>(shape, &args)? };
         Ok(Self { words })
     }
 
@@ -119,15 +119,15 @@ impl Table {
         // Every thread writes a word, so the blocks must divide the threads.
         let block = 1 << threads.trailing_zeros().min(THREADS.ilog2());
         let shape = covering(stream, "ceiling__gather", threads, block)?;
-        let args = gathers.args(self.words.global_mut(), out.global_mut());
-        // SAFETY: the chunks are those of a part of the table, and there is a word of output for each
-        // thread; both buffers are of the stream's device, and dropping one waits for the kernel.
-        let launch = unsafe { Launch::new(stream, shape) };
-        match gathers.chunk {
-            Chunk::B32 => launch.launch::<kernels::Gather<32>>(&args),
-            Chunk::B64 => launch.launch::<kernels::Gather<64>>(&args),
-            Chunk::B128 => launch.launch::<kernels::Gather<128>>(&args),
-        }
+        let args = gathers.args(self.words.write_on(stream)?, out.write_on(stream)?);
+        let call = match gathers.chunk {
+            Chunk::B32 => Call::of::<kernels::Gather<32>>(&args),
+            Chunk::B64 => Call::of::<kernels::Gather<64>>(&args),
+            Chunk::B128 => Call::of::<kernels::Gather<128>>(&args),
+        };
+        // SAFETY: the chunks are those of a part of the table, and there is a word of output for each thread; both
+        // pointers are for this stream.
+        unsafe { stream.call(shape, call) }
     }
 
     /// Copies the table's first words into `to`, which decides how many. In the stream's order; may
@@ -145,9 +145,9 @@ impl Table {
         }
         let words = to.len() as u64;
         let shape = striding(stream, "ceiling__copy", words)?;
-        let args = CopyArgs { from: self.words.global(), to: to.global_mut(), words };
-        // SAFETY: both buffers have these words, of the stream's device; dropping one waits for the kernel.
-        unsafe { Launch::new(stream, shape) }.launch::<CopyWords>(&args)
+        let args = CopyArgs { from: self.words.read_on(stream)?, to: to.write_on(stream)?, words };
+        // SAFETY: both buffers have these words, and their pointers are for this stream.
+        unsafe { stream.launch::<CopyWords>(shape, &args) }
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
                 stream.synchronize().unwrap();
                 let expected: Vec<u64> = (0..gathers.threads()).map(|thread| gathers.expected(thread)).collect();
                 assert_eq!(out.to_vec().unwrap(), expected, "{gathers:?}");
-                assert!(!expected.contains(&0), "{gathers:?}: the output, which began as zeros, proves nothing");
+                assert!(!expected.contains(&0), "{gathers:?}: an output that began as zeros would prove nothing");
             }
         }
         let mut copy = device.alloc(1500).unwrap();

@@ -9,7 +9,7 @@ pub use pointer_btree::{Fanout, InFlight, PointerBTree};
 
 use lanetree_kernels_baselines::binary_search::{self as kernels, BinarySearchArgs, IN_FLIGHT};
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
+use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
 use lanetree_simt::{Instance, LaunchShape, Launcher};
 
 /// Threads of a block.
@@ -52,41 +52,29 @@ impl<K: Word, V: Word> BinarySearch<K, V> {
             return Ok(());
         }
         let args = BinarySearchArgs {
-            keys: self.keys.global(),
-            values: self.values.global(),
+            keys: self.keys.read_on(stream)?,
+            values: self.values.read_on(stream)?,
             len: self.keys.len() as u64,
-            queries: queries.global(),
+            queries: queries.read_on(stream)?,
             count: queries.len() as u64,
-            out: out.global_mut(),
+            out: out.write_on(stream)?,
             miss,
         };
         let shape = covering(stream, "binary_search", queries.len().div_ceil(IN_FLIGHT) as u64, THREADS)?;
-        // SAFETY: keys and values are of the same length, and so are queries and results; all four are of
-        // the stream's device, and dropping one waits for the kernel.
-        kernels::search(&args, unsafe { Launch::new(stream, shape) })
+        // SAFETY: keys and values are of the same length, and so are queries and results; all pointers are for this
+        // stream.
+        unsafe { stream.call(shape, kernels::search(&args, Choose)) }
     }
 }
 
-/// A launch of an instance that is yet to be chosen.
-pub(crate) struct Launch<'a> {
-    stream: &'a Stream,
-    shape: LaunchShape,
-}
+/// Turns the instance that a table of kernels arrives at into a call.
+pub(crate) struct Choose;
 
-impl<'a> Launch<'a> {
-    /// # Safety
-    /// The contract of the kernel that will be launched holds for this stream and shape.
-    pub(crate) unsafe fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
-        Self { stream, shape }
-    }
-}
+impl<'a> Launcher<'a> for Choose {
+    type Output = Call<'a>;
 
-impl Launcher for Launch<'_> {
-    type Output = Result<()>;
-
-    fn launch<I: Instance>(self, args: &I::Args) -> Result<()> {
-        // SAFETY: whoever made `self` promised it.
-        unsafe { self.stream.launch::<I>(self.shape, args) }
+    fn launch<I: Instance>(self, args: &'a I::Args) -> Call<'a> {
+        Call::of::<I>(args)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A regular B+tree with child references on a device: the Harmonia paper's baseline.
 
-use super::{Launch, THREADS, covering, same_device, same_length};
+use super::{Choose, THREADS, covering, same_device, same_length};
 use core::fmt;
 use core::ops::Range;
 use lanetree_kernels_baselines::pointer_btree::{self as kernels, GetArgs};
@@ -9,7 +9,7 @@ use lanetree_layout::harmonia::Shape;
 use lanetree_layout::pointer_btree::{
     inner_bytes, inner_offset, leaf_bytes, leaf_offset, reference, referenced_offset, references_offset,
 };
-use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
+use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
 use lanetree_simt::same_args;
 use rayon::prelude::*;
 
@@ -119,10 +119,10 @@ impl<W: Word> PointerBTree<W> {
             let first = self.shape.level_first(level);
             let end = first + self.shape.level_nodes[level as usize];
             let bytes = inner_offset::<W>(self.fanout.0, first)..inner_offset::<W>(self.fanout.0, end);
-            return of(self.inner.global().as_ptr().addr(), bytes);
+            return of(self.inner.addresses().start, bytes);
         }
         let leaves = if level == self.shape.height { self.shape.leaves } else { 0 };
-        of(self.leaves.global().as_ptr().addr(), 0..leaf_offset::<W, W>(self.fanout.0, leaves))
+        of(self.leaves.addresses().start, 0..leaf_offset::<W, W>(self.fanout.0, leaves))
     }
 
     /// Looks up `queries`: `out[i]` becomes the value of key `queries[i]`, or `miss`. In the stream's
@@ -147,11 +147,11 @@ impl<W: Word> PointerBTree<W> {
             return Ok(());
         }
         let args = GetArgs {
-            inner: self.inner.global().cast(),
-            leaves: self.leaves.global().cast(),
-            queries: queries.global(),
+            inner: self.inner.read_on(stream)?.cast(),
+            leaves: self.leaves.read_on(stream)?.cast(),
+            queries: queries.read_on(stream)?,
             count: queries.len() as u64,
-            values: out.global_mut(),
+            values: out.write_on(stream)?,
             miss,
             height: self.shape.height,
             leaf_count: self.shape.leaves,
@@ -159,14 +159,14 @@ impl<W: Word> PointerBTree<W> {
         let in_flight = in_flight.queries(self.fanout);
         let threads = args.count.div_ceil(u64::from(in_flight)) * u64::from(self.fanout.lanes());
         let shape = covering(stream, "pointer_btree", threads, THREADS)?;
-        // SAFETY: the tree is valid by construction, queries and results are of the same length; all are of
-        // the stream's device, and dropping one waits for the kernel.
-        let launch = unsafe { Launch::new(stream, shape) };
-        let launched = match W::BITS {
-            32 => choose::u32_u32(self.fanout.0, in_flight, same_args(&args), launch),
-            _ => choose::u64_u64(self.fanout.0, in_flight, same_args(&args), launch),
+        let call = match W::BITS {
+            32 => choose::u32_u32(self.fanout.0, in_flight, same_args(&args)),
+            _ => choose::u64_u64(self.fanout.0, in_flight, same_args(&args)),
         };
-        launched.expect("there are kernels for every `Fanout` and `InFlight`")
+        let call = call.expect("there are kernels for every `Fanout` and `InFlight`");
+        // SAFETY: the tree is valid by construction, queries and results are of the same length; all pointers are for
+        // this stream.
+        unsafe { stream.call(shape, call) }
     }
 
     /// How many keys a sequential search compares each of `queries` with at each level, the root's first,
@@ -213,26 +213,16 @@ impl<W: Word> fmt::Debug for PointerBTree<W> {
 /// The choosers of the kernels, without type parameters: the kernels are compiled with this crate, not
 /// with every user of the generic tree.
 mod choose {
-    use super::{GetArgs, Launch, Result, kernels};
+    use super::{Call, Choose, GetArgs, kernels};
 
     #[inline(never)]
-    pub(super) fn u32_u32(
-        fanout: u32,
-        in_flight: u32,
-        args: &GetArgs<u32, u32>,
-        launch: Launch<'_>,
-    ) -> Option<Result<()>> {
-        kernels::u32_u32::get(fanout, in_flight, args, launch)
+    pub(super) fn u32_u32(fanout: u32, in_flight: u32, args: &GetArgs<u32, u32>) -> Option<Call<'_>> {
+        kernels::u32_u32::get(fanout, in_flight, args, Choose)
     }
 
     #[inline(never)]
-    pub(super) fn u64_u64(
-        fanout: u32,
-        in_flight: u32,
-        args: &GetArgs<u64, u64>,
-        launch: Launch<'_>,
-    ) -> Option<Result<()>> {
-        kernels::u64_u64::get(fanout, in_flight, args, launch)
+    pub(super) fn u64_u64(fanout: u32, in_flight: u32, args: &GetArgs<u64, u64>) -> Option<Call<'_>> {
+        kernels::u64_u64::get(fanout, in_flight, args, Choose)
     }
 }
 

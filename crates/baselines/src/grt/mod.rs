@@ -7,12 +7,12 @@ mod queries;
 pub use queries::{KeyBuffers, Queries};
 
 use crate::art::Art;
-use crate::device::{Launch, covering, same_device};
+use crate::device::{covering, same_device};
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_kernels_baselines::grt::{GetArgs, THREADS, UpdateArgs};
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
+use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP, same_args};
 
 /// A tree from byte strings, of any length and prefixes of each other, to words, in device memory. It needs a
@@ -95,21 +95,21 @@ impl<V: Word> Grt<V> {
             return Ok(());
         }
         let args = GetArgs {
-            tree: if self.is_empty() { Global::null() } else { self.buffer.global().cast() },
-            queries: queries.keys(),
+            tree: if self.is_empty() { Global::null() } else { self.buffer.read_on(stream)?.cast() },
+            queries: queries.keys(stream)?,
             count: queries.len() as u64,
-            values: values.global_mut(),
+            values: values.write_on(stream)?,
             found,
             miss,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
+        let call = match V::BITS {
+            32 => choose::get_u32(same_args(&args)),
+            _ => choose::get_u64(same_args(&args)),
+        };
         // SAFETY: the tree is valid by construction, queries are as `Queries` says, results are long enough; all
-        // are of the stream's device, and dropping one waits for the kernel.
-        let launch = unsafe { Launch::new(stream, shape) };
-        match V::BITS {
-            32 => choose::get_u32(same_args(&args), launch),
-            _ => choose::get_u64(same_args(&args), launch),
-        }
+        // pointers are for this stream.
+        unsafe { stream.call(shape, call) }
     }
 
     /// Sets the values of keys: that of key `i`, if it is in the tree, becomes `values[i]`; of equal keys in a
@@ -134,21 +134,21 @@ impl<V: Word> Grt<V> {
             return Ok(());
         }
         let args = UpdateArgs {
-            tree: if self.is_empty() { GlobalMut::null() } else { self.buffer.global_mut().cast() },
-            queries: queries.keys(),
+            tree: if self.is_empty() { GlobalMut::null() } else { self.buffer.write_on(stream)?.cast() },
+            queries: queries.keys(stream)?,
             count: queries.len() as u64,
-            values: values.global(),
+            values: values.read_on(stream)?,
             found,
             before: self.updates,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
         self.updates += args.count;
+        let call = match V::BITS {
+            32 => choose::update_u32(same_args(&args)),
+            _ => choose::update_u64(same_args(&args)),
+        };
         // SAFETY: as in `get`; stamps are larger than all before.
-        let launch = unsafe { Launch::new(stream, shape) };
-        match V::BITS {
-            32 => choose::update_u32(same_args(&args), launch),
-            _ => choose::update_u64(same_args(&args), launch),
-        }
+        unsafe { stream.call(shape, call) }
     }
 
     /// The pointer to found bits, null where they are not wanted; and queries and bits are of the stream's device.
@@ -162,7 +162,7 @@ impl<V: Word> Grt<V> {
         let Some(found) = found else { return Ok(GlobalMut::null()) };
         at_least("the found bits of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
         same_device(stream, found.device())?;
-        Ok(found.global_mut())
+        found.write_on(stream)
     }
 }
 
@@ -176,31 +176,30 @@ fn at_least(action: &'static str, expected: usize, actual: usize) -> Result<()> 
     if actual >= expected { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
 }
 
-/// The launches, without type parameters: the kernels are compiled with this crate, not with every user of the
+/// The choice of kernels, without type parameters: they are compiled with this crate, not with every user of the
 /// generic tree.
 mod choose {
-    use super::{GetArgs, Launch, Result, UpdateArgs};
+    use super::{Call, GetArgs, UpdateArgs};
     use lanetree_kernels_baselines::grt::{Get, Update};
-    use lanetree_simt::Launcher;
 
     #[inline(never)]
-    pub(super) fn get_u32(args: &GetArgs<u32>, launch: Launch<'_>) -> Result<()> {
-        launch.launch::<Get<u32>>(args)
+    pub(super) fn get_u32(args: &GetArgs<u32>) -> Call<'_> {
+        Call::of::<Get<u32>>(args)
     }
 
     #[inline(never)]
-    pub(super) fn get_u64(args: &GetArgs<u64>, launch: Launch<'_>) -> Result<()> {
-        launch.launch::<Get<u64>>(args)
+    pub(super) fn get_u64(args: &GetArgs<u64>) -> Call<'_> {
+        Call::of::<Get<u64>>(args)
     }
 
     #[inline(never)]
-    pub(super) fn update_u32(args: &UpdateArgs<u32>, launch: Launch<'_>) -> Result<()> {
-        launch.launch::<Update<u32>>(args)
+    pub(super) fn update_u32(args: &UpdateArgs<u32>) -> Call<'_> {
+        Call::of::<Update<u32>>(args)
     }
 
     #[inline(never)]
-    pub(super) fn update_u64(args: &UpdateArgs<u64>, launch: Launch<'_>) -> Result<()> {
-        launch.launch::<Update<u64>>(args)
+    pub(super) fn update_u64(args: &UpdateArgs<u64>) -> Call<'_> {
+        Call::of::<Update<u64>>(args)
     }
 }
 

@@ -1,14 +1,22 @@
 //! Keys of a batch on a device.
 
-use lanetree_runtime::{Buffer, Device, Error, Result};
+use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
 use lanetree_simt::{Global, KeysRef};
 
 /// Byte strings on a device, borrowed: the keys of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Queries<'a> {
-    keys: KeysRef,
+    source: Source<'a>,
     len: usize,
     device: &'a Device,
+}
+
+/// Where strings are.
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Fixed { bytes: &'a Buffer<u64>, width: u32 },
+    Offsets { bytes: &'a Buffer<u64>, offsets: &'a Buffer<u64> },
+    Raw(KeysRef),
 }
 
 impl<'a> Queries<'a> {
@@ -23,8 +31,7 @@ impl<'a> Queries<'a> {
             let len = usize::try_from(needed).unwrap_or(usize::MAX);
             return Err(Error::OutOfRange { action, start: 0, len, buffer_len });
         }
-        let keys = KeysRef { bytes: bytes.global(), offsets: Global::null(), width, offset_bytes: 0 };
-        Ok(Self { keys, len, device: bytes.device() })
+        Ok(Self { source: Source::Fixed { bytes, width }, len, device: bytes.device() })
     }
 
     /// Strings of which each begins in `bytes` at its offset and ends at the next one: one offset more than there
@@ -45,16 +52,15 @@ impl<'a> Queries<'a> {
             let (expected, actual) = (bytes.device().to_string(), offsets.device().to_string());
             return Err(Error::WrongDevice { action, expected, actual });
         }
-        let keys = KeysRef { bytes: bytes.global(), offsets: offsets.global(), width: 0, offset_bytes: 8 };
-        Ok(Self { keys, len, device: bytes.device() })
+        Ok(Self { source: Source::Offsets { bytes, offsets }, len, device: bytes.device() })
     }
 
     /// `len` strings that someone else keeps on `device`.
     ///
     /// # Safety
-    /// There are so many, they are as [`KeysRef`] says, and they live until all that was launched over them is done.
+    /// There are so many, they are as [`KeysRef`] says, and the stream in which they are looked up may read them.
     pub unsafe fn from_raw(keys: KeysRef, len: usize, device: &'a Device) -> Self {
-        Self { keys, len, device }
+        Self { source: Source::Raw(keys), len, device }
     }
 
     /// Strings.
@@ -67,8 +73,18 @@ impl<'a> Queries<'a> {
         self.len == 0
     }
 
-    pub(super) fn keys(&self) -> KeysRef {
-        self.keys
+    /// The strings, for kernels of a stream.
+    pub(super) fn keys(&self, stream: &Stream) -> Result<KeysRef> {
+        Ok(match self.source {
+            Source::Raw(keys) => keys,
+            Source::Fixed { bytes, width } => {
+                KeysRef { bytes: bytes.read_on(stream)?, offsets: Global::null(), width, offset_bytes: 0 }
+            }
+            Source::Offsets { bytes, offsets } => {
+                let (bytes, offsets) = (bytes.read_on(stream)?, offsets.read_on(stream)?);
+                KeysRef { bytes, offsets, width: 0, offset_bytes: 8 }
+            }
+        })
     }
 
     pub(super) fn device(&self) -> &'a Device {
@@ -114,10 +130,12 @@ impl KeyBuffers {
 
     /// The strings.
     pub fn queries(&self) -> Queries<'_> {
-        let offsets = self.offsets.as_ref().map_or(Global::null(), Buffer::global);
-        let offset_bytes = if self.offsets.is_some() { 8 } else { 0 };
-        let keys = KeysRef { bytes: self.bytes.global(), offsets, width: self.width, offset_bytes };
-        Queries { keys, len: self.len, device: self.bytes.device() }
+        let bytes = &self.bytes;
+        let source = match &self.offsets {
+            Some(offsets) => Source::Offsets { bytes, offsets },
+            None => Source::Fixed { bytes, width: self.width },
+        };
+        Queries { source, len: self.len, device: bytes.device() }
     }
 
     /// Bytes of device memory.

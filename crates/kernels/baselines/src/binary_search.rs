@@ -87,7 +87,7 @@ instance!(binary_search__u64_u32, "binary_search", BinarySearch<u64, u32>);
 instance!(binary_search__u64_u64, "binary_search", BinarySearch<u64, u64>);
 
 /// Launches the binary search over these words.
-pub fn search<K: Word, V: Word, L: Launcher>(args: &BinarySearchArgs<K, V>, launcher: L) -> L::Output {
+pub fn search<'a, K: Word, V: Word, L: Launcher<'a>>(args: &'a BinarySearchArgs<K, V>, launcher: L) -> L::Output {
     match (K::BITS, V::BITS) {
         (32, 32) => launcher.launch::<BinarySearch<u32, u32>>(same_args(args)),
         (32, _) => launcher.launch::<BinarySearch<u32, u64>>(same_args(args)),

@@ -187,7 +187,7 @@ macro_rules! instances {
                 )*
 
                 /// Launches the look-up of a fanout with so many queries in flight; `None` where there is none.
-                pub fn get<L: Launcher>(fanout: u32, in_flight: u32, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn get<'a, L: Launcher<'a>>(fanout: u32, in_flight: u32, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, in_flight) {
                         $(
                             ($fanout, 1) => launcher.launch::<Get<$k, $v, $fanout, $g, 1>>(args),

@@ -73,7 +73,7 @@ macro_rules! instances {
                 )*
 
                 /// Launches the look-up of a fanout, a width of [`group_widths`] and a child region; `None` where there is none.
-                pub fn get<L: Launcher>(fanout: u32, group: u32, child: ChildRegion, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn get<'a, L: Launcher<'a>>(fanout: u32, group: u32, child: ChildRegion, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group, child) {
                         $($(
                             ($fanout, $g, ChildRegion::NodeSlot) => launcher.launch::<Get<$k, $v, true, $fanout, $g, $q>>(args),
@@ -83,42 +83,42 @@ macro_rules! instances {
                     })
                 }
                 /// Launches the look-up of sorted queries of a fanout; `None` where there is none.
-                pub fn get_sorted<L: Launcher>(fanout: u32, args: &GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn get_sorted<'a, L: Launcher<'a>>(fanout: u32, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the rank kernel of a fanout; `None` where there is none.
-                pub fn rank<L: Launcher>(fanout: u32, args: &RankArgs<$k>, launcher: L) -> Option<L::Output> {
+                pub fn rank<'a, L: Launcher<'a>>(fanout: u32, args: &'a RankArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Rank<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the neighbour kernel of a fanout; `None` where there is none.
-                pub fn neighbor<L: Launcher>(fanout: u32, args: &NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn neighbor<'a, L: Launcher<'a>>(fanout: u32, args: &'a NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the kernel that locates operations of a batch of updates; `None` where there is none.
-                pub fn locate<L: Launcher>(fanout: u32, args: &LocateArgs<$k>, launcher: L) -> Option<L::Output> {
+                pub fn locate<'a, L: Launcher<'a>>(fanout: u32, args: &'a LocateArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Locate<$k, $v, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the kernel that applies changes leaf by leaf; `None` where there is none.
-                pub fn apply_leaves<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn apply_leaves<'a, L: Launcher<'a>>(fanout: u32, args: &'a ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the kernel that fills the leaves of nodes anew; `None` where there is none.
-                pub fn apply_nodes<L: Launcher>(fanout: u32, args: &ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn apply_nodes<'a, L: Launcher<'a>>(fanout: u32, args: &'a ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         8 => launcher.launch::<ApplyNodes<$k, $v, 8>>(args),
                         16 => launcher.launch::<ApplyNodes<$k, $v, 16>>(args),
@@ -126,14 +126,14 @@ macro_rules! instances {
                     })
                 }
                 /// Launches the kernel that locates ranges; `None` where there is none.
-                pub fn range<L: Launcher>(fanout: u32, args: &RangeArgs<$k>, launcher: L) -> Option<L::Output> {
+                pub fn range<'a, L: Launcher<'a>>(fanout: u32, args: &'a RangeArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Range<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
                 /// Launches the kernel that copies ranges, with a width of [`GATHER_WIDTHS`]; `None` where there is none.
-                pub fn gather<L: Launcher>(fanout: u32, group: u32, args: &GatherArgs<$k, $v>, launcher: L) -> Option<L::Output> {
+                pub fn gather<'a, L: Launcher<'a>>(fanout: u32, group: u32, args: &'a GatherArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group) {
                         $(
                             ($fanout, 8) => launcher.launch::<Gather<$k, $v, $fanout, 8>>(args),

@@ -178,16 +178,19 @@ impl DeviceKeys {
             return Ok(());
         }
         let launch = launch(stream, self.len)?;
-        Ok(match width {
-            4 => keys::encode(&self.encode_args::<K, u32>(numbers), launch),
-            8 => keys::encode(&self.encode_args::<K, u64>(numbers), launch),
-            _ => keys::encode_wide(&self.encode_args::<K, u64>(numbers), launch),
+        // SAFETY: there is room for as many strings as numbers, of the width of these.
+        Ok(unsafe {
+            match width {
+                4 => launch.run(keys::encode(&self.encode_args::<K, u32>(stream, numbers)?)),
+                8 => launch.run(keys::encode(&self.encode_args::<K, u64>(stream, numbers)?)),
+                _ => launch.run(keys::encode_wide(&self.encode_args::<K, u64>(stream, numbers)?)),
+            }
         }?)
     }
 
-    fn encode_args<K: DeviceNumber, W: Word>(&mut self, numbers: &Buffer<K>) -> EncodeArgs<W> {
-        let (numbers, count) = (numbers.global().cast(), self.len as u64);
-        EncodeArgs { numbers, count, flip: W::truncate(K::SIGN), strings: self.bytes.global_mut().cast() }
+    fn encode_args<K: DeviceNumber, W: Word>(&mut self, stream: &Stream, numbers: &Buffer<K>) -> Result<EncodeArgs<W>> {
+        let (numbers, strings) = (numbers.read_on(stream)?.cast(), self.bytes.write_on(stream)?.cast());
+        Ok(EncodeArgs { numbers, count: self.len as u64, flip: W::truncate(K::SIGN), strings })
     }
 
     /// Strings.
@@ -236,14 +239,34 @@ impl DeviceKeys {
         Some(keys.expect("offsets were checked before"))
     }
 
-    /// The strings as kernels see them. The memory of offsets without strings may be none at all.
-    pub fn keys_ref(&self) -> KeysRef {
+    /// The strings as kernels see them that `stream` is given next. The memory of offsets without strings may be none at
+    /// all.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a stream of another device.
+    pub fn keys_ref(&self, stream: &Stream) -> Result<KeysRef> {
         let (offsets, width, offset_bytes) = match &self.offsets {
             DeviceOffsets::Fixed { width } => (Global::null(), *width as u32, 0),
-            DeviceOffsets::U32(offsets) => (offsets.global().cast(), 0, 4),
-            DeviceOffsets::U64(offsets) => (offsets.global(), 0, 8),
+            DeviceOffsets::U32(offsets) => (offsets.read_on(stream)?.cast(), 0, 4),
+            DeviceOffsets::U64(offsets) => (offsets.read_on(stream)?, 0, 8),
         };
-        KeysRef { bytes: self.bytes.global(), offsets, width, offset_bytes }
+        Ok(KeysRef { bytes: self.bytes.read_on(stream)?, offsets, width, offset_bytes })
+    }
+
+    /// The first of the strings of more than `max` bytes, by its index, and its length. Reads all offsets back: for
+    /// messages.
+    pub(crate) fn first_longer(&self, max: usize) -> Result<Option<(usize, usize)>> {
+        fn first<O: Word>(offsets: &Buffer<O>, len: usize, max: usize) -> Result<Option<(usize, usize)>> {
+            let mut ends = vec![O::MIN; len + 1];
+            offsets.copy_range_to(0, &mut ends)?;
+            let lens = ends.windows(2).map(|ends| (ends[1].widen() - ends[0].widen()) as usize);
+            Ok(lens.enumerate().find(|&(_, len)| len > max))
+        }
+        match &self.offsets {
+            DeviceOffsets::Fixed { width } => Ok((self.len > 0 && *width > max).then_some((0, *width))),
+            DeviceOffsets::U32(offsets) => first(offsets, self.len, max),
+            DeviceOffsets::U64(offsets) => first(offsets, self.len, max),
+        }
     }
 
     /// Copies one of the strings of this width.
@@ -257,9 +280,10 @@ impl DeviceKeys {
     /// Writes the beginnings of the strings, four bytes behind the first `skip`, as numbers in their order; on a
     /// device that runs kernels.
     pub(crate) fn heads(&self, stream: &Stream, skip: u32, heads: &mut Buffer<u32>) -> Result<()> {
-        let args =
-            HeadsArgs { keys: self.keys_ref(), count: self.len as u64, skip, padding: 0, heads: heads.global_mut() };
-        Ok(keys::heads(&args, launch(stream, self.len)?)?)
+        let (keys, heads) = (self.keys_ref(stream)?, heads.write_on(stream)?);
+        let args = HeadsArgs { keys, count: self.len as u64, skip, padding: 0, heads };
+        // SAFETY: a number for each string: `heads` has no fewer, as the caller sees to.
+        Ok(unsafe { launch(stream, self.len)?.run(keys::heads(&args))? })
     }
 }
 
@@ -293,8 +317,9 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u
     } else {
         let mut found = device.upload(&first)?;
         let (count, bytes) = (offsets.len() as u64, bytes.bytes() as u64);
-        let args = CheckOffsetsArgs { offsets: offsets.global(), count, bytes, first: found.global_mut() };
-        keys::check_offsets(&args, launch(stream, offsets.len())?)?;
+        let args = CheckOffsetsArgs { offsets: offsets.read_on(stream)?, count, bytes, first: found.write_on(stream)? };
+        // SAFETY: so many offsets, and two indexes.
+        unsafe { launch(stream, offsets.len())?.run(keys::check_offsets(&args))? };
         stream.synchronize()?;
         found.copy_to(&mut first)?;
     }
@@ -315,7 +340,5 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u
 /// A launch of a thread for each of `items`.
 fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
     let shape = LaunchShape::covering(items as u64, THREADS).ok_or(Error::BatchTooLarge { queries: items })?;
-    // SAFETY: the callers, all in this module, check the buffers' lengths and that they are of the stream's device;
-    // outputs are borrowed mutably, and a dropped buffer's memory outlives the kernel.
-    Ok(unsafe { Launch::new(stream, shape) })
+    Ok(Launch::new(stream, shape))
 }

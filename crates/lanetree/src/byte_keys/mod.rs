@@ -224,20 +224,20 @@ mod tests {
     #[test]
     fn wrong_offsets_are_named() {
         let order = ByteKeys::new(&[0_u64, 5, 4, 6][..], b"sixsix").unwrap_err();
-        assert_eq!(
-            order.to_string(),
-            "offsets[2] = 4 is below offsets[1] = 5: a string ends where it begins or behind"
-        );
+        assert_eq!(order.to_string(), "offsets[2] = 4 is below offsets[1] = 5: offsets must not descend");
         let bounds = ByteKeys::new(&[0_u32, 5, 9, 10][..], b"sixsix").unwrap_err();
-        assert_eq!(bounds.to_string(), "offsets[2] = 9 lies behind the 6 bytes that there are");
+        assert_eq!(
+            bounds.to_string(),
+            "offsets[2] = 9 is past the end of the bytes: there are 6, so no offset may be larger"
+        );
         assert_eq!(
             ByteKeys::fixed(4, b"sixsix").unwrap_err().to_string(),
-            "6 bytes are no whole number of keys of 4 bytes"
+            "6 bytes are not keys of 4 bytes: give whole keys, of 1 to 2^32 - 1 bytes each"
         );
         assert!(ByteKeys::fixed(0, b"x").is_err());
         assert!(ByteKeys::new(Offsets::Fixed { width: usize::MAX, len: 2 }, b"x").is_err());
         let short = ByteKeys::fixed(3, b"sixsix").unwrap().decode::<u64>().unwrap_err();
-        assert_eq!(short.to_string(), "keys[0] has 3 bytes, and 8 are expected");
+        assert_eq!(short.to_string(), "keys[0] has 3 bytes, but a key of this type has 8");
     }
 
     #[test]

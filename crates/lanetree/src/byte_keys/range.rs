@@ -168,6 +168,9 @@ mod tests {
     #[test]
     fn a_reversed_range_is_named() {
         let error = ByteRange::from("b".."a\0").sides(3).unwrap_err();
-        assert_eq!(error.to_string(), r#"range 3 starts at "b" and ends at "a\x00", before its start"#);
+        assert_eq!(
+            error.to_string(),
+            r#"range 3 starts at "b" and ends at "a\x00", before its start: swap the bounds, or leave it out"#
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Bulk build on the CPU, in parallel, straight from sorted keys.
 
-use super::device::{DeviceState, HostBatches};
+use super::device::UpdateState;
+use super::parts::Parts;
 use super::{Cuart, leaves, nodes, table};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, show};
 use crate::{Error, Result};
@@ -180,30 +181,26 @@ impl<V: Word> Builder<V> {
         let order = leaves.order.as_slice().expect("the host's memory");
         let leaf = |rank: usize| if first.is_none() { order[rank] } else { first.offset(rank as u64) };
         let (nodes, root) = nodes::build(device, keys, &leaf)?;
-        let (device, len) = (device.clone(), keys.len() as u64);
-        let none = device.alloc(0)?;
-        let mut tree = Cuart {
-            device,
-            options: *self,
+        let mut parts = Parts {
+            device: device.clone(),
             root,
-            len,
+            len: keys.len() as u64,
             first,
             ordered: true,
             nodes,
             leaves,
-            table: none,
+            table: device.alloc(0)?,
             table_bytes: 0,
-            state: DeviceState::default(),
-            batches: HostBatches::default(),
+            updates: UpdateState::default(),
         };
-        tree.table_bytes = match self.table {
+        parts.table_bytes = match self.table {
             RootTable::Auto => table::choose(keys),
             RootTable::None => 0,
             RootTable::TwoBytes => 2,
             RootTable::ThreeBytes => 3,
         };
-        tree.table = table::build(&tree.device, &tree.view(), tree.table_bytes)?;
-        Ok(tree)
+        parts.table = table::build(device, &parts.view(), parts.table_bytes)?;
+        Ok(Cuart::of_parts(device, *self, parts))
     }
 }
 

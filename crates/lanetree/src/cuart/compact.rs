@@ -1,9 +1,10 @@
 //! Building a tree again from its leaves.
 
-use super::Cuart;
 use super::cursor::Cursor;
-use crate::Result;
+use super::parts::Parts;
+use super::{Builder, Cuart};
 use crate::byte_keys::ByteKeysBuf;
+use crate::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
 use lanetree_runtime::{Device, DeviceKind};
@@ -34,37 +35,37 @@ impl<V: Word> Cuart<V> {
     /// main memory, or of 2^32 keys or more, is copied to the host, built there, and copied back.
     ///
     /// # Errors
-    /// [`Runtime`](crate::Error::Runtime) where there is no room. The tree is as it was then.
+    /// [`Error::Runtime`] where there is no room, or from the device: the tree is as it was. [`Error::Lost`].
     pub fn compact(&mut self) -> Result<()> {
-        if self.ordered {
+        let tree = self.parts()?;
+        if tree.ordered {
             return Ok(());
         }
-        if self.device.kind() != DeviceKind::Host {
-            self.check_not_lost()?;
-            if self.is_rebuilt_there() {
-                let rebuilt = self.rebuilt_there()?;
-                self.replace(rebuilt);
-                return Ok(());
-            }
-            let mut host = self.to_device(&Device::host())?;
-            host.compact()?;
-            let copy = host.to_device(&self.device)?;
-            self.replace(copy);
-            return Ok(());
+        match tree.rebuilt(&self.options) {
+            Ok(rebuilt) => self.parts.replace(rebuilt),
+            // What the device found is no tree.
+            Err(error @ Error::Lost { .. }) => return self.parts.change(|_| Err(error)),
+            Err(error) => return Err(error),
         }
-        let (keys, values) = self.pairs();
-        *self = self.options.build_sorted(&self.device, &keys, &values)?;
         Ok(())
     }
+}
 
-    /// Puts another tree on the same device in this one's place; what host batches have taken stays.
-    pub(super) fn replace(&mut self, other: Self) {
-        let batches = core::mem::take(&mut self.batches);
-        *self = Self { batches, ..other };
+impl Parts {
+    /// The tree built again from its pairs.
+    pub(super) fn rebuilt<V: Word>(&self, options: &Builder<V>) -> Result<Self> {
+        if self.device.kind() == DeviceKind::Host {
+            let (keys, values) = self.pairs::<V>();
+            return options.build_sorted(&self.device, &keys, &values)?.parts.into_inner();
+        }
+        if self.is_rebuilt_there() {
+            return self.rebuilt_there(options);
+        }
+        self.to_device(&Device::host())?.rebuilt(options)?.to_device(&self.device)
     }
 
     /// All pairs in order.
-    pub(super) fn pairs(&self) -> (ByteKeysBuf, Vec<V>) {
+    pub(super) fn pairs<V: Word>(&self) -> (ByteKeysBuf, Vec<V>) {
         let tree = self.view();
         let regions = &tree.regions;
         // What hangs at the root, each by a thread.

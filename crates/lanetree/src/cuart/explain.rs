@@ -39,10 +39,10 @@ impl<V: Word> Cuart<V> {
     /// How the look-up of a key goes.
     ///
     /// # Errors
-    /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU does not walk.
+    /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU does not walk; [`Error::Lost`].
     pub fn explain(&self, key: &[u8]) -> Result<Explanation<V>> {
         let gpu = || Error::HostOnly { index: "explaining a look-up", device: self.device.to_string() };
-        let tree = View::new(self.regions().ok_or_else(gpu)?);
+        let tree = View::new(self.parts()?.regions().ok_or_else(gpu)?);
         let regions = &tree.regions;
         let (mut link, mut from) = regions.start(key);
         let mut out = Explanation { key: key.to_vec(), table_bytes: from, steps: Vec::new(), value: None };

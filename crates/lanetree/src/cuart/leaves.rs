@@ -1,7 +1,7 @@
 //! Building the leaves: each key's goes into the buffer of its size, in the order of keys.
 
 use super::LongKeys;
-use super::region::Region;
+use super::region::{LongLeaves, Region};
 use crate::Result;
 use crate::byte_keys::ByteKeys;
 use core::ops::AddAssign;
@@ -18,12 +18,7 @@ pub(super) struct LeafBuffers {
     pub(super) leaf8: Region<Leaf8>,
     pub(super) leaf16: Region<Leaf16>,
     pub(super) leaf32: Region<Leaf32>,
-    /// Units of 16 bytes.
-    pub(super) device: Region<[u64; 2]>,
-    /// Leaves in `device`.
-    pub(super) device_count: u64,
-    /// Units of those on its free list.
-    pub(super) device_free: u64,
+    pub(super) long: LongLeaves,
     pub(super) host: HostBuffers,
     pub(super) ranks8: Buffer<u64>,
     pub(super) order: Buffer<Link>,
@@ -150,9 +145,7 @@ pub(super) fn build<V: Word>(
         leaf8: Region::full(device.alloc(all.leaf8)?)?,
         leaf16: Region::full(device.alloc(all.leaf16)?)?,
         leaf32: Region::full(device.alloc(all.leaf32)?)?,
-        device: Region::full(device.alloc(all.units)?)?,
-        device_count: all.device as u64,
-        device_free: 0,
+        long: LongLeaves::full(device.alloc(all.units)?, all.device as u64)?,
         host: HostBuffers {
             offsets: vec![0; if all.host == 0 { 0 } else { all.host + 1 }],
             bytes: vec![0; all.host_bytes],
@@ -175,7 +168,7 @@ fn split<'a>(leaves: &'a mut LeafBuffers, counts: &[Counts]) -> Vec<Task<'a>> {
     let mut leaf8 = leaves.leaf8.as_mut_slice().expect(HOST);
     let mut leaf16 = leaves.leaf16.as_mut_slice().expect(HOST);
     let mut leaf32 = leaves.leaf32.as_mut_slice().expect(HOST);
-    let mut units = leaves.device.as_mut_slice().expect(HOST);
+    let mut units = leaves.long.as_mut_slice().expect(HOST);
     let mut ranks8 = leaves.ranks8.as_mut_slice().expect(HOST);
     let mut order = leaves.order.as_mut_slice().expect(HOST);
     let host = &mut leaves.host;

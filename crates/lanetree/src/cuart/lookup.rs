@@ -3,6 +3,7 @@
 use super::Cuart;
 use super::cursor::Cursor;
 use super::native::{TASK, View, task};
+use super::parts::Parts;
 use crate::byte_keys::{ByteKeys, Side};
 use crate::{Error, Result};
 use lanetree_layout::Word;
@@ -16,7 +17,7 @@ impl<V: Word> Cuart<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
     ///
     /// # Errors
-    /// None on the host.
+    /// None on the host. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
         let mut out = vec![None; keys.len()];
@@ -27,17 +28,17 @@ impl<V: Word> Cuart<V> {
     /// As [`Cuart::get_many`], into memory that is there already: one place for each key.
     ///
     /// # Errors
-    /// [`Error::OutputLength`] unless there are as many.
+    /// As [`Cuart::get_many`], and [`Error::OutputLength`] unless there is one place for each.
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
         }
+        let tree = self.parts()?;
         if self.device.kind() != DeviceKind::Host {
-            self.check_not_lost()?;
-            return self.get_across(keys, out);
+            return self.get_across(tree, keys, out);
         }
-        let tree = self.view();
+        let tree = tree.view();
         let len = task(keys.len());
         out.par_chunks_mut(len).enumerate().for_each(|(task, out)| {
             let first = task * len;
@@ -49,7 +50,8 @@ impl<V: Word> Cuart<V> {
     /// Ranks keys: how many of the tree's are below each.
     ///
     /// # Errors
-    /// [`Error::NotCompact`] where keys have come or gone.
+    /// [`Error::NotCompact`] where keys were inserted or removed. On a device also [`Error::LeavesInMainMemory`] for a
+    /// tree that has some, [`Error::Lost`], [`Error::Runtime`].
     pub fn lower_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
         self.rank_many(keys.into(), Side::Lower)
     }
@@ -57,7 +59,7 @@ impl<V: Word> Cuart<V> {
     /// Ranks keys: how many of the tree's are not above each.
     ///
     /// # Errors
-    /// [`Error::NotCompact`] where keys have come or gone.
+    /// As [`Cuart::lower_bound_many`].
     pub fn upper_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
         self.rank_many(keys.into(), Side::Upper)
     }
@@ -66,14 +68,16 @@ impl<V: Word> Cuart<V> {
     /// [`Cuart::pair`] do the same without copying keys.
     ///
     /// # Errors
-    /// None on the host.
+    /// None on the host. On a device those of [`Cuart::lower_bound_many`]: it finds neighbours by ranks, so call
+    /// [`Cuart::compact`] after keys were inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
+        let tree = self.parts()?;
         if self.device.kind() != DeviceKind::Host {
-            return self.neighbors_across(keys, Side::Upper);
+            return self.neighbors_across(tree, keys, Side::Upper);
         }
-        if !self.ordered {
-            return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper)));
+        if !tree.ordered {
+            return Ok(neighbor_many(tree, keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper)));
         }
         let ranks = self.rank_many(keys, Side::Upper)?;
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
@@ -82,23 +86,25 @@ impl<V: Word> Cuart<V> {
     /// Finds the first pair whose key is not below each query.
     ///
     /// # Errors
-    /// None on the host.
+    /// As [`Cuart::predecessor_many`].
     pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
+        let tree = self.parts()?;
         if self.device.kind() != DeviceKind::Host {
-            return self.neighbors_across(keys, Side::Lower);
+            return self.neighbors_across(tree, keys, Side::Lower);
         }
-        if !self.ordered {
-            return Ok(self.neighbor_many(keys, |tree, key| Cursor::seek(*tree, key, Side::Lower)));
+        if !tree.ordered {
+            return Ok(neighbor_many(tree, keys, |tree, key| Cursor::seek(*tree, key, Side::Lower)));
         }
         let ranks = self.rank_many(keys, Side::Lower)?;
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank)).collect())
     }
 
     /// The pair of a rank, in place; `None` from the tree's length on, and for all ranks of a tree that is not
-    /// [compact](Cuart::is_compact), or in a GPU's memory.
+    /// [compact](Cuart::is_compact), in a GPU's memory, or [lost](Cuart::is_lost).
     pub fn pair(&self, rank: u64) -> Option<(&[u8], V)> {
-        let regions = self.regions().filter(|_| self.ordered && rank < self.len)?;
+        let tree = self.parts().ok().filter(|tree| tree.ordered && rank < tree.len)?;
+        let regions = tree.regions()?;
         let leaf = View::new(regions).leaf_at(rank);
         Some((leaf.key, V::truncate(leaf.value)))
     }
@@ -107,27 +113,28 @@ impl<V: Word> Cuart<V> {
         self.pair(rank).map(|(key, value)| (key.to_vec(), value))
     }
 
-    /// What a cursor comes to first, for each key.
-    fn neighbor_many<'t>(
-        &'t self,
-        keys: ByteKeys<'_>,
-        seek: impl Fn(&View<'t>, &[u8]) -> Cursor<'t> + Sync,
-    ) -> Vec<Neighbor<V>> {
-        let tree = self.view();
-        let neighbor = |query: usize| {
-            let leaf = seek(&tree, keys.at(query)).next()?;
-            Some((leaf.key.to_vec(), V::truncate(leaf.value)))
-        };
-        (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(neighbor).collect()
-    }
-
     fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Result<Vec<u64>> {
-        self.needs_ranks("a rank")?;
+        let tree = self.parts()?;
+        tree.needs_ranks("a rank")?;
         if self.device.kind() != DeviceKind::Host {
-            return self.rank_across(keys, side);
+            return self.rank_across(tree, keys, side);
         }
-        let tree = self.view();
+        let tree = tree.view();
         let rank = |query: usize| tree.rank(keys.at(query), side);
         Ok((0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(rank).collect())
     }
+}
+
+/// What a cursor comes to first, for each key.
+fn neighbor_many<'t, V: Word>(
+    tree: &'t Parts,
+    keys: ByteKeys<'_>,
+    seek: impl Fn(&View<'t>, &[u8]) -> Cursor<'t> + Sync,
+) -> Vec<Neighbor<V>> {
+    let tree = tree.view();
+    let neighbor = |query: usize| {
+        let leaf = seek(&tree, keys.at(query)).next()?;
+        Some((leaf.key.to_vec(), V::truncate(leaf.value)))
+    };
+    (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(neighbor).collect()
 }

@@ -1,6 +1,7 @@
 //! The paper's pair (section 3.3): a tree that the CPU changes, and its copy that a device queries.
 
-use super::region::Region;
+use super::parts::Parts;
+use super::region::{FreeList, Region};
 use super::update::{Changes, of_ops, paired};
 use super::{Cuart, Op, UpdatePath, UpdateReport};
 use crate::byte_keys::ByteKeys;
@@ -15,9 +16,9 @@ use lanetree_runtime::{Buffer, Device, DeviceKind};
 /// A tree on the host, which takes changes, and its copy on a device, which answers queries.
 ///
 /// Between batches both hold the same pairs. A batch waits for the device's work in flight, and then sends it
-/// what has changed: nodes and leaves that were written, and entries of the root table.
-///
-/// The device's tree is for reading: it does not know which of its nodes and leaves are free.
+/// what has changed: nodes and leaves that were written, entries of the root table, and which nodes and leaves are free.
+/// So the device's tree is a whole one, which takes changes too once the pair is taken apart
+/// ([`Mirrored::into_trees`]).
 ///
 /// ```
 /// use lanetree::cuart::{Mirrored, Op};
@@ -88,7 +89,7 @@ impl<V: Word> Mirrored<V> {
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<MirrorReport> {
         let keys = paired(keys.into(), values)?;
-        self.change(|host, changes| Ok(host.update_each(keys, values, Some(changes))))
+        self.change(|host, changes| host.update_each(keys, values, Some(changes)))
     }
 
     /// [`Cuart::remove_many`] on both trees.
@@ -120,7 +121,7 @@ impl<V: Word> Mirrored<V> {
         if self.in_step {
             return Ok(0);
         }
-        self.copy.replace(self.host.to_device(&self.copy.device)?);
+        self.copy.parts.replace(self.host.parts()?.to_device(&self.copy.device)?);
         self.in_step = true;
         Ok(self.copy.stats().bytes())
     }
@@ -149,38 +150,68 @@ impl<V: Word> Mirrored<V> {
     fn send(&mut self, changes: Changes) -> Result<u64> {
         let Self { host, copy, .. } = self;
         copy.device.synchronize()?;
-        let (nodes, leaves) = (&host.nodes, &host.leaves);
-        let mut sent = send_region(&nodes.n4, &mut copy.nodes.n4, changes.n4)?;
-        sent += send_region(&nodes.n16, &mut copy.nodes.n16, changes.n16)?;
-        sent += send_region(&nodes.n48, &mut copy.nodes.n48, changes.n48)?;
-        sent += send_region(&nodes.n256, &mut copy.nodes.n256, changes.n256)?;
-        sent += send_region(&leaves.leaf8, &mut copy.leaves.leaf8, changes.leaf8)?;
-        sent += send_region(&leaves.leaf16, &mut copy.leaves.leaf16, changes.leaf16)?;
-        sent += send_region(&leaves.leaf32, &mut copy.leaves.leaf32, changes.leaf32)?;
-        sent += send_region(&leaves.device, &mut copy.leaves.device, changes.units)?;
-        sent += send_spans(in_memory(&host.table), &mut copy.table, changes.table)?;
-        copy.leaves.device_count = leaves.device_count;
-        if changes.host_leaves {
-            copy.leaves.host = leaves.host.clone();
-        }
-        if copy.ordered && !host.ordered {
-            (copy.leaves.order, copy.leaves.ranks8) = (copy.device.alloc(0)?, copy.device.alloc(0)?);
-        }
-        (copy.root, copy.len, copy.ordered) = (host.root, host.len, host.ordered);
-        Ok(sent)
+        let host = host.parts()?;
+        copy.parts.change(|copy| send(host, copy, changes))
     }
 }
 
-/// Sends the elements that were changed, or all of them where there are more than the copy has room for.
-fn send_region<T: Pod>(from: &Region<T>, to: &mut Region<T>, changed: Vec<u64>) -> Result<u64> {
-    let elements = &in_memory(&from.buffer)[..from.used];
+/// Makes a copy of a tree as the tree was, before some changes, one of it as it is. The bytes sent.
+fn send(host: &Parts, copy: &mut Parts, changes: Changes) -> Result<u64> {
+    let [n4, n16, n48, n256, leaf8, leaf16, leaf32, long] = changes.free.0;
+    let (nodes, copies) = (&host.nodes, &mut copy.nodes);
+    let mut sent = send_region(&nodes.n4, &mut copies.n4, changes.n4, n4)?;
+    sent += send_region(&nodes.n16, &mut copies.n16, changes.n16, n16)?;
+    sent += send_region(&nodes.n48, &mut copies.n48, changes.n48, n48)?;
+    sent += send_region(&nodes.n256, &mut copies.n256, changes.n256, n256)?;
+    let (leaves, copies) = (&host.leaves, &mut copy.leaves);
+    sent += send_region(&leaves.leaf8, &mut copies.leaf8, changes.leaf8, leaf8)?;
+    sent += send_region(&leaves.leaf16, &mut copies.leaf16, changes.leaf16, leaf16)?;
+    sent += send_region(&leaves.leaf32, &mut copies.leaf32, changes.leaf32, leaf32)?;
+    let to = &mut copies.long;
+    sent += send_elements(&leaves.long.units, leaves.long.used, &mut to.units, changes.units)?;
+    sent += send_free(&leaves.long.free, &mut to.free, long)?;
+    (to.used, to.count, to.free_units) = (leaves.long.used, leaves.long.count, leaves.long.free_units);
+    sent += send_spans(in_memory(&host.table), &mut copy.table, changes.table)?;
+    if changes.host_leaves {
+        copies.host = leaves.host.clone();
+    }
+    if copy.ordered && !host.ordered {
+        copy.forget_order();
+    }
+    (copy.root, copy.len) = (host.root, host.len);
+    Ok(sent)
+}
+
+/// Sends the elements that were changed, and the entries of the free list from one on.
+fn send_region<T: Pod>(from: &Region<T>, to: &mut Region<T>, changed: Vec<u64>, free_from: usize) -> Result<u64> {
+    let sent = send_elements(&from.buffer, from.used, &mut to.buffer, changed)?;
     to.used = from.used;
-    if from.used > to.buffer.len() {
-        to.buffer = to.buffer.device().alloc(from.buffer.len())?;
-        to.buffer.copy_range_from(0, elements)?;
+    Ok(sent + send_free(&from.free, &mut to.free, free_from)?)
+}
+
+/// Sends the elements that were changed of the used ones, or all of these where there are more than the copy has room
+/// for.
+fn send_elements<T: Pod>(from: &Buffer<T>, used: usize, to: &mut Buffer<T>, changed: Vec<u64>) -> Result<u64> {
+    let elements = &in_memory(from)[..used];
+    if used > to.len() {
+        *to = to.device().alloc(from.len())?;
+        to.copy_range_from(0, elements)?;
         return Ok(size_of_val(elements) as u64);
     }
-    send_spans(elements, &mut to.buffer, changed)
+    send_spans(elements, to, changed)
+}
+
+/// Sends the entries of a free list from one on, or all of them where there are more than the copy has room for.
+fn send_free(from: &FreeList, to: &mut FreeList, changed_from: usize) -> Result<u64> {
+    let entries = &in_memory(&from.indexes)[..from.len];
+    let mut first = changed_from.min(from.len);
+    if from.len > to.indexes.len() {
+        to.indexes = to.indexes.device().alloc(from.indexes.len())?;
+        first = 0;
+    }
+    to.indexes.copy_range_from(first, &entries[first..])?;
+    to.len = from.len;
+    Ok(size_of_val(&entries[first..]) as u64)
 }
 
 fn send_spans<T: Pod>(elements: &[T], to: &mut Buffer<T>, mut changed: Vec<u64>) -> Result<u64> {

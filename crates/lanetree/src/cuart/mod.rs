@@ -18,6 +18,7 @@ mod lookup;
 mod mirrored;
 mod native;
 mod nodes;
+mod parts;
 mod range;
 mod region;
 mod table;
@@ -36,10 +37,11 @@ pub use mirrored::Mirrored;
 
 use crate::Result;
 use crate::byte_keys::ByteKeys;
+use crate::guarded::Guarded;
 use core::fmt;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::{HostLeaves, UNIT};
-use lanetree_runtime::{Buffer, Device};
+use lanetree_runtime::Device;
+use parts::Parts;
 
 /// A CuART tree over byte strings with values `V`.
 ///
@@ -66,17 +68,7 @@ pub struct Cuart<V: Word> {
     device: Device,
     /// As it was built, for keys that come later and for building it again.
     options: Builder<V>,
-    root: Link,
-    len: u64,
-    first: Link,
-    /// Whether leaves are in the order of their keys and ranks are right, as they are built.
-    ordered: bool,
-    nodes: nodes::NodeBuffers,
-    leaves: leaves::LeafBuffers,
-    table: Buffer<Link>,
-    table_bytes: u32,
-    /// What updates on a device leave behind for the next ones.
-    state: device::DeviceState,
+    parts: Guarded<Parts>,
     /// The memory of host batches.
     batches: device::HostBatches<V>,
 }
@@ -136,14 +128,28 @@ impl<V: Word> Cuart<V> {
         Self::builder().build(device, keys, values)
     }
 
-    /// Pairs in the tree.
-    pub fn len(&self) -> u64 {
-        self.len
+    /// Of these parts.
+    fn of_parts(device: &Device, options: Builder<V>, parts: Parts) -> Self {
+        let (device, parts) = (device.clone(), Guarded::new(parts));
+        Self { device, options, parts, batches: device::HostBatches::default() }
     }
 
-    /// Whether the tree has no pairs.
+    /// What the tree consists of.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost).
+    fn parts(&self) -> Result<&Parts> {
+        self.parts.get()
+    }
+
+    /// Pairs in the tree. Of a lost tree, those before the change that failed.
+    pub fn len(&self) -> u64 {
+        self.parts.known().len
+    }
+
+    /// Whether the tree has no pairs. Of a lost tree, whether it had none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// The device that holds the tree.
@@ -151,89 +157,34 @@ impl<V: Word> Cuart<V> {
         &self.device
     }
 
-    /// Whether leaves lie in the order of their keys, as they are built, and have ranks: until keys come or
-    /// go. [`Cuart::compact`] makes it so again.
+    /// Whether a change failed half-way on the device: then the tree answers nothing and takes no changes, but with
+    /// [`Error::Lost`](crate::Error::Lost). Build it anew.
+    pub fn is_lost(&self) -> bool {
+        self.parts.get().is_err()
+    }
+
+    /// Whether leaves lie in the order of their keys, as they are built, and have ranks: until keys are inserted or
+    /// removed. [`Cuart::compact`] makes it so again. A lost tree is not compact.
     pub fn is_compact(&self) -> bool {
-        self.ordered
+        self.parts.get().is_ok_and(|parts| parts.ordered)
     }
 
-    /// The tree's buffers; `None` where its memory is a GPU's. Of a tree that is not
-    /// [compact](Cuart::is_compact), `first` is none and `order` empty, and what leaves say of their ranks
-    /// means nothing.
+    /// The tree's buffers; `None` where its memory is a GPU's, and of a [lost](Cuart::is_lost) tree. Of a tree that is
+    /// not [compact](Cuart::is_compact), `first` is none and `order` empty, and what leaves say of their ranks means
+    /// nothing.
     pub fn regions(&self) -> Option<Regions<'_>> {
-        let (nodes, leaves) = (&self.nodes, &self.leaves);
-        Some(Regions {
-            root: self.root,
-            len: self.len,
-            first: if self.ordered { self.first } else { Link::NONE },
-            n4: nodes.n4.as_slice()?,
-            n16: nodes.n16.as_slice()?,
-            n48: nodes.n48.as_slice()?,
-            n256: nodes.n256.as_slice()?,
-            leaf8: leaves.leaf8.as_slice()?,
-            leaf16: leaves.leaf16.as_slice()?,
-            leaf32: leaves.leaf32.as_slice()?,
-            device_leaves: leaves.device.as_slice()?,
-            host_leaves: HostLeaves {
-                offsets: &leaves.host.offsets,
-                bytes: &leaves.host.bytes,
-                values: &leaves.host.values,
-                ranks: &leaves.host.ranks,
-            },
-            ranks8: leaves.ranks8.as_slice()?,
-            order: leaves.order.as_slice()?,
-            table: self.table.as_slice()?,
-            table_bytes: self.table_bytes,
-        })
+        self.parts.get().ok()?.regions()
     }
 
-    /// The size and shape of the tree.
+    /// The size and shape of the tree. Of a lost tree, before the change that failed, but for the memory that it takes,
+    /// which is that of now.
     pub fn stats(&self) -> Stats {
-        let (nodes, leaves) = (&self.nodes, &self.leaves);
-        macro_rules! of_regions {
-            ($figure:ident) => {
-                (
-                    [nodes.n4.$figure(), nodes.n16.$figure(), nodes.n48.$figure(), nodes.n256.$figure()],
-                    [leaves.leaf8.$figure(), leaves.leaf16.$figure(), leaves.leaf32.$figure()],
-                )
-            };
-        }
-        let sum = |(nodes, leaves): ([u64; 4], [u64; 3])| nodes.iter().chain(&leaves).sum::<u64>();
-        let live = of_regions!(live);
-        let bytes = of_regions!(bytes);
-        let mut stats = Stats {
-            len: self.len,
-            nodes: live.0,
-            leaves: live.1,
-            device_leaves: leaves.device_count,
-            host_leaves: (leaves.host.values.len() - leaves.host.free.len()) as u64,
-            table_key_bytes: self.table_bytes,
-            node_bytes: bytes.0.iter().sum(),
-            leaf_bytes: bytes.1.iter().sum::<u64>() + leaves.device.bytes(),
-            table_bytes: self.table.bytes() as u64,
-            order_bytes: (leaves.order.bytes() + leaves.ranks8.bytes()) as u64,
-            host_bytes: leaves.host.bytes_in_all(),
-            free_bytes: sum(of_regions!(free_bytes)) + leaves.device_free * UNIT as u64,
-            spare_bytes: sum(of_regions!(spare_bytes)) + leaves.device.spare_bytes(),
-            bytes_per_key: 0.0,
-        };
-        if self.len > 0 {
-            stats.bytes_per_key = (stats.bytes() + stats.host_bytes) as f64 / self.len as f64;
-        }
-        stats
-    }
-
-    /// The tree for the CPU.
-    ///
-    /// # Panics
-    /// If its memory is a GPU's: no tree is built there.
-    fn view(&self) -> native::View<'_> {
-        native::View::new(self.regions().expect("trees are built on the host only"))
+        self.parts.known().stats()
     }
 }
 
 impl<V: Word> fmt::Debug for Cuart<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cuart<{}>[{} pairs, on {}]", V::NAME, self.len, self.device)
+        write!(f, "Cuart<{}>[{} pairs, on {}]", V::NAME, self.len(), self.device)
     }
 }

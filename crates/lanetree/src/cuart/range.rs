@@ -2,8 +2,11 @@
 
 use super::Cuart;
 use super::native::View;
+use super::parts::Parts;
+#[cfg(doc)]
+use crate::Error;
+use crate::Result;
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Side, Sides};
-use crate::{Error, Result};
 use core::ops::Range;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::LeafRef;
@@ -20,27 +23,31 @@ impl<V: Word> Cuart<V> {
     /// of a rank.
     ///
     /// # Errors
-    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] where keys have
-    /// come or gone.
+    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] where keys were inserted or
+    /// removed. On a device also [`Error::LeavesInMainMemory`] for a tree that has some, [`Error::Lost`],
+    /// [`Error::Runtime`].
     pub fn span_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Range<u64>>> {
+        let tree = self.parts()?;
         let ranges = sides(ranges)?;
-        self.needs_ranks("a span")?;
-        self.spans(&ranges)
+        tree.needs_ranks("a span")?;
+        self.spans(tree, &ranges)
     }
 
     /// The span of ranks of the keys that begin with each prefix, itself among them.
     ///
     /// # Errors
-    /// [`Error::NotCompact`] where keys have come or gone.
+    /// As [`Cuart::span_many`], but for [`Error::ReversedRange`].
     pub fn prefix_span_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<Range<u64>>> {
-        self.needs_ranks("a span")?;
-        self.prefix_spans(prefixes.into())
+        let tree = self.parts()?;
+        tree.needs_ranks("a span")?;
+        self.prefix_spans(tree, prefixes.into())
     }
 
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
     ///
     /// # Errors
-    /// [`Error::ReversedRange`].
+    /// [`Error::ReversedRange`]; that alone on the host. On a device those of [`Cuart::span_many`]: it finds pairs by their
+    /// ranks, so call [`Cuart::compact`] after keys were inserted or removed.
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
         self.collect_many(&sides(ranges)?)
     }
@@ -48,11 +55,11 @@ impl<V: Word> Cuart<V> {
     /// The pairs whose keys begin with each prefix, in ascending order of keys.
     ///
     /// # Errors
-    /// None on the host.
+    /// As [`Cuart::range_many`], but for [`Error::ReversedRange`]: none on the host.
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
-        let prefixes = prefixes.into();
+        let (tree, prefixes) = (self.parts()?, prefixes.into());
         if self.device.kind() != DeviceKind::Host {
-            return self.gather_across(&self.prefix_spans(prefixes)?);
+            return self.gather_across(tree, &self.prefix_spans(tree, prefixes)?);
         }
         self.collect_many(&prefix_sides(prefixes))
     }
@@ -70,49 +77,47 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::prefix_many`].
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        let prefixes = prefixes.into();
-        if self.ordered || self.device.kind() != DeviceKind::Host {
-            return Ok(lens(self.prefix_spans(prefixes)?));
+        let (tree, prefixes) = (self.parts()?, prefixes.into());
+        if tree.ordered || self.device.kind() != DeviceKind::Host {
+            return Ok(lens(self.prefix_spans(tree, prefixes)?));
         }
         self.counts(&prefix_sides(prefixes))
     }
 
-    pub(super) fn needs_ranks(&self, query: &'static str) -> Result<()> {
-        if self.ordered { Ok(()) } else { Err(Error::NotCompact { query }) }
-    }
-
-    fn spans(&self, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
+    fn spans(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
         if self.device.kind() != DeviceKind::Host {
-            return self.spans_across(ranges);
+            return self.spans_across(tree, ranges);
         }
-        let tree = self.view();
+        let tree = tree.view();
         Ok(ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect())
     }
 
-    fn prefix_spans(&self, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
+    fn prefix_spans(&self, tree: &Parts, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
         if self.device.kind() != DeviceKind::Host {
-            return self.prefix_spans_across(prefixes);
+            return self.prefix_spans_across(tree, prefixes);
         }
-        let tree = self.view();
+        let tree = tree.view();
         let span = |prefix: usize| span(&tree, &prefix_as_sides(prefixes.at(prefix)));
         Ok((0..prefixes.len()).into_par_iter().with_min_len(TASK).map(span).collect())
     }
 
     pub(super) fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
-        if self.ordered || self.device.kind() != DeviceKind::Host {
-            return Ok(lens(self.spans(ranges)?));
+        let tree = self.parts()?;
+        if tree.ordered || self.device.kind() != DeviceKind::Host {
+            return Ok(lens(self.spans(tree, ranges)?));
         }
-        let tree = self.view();
+        let tree = tree.view();
         Ok(ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect())
     }
 
     pub(super) fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
+        let parts = self.parts()?;
         if self.device.kind() != DeviceKind::Host {
-            return self.gather_across(&self.spans_across(ranges)?);
+            return self.gather_across(parts, &self.spans_across(parts, ranges)?);
         }
-        let tree = self.view();
-        Ok(if self.ordered {
-            gather_many(&self.spans(ranges)?, |span| span.clone().map(|rank| tree.leaf_at(rank)))
+        let tree = parts.view();
+        Ok(if parts.ordered {
+            gather_many(&self.spans(parts, ranges)?, |span| span.clone().map(|rank| tree.leaf_at(rank)))
         } else {
             gather_many(ranges, |&range| tree.walk(range))
         })

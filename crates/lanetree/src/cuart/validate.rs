@@ -1,6 +1,8 @@
 //! What holds in every tree, for tests.
 
-use super::{Cuart, region::Region, table};
+use super::Cuart;
+use super::region::{FreeList, Region};
+use super::table;
 use bytemuck::Pod;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::{Kind, Link, device_leaf_units};
@@ -12,7 +14,8 @@ impl<V: Word> Cuart<V> {
     /// # Panics
     /// If it is wrong, with what is.
     pub(super) fn validate(&self) {
-        let regions = self.regions().unwrap();
+        let tree = self.parts().unwrap();
+        let regions = tree.regions().unwrap();
         // Elements that the root leads to, by the numbers of kinds.
         let mut reached: [BTreeSet<u64>; 10] = Default::default();
         let (mut leaves, mut live_units) = (0, 0);
@@ -20,7 +23,7 @@ impl<V: Word> Cuart<V> {
         let mut stack = vec![(regions.root, Vec::<u8>::new(), false)];
         while let Some((link, path, ends)) = stack.pop() {
             if link.is_none() {
-                assert!(regions.root.is_none() && self.len == 0, "a link that leads nowhere at {path:?}");
+                assert!(regions.root.is_none() && tree.len == 0, "a link that leads nowhere at {path:?}");
                 continue;
             }
             assert!(reached[link.kind() as usize].insert(link.index()), "{link:?} is linked twice");
@@ -68,30 +71,30 @@ impl<V: Word> Cuart<V> {
                 next = byte.checked_add(1).and_then(|byte| regions.child_from(link, byte));
             }
         }
-        assert_eq!(leaves, self.len, "leaves that are linked");
+        assert_eq!(leaves, tree.len, "leaves that are linked");
         let reached = |kind: Kind| &reached[kind as usize];
-        whole(&self.nodes.n4, reached(Kind::N4));
-        whole(&self.nodes.n16, reached(Kind::N16));
-        whole(&self.nodes.n48, reached(Kind::N48));
-        whole(&self.nodes.n256, reached(Kind::N256));
-        whole(&self.leaves.leaf8, reached(Kind::Leaf8));
-        whole(&self.leaves.leaf16, reached(Kind::Leaf16));
-        whole(&self.leaves.leaf32, reached(Kind::Leaf32));
+        whole(&tree.nodes.n4, reached(Kind::N4));
+        whole(&tree.nodes.n16, reached(Kind::N16));
+        whole(&tree.nodes.n48, reached(Kind::N48));
+        whole(&tree.nodes.n256, reached(Kind::N256));
+        whole(&tree.leaves.leaf8, reached(Kind::Leaf8));
+        whole(&tree.leaves.leaf16, reached(Kind::Leaf16));
+        whole(&tree.leaves.leaf32, reached(Kind::Leaf32));
 
-        let device = &self.leaves.device;
-        assert_eq!(self.leaves.device_count, reached(Kind::DeviceLeaf).len() as u64);
-        let free = free(device, reached(Kind::DeviceLeaf));
-        let len = |index: u64| device.as_slice().unwrap()[index as usize][1] as usize;
+        let long = &tree.leaves.long;
+        assert_eq!(long.count, reached(Kind::DeviceLeaf).len() as u64);
+        let free = free(&long.free, long.used, reached(Kind::DeviceLeaf));
+        let len = |index: u64| long.as_slice().unwrap()[index as usize][1] as usize;
         let free_units: usize = free.iter().map(|&index| device_leaf_units(len(index))).sum();
-        assert_eq!((self.leaves.device_free, live_units + free_units), (free_units as u64, device.used));
+        assert_eq!((long.free_units, live_units + free_units), (free_units as u64, long.used));
 
-        let host = &self.leaves.host;
+        let host = &tree.leaves.host;
         let free: BTreeSet<u64> = host.free.iter().copied().collect();
         assert!(free.len() == host.free.len() && free.is_disjoint(reached(Kind::HostLeaf)));
         assert_eq!(free.len() + reached(Kind::HostLeaf).len(), host.values.len());
 
-        let table = table::build(&self.device, &self.view(), self.table_bytes).unwrap();
-        let (own, anew) = (self.table.as_slice().unwrap(), table.as_slice().unwrap());
+        let table = table::build(&self.device, &tree.view(), tree.table_bytes).unwrap();
+        let (own, anew) = (tree.table.as_slice().unwrap(), table.as_slice().unwrap());
         if let Some(entry) = (0..anew.len()).find(|&entry| own[entry] != anew[entry]) {
             panic!("entry {entry:#x} of the root table: {:?} instead of {:?}", own[entry], anew[entry]);
         }
@@ -106,17 +109,18 @@ fn ascending(keys: &[u8], count: u16) -> usize {
     used.len()
 }
 
-/// The indexes of what is free, each once, none of them reached.
-fn free<T: Pod>(region: &Region<T>, reached: &BTreeSet<u64>) -> BTreeSet<u64> {
-    let list = &region.free.as_slice().unwrap()[..region.free_len];
+/// The indexes of what is free, each once, none of them reached, all among the used ones.
+fn free(list: &FreeList, used: usize, reached: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let list = &list.indexes.as_slice().unwrap()[..list.len];
     let free: BTreeSet<u64> = list.iter().copied().collect();
     assert_eq!(free.len(), list.len(), "an index is free twice");
     assert!(free.is_disjoint(reached), "something free is linked");
-    assert!(free.union(reached).all(|&index| (index as usize) < region.used), "an index behind the used ones");
+    assert!(free.union(reached).all(|&index| (index as usize) < used), "an index behind the used ones");
     free
 }
 
 /// Each element is linked or free.
 fn whole<T: Pod>(region: &Region<T>, reached: &BTreeSet<u64>) {
-    assert_eq!(free(region, reached).len() + reached.len(), region.used, "elements that are linked or free");
+    let free = free(&region.free, region.used, reached);
+    assert_eq!(free.len() + reached.len(), region.used, "elements that are linked or free");
 }

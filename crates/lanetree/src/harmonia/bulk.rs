@@ -170,15 +170,17 @@ impl<K: Key, V: Word> Builder<K, V> {
         if shape.leaves > 0 {
             let filling = shape.filling();
             let args = FillLeavesArgs {
-                keys: super::lookup::bits::<K>(keys),
-                values: values.global(),
-                leaves: regions.leaves.global_mut().cast(),
+                keys: super::lookup::bits::<K>(stream, keys)?,
+                values: values.read_on(stream)?,
+                leaves: regions.leaves.write_on(stream)?.cast(),
                 filling,
                 flip: K::FLIP,
             };
             let slots = shape.leaves as usize * shape.fanout as usize;
             let launch = launch::over(stream, slots.div_ceil(SLOTS), 1)?;
-            launch::update::fill_leaves::<K::Bits, V>(&args, launch)?;
+            // SAFETY: keys and values were checked to be of this length; the leaves are made for it; every pointer is
+            // for this stream.
+            unsafe { launch.run(launch::update::fill_leaves::<K::Bits, V>(&args))? };
             regions.fill_inner(stream, &shape)?;
         }
         stream.synchronize()?;
@@ -223,12 +225,14 @@ fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mu
     const MOST_THREADS: usize = 1 << 20;
     findings.copy_from(&[u64::MAX, 0])?;
     let args = CheckOrderArgs {
-        keys: super::lookup::bits::<K>(keys),
+        keys: super::lookup::bits::<K>(stream, keys)?,
         count: len as u64,
-        findings: findings.global_mut(),
+        findings: findings.write_on(stream)?,
         flip: K::FLIP,
     };
-    launch::update::check_order(&args, launch::over(stream, len.min(MOST_THREADS), 1)?)?;
+    let launch = launch::over(stream, len.min(MOST_THREADS), 1)?;
+    // SAFETY: the caller has checked the keys' length, and the findings are two; the pointers are for this stream.
+    unsafe { launch.run(launch::update::check_order(&args))? };
     stream.synchronize()?;
     let mut found = [0; 2];
     findings.copy_to(&mut found)?;
@@ -274,9 +278,9 @@ impl<K: Word, V: Word> Regions<K, V> {
         for level in (0..shape.height).rev() {
             let nodes = shape.level_nodes[level as usize];
             let args = FillInnerArgs {
-                leaves: self.leaves.global().cast(),
-                inner: self.inner.global_mut(),
-                prefix_sum: self.prefix_sum.global_mut(),
+                leaves: self.leaves.read_on(stream)?.cast(),
+                inner: self.inner.write_on(stream)?,
+                prefix_sum: self.prefix_sum.write_on(stream)?,
                 under_child,
                 leaf_count: shape.leaves,
                 fanout: shape.fanout,
@@ -285,7 +289,9 @@ impl<K: Word, V: Word> Regions<K, V> {
                 nodes,
                 first_child: shape.level_first(level + 1),
             };
-            launch::update::fill_inner::<K, V>(&args, launch::over(stream, nodes as usize, shape.fanout)?)?;
+            let launch = launch::over(stream, nodes as usize, shape.fanout)?;
+            // SAFETY: the regions are made for the shape; every pointer is for this stream.
+            unsafe { launch.run(launch::update::fill_inner::<K, V>(&args))? };
             under_child *= u64::from(shape.children);
         }
         Ok(())

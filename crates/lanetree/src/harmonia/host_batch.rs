@@ -43,7 +43,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out,
             Results { arrays: [V::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
-                self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, V::MIN)
+                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                unsafe { self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, V::MIN) }
             },
             |piece, out| {
                 let values = piece.array::<V>(0);
@@ -70,7 +71,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out,
             Results { arrays: [V::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, miss)
+                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                unsafe { self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, miss) }
             },
             |piece, out| copy_past_caches(piece.array(0), out),
         )
@@ -104,7 +106,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             keys,
             &mut out,
             Results { arrays: [u64::BYTES, 0], bits: 0 },
-            |stream, queries, count, out| self.on(stream).launch_rank(queries, count, out.arrays[0].cast(), side),
+            |stream, queries, count, out| {
+                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                unsafe { self.on(stream).launch_rank(queries, count, out.arrays[0].cast(), side) }
+            },
             |piece, out| copy_past_caches(piece.array(0), out),
         )?;
         Ok(out)
@@ -141,7 +146,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
-                self.on(stream).launch_neighbor(queries, count, outputs, V::MIN, side)
+                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                unsafe { self.on(stream).launch_neighbor(queries, count, outputs, V::MIN, side) }
             },
             |piece, out| {
                 let (values, keys) = (piece.array::<V>(0), piece.array::<K::Bits>(1));

@@ -28,8 +28,5 @@ pub(super) fn over_in_blocks(
     let too_large = || Error::BatchTooLarge { queries };
     let threads = (queries as u64).checked_mul(u64::from(threads_per_query)).ok_or_else(too_large)?;
     let shape = LaunchShape::covering(threads, block).ok_or_else(too_large)?;
-    // SAFETY: the callers, all in this module's siblings, check the buffers' lengths and that they are of
-    // the stream's device; the tree is valid by construction, borrowed for the call, and when it or any buffer
-    // is dropped, the memory goes to nobody else before the kernel is done.
-    Ok(unsafe { Launch::new(stream, shape) })
+    Ok(Launch::new(stream, shape))
 }

@@ -4,6 +4,7 @@ use super::launch;
 use super::native::TASK;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use crate::error::same_device;
+use crate::pointers::optional_mut;
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::{GetArgs, NeighborArgs, RankArgs, SORTED_TILE, Side};
 use lanetree_layout::{Key, Word};
@@ -116,12 +117,18 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             }
             return Ok(());
         }
-        let found = found.map_or(GlobalMut::null(), Buffer::global_mut);
-        self.launch_get(bits::<K>(queries), count, values.global_mut(), found, miss)
+        let found = optional_mut(found, self.stream)?;
+        let (queries, values) = (bits::<K>(self.stream, queries)?, values.write_on(self.stream)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.launch_get(queries, count, values, found, miss) }
     }
 
-    /// Launches the look-up of `count` queries, at least one, in memory that the device reaches.
-    pub(super) fn launch_get(
+    /// Launches the look-up of `count` queries, at least one.
+    ///
+    /// # Safety
+    /// This stream may read so many queries and write so many values, and found bits unless that is null, in memory that
+    /// the device reaches.
+    pub(super) unsafe fn launch_get(
         &self,
         queries: Global<K::Bits>,
         count: usize,
@@ -130,13 +137,16 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         miss: V,
     ) -> Result<()> {
         let group = self.group_width()?;
-        let args = GetArgs { tree: self.tree.tree_ref(), queries, count: count as u64, values, found, miss };
+        let args =
+            GetArgs { tree: self.tree.tree_ref(self.stream)?, queries, count: count as u64, values, found, miss };
         if self.is_dense(count) {
             let launch = launch::over(self.stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
-            return Ok(launch::get_sorted::<K::Bits, V>(self.tree.fanout(), &args, launch)?);
+            // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+            return Ok(unsafe { launch.run(launch::get_sorted::<K::Bits, V>(self.tree.fanout(), &args)) }?);
         }
         let launch = launch::over(self.stream, count, 1)?;
-        Ok(launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args, launch)?)
+        // SAFETY: as above.
+        Ok(unsafe { launch.run(launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args)) }?)
     }
 
     /// Whether so many sorted queries are worth bringing whole leaves to the multiprocessors: measured,
@@ -176,20 +186,27 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             });
             return Ok(());
         }
-        self.launch_rank(bits::<K>(queries), count, ranks.global_mut(), side)
+        let (queries, ranks) = (bits::<K>(self.stream, queries)?, ranks.write_on(self.stream)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.launch_rank(queries, count, ranks, side) }
     }
 
-    /// Launches the ranking of `count` queries, at least one, in memory that the device reaches.
-    pub(super) fn launch_rank(
+    /// Launches the ranking of `count` queries, at least one.
+    ///
+    /// # Safety
+    /// This stream may read so many queries and write so many ranks, in memory that the device reaches.
+    pub(super) unsafe fn launch_rank(
         &self,
         queries: Global<K::Bits>,
         count: usize,
         ranks: GlobalMut<u64>,
         side: Side,
     ) -> Result<()> {
-        let (tree, side) = (self.tree.tree_ref(), side as u32);
+        let (tree, side) = (self.tree.tree_ref(self.stream)?, side as u32);
         let args = RankArgs { tree, queries, count: count as u64, ranks, side, padding: 0 };
-        Ok(launch::rank::<K::Bits, V>(self.tree.fanout(), &args, launch::over(self.stream, count, 1)?)?)
+        let launch = launch::over(self.stream, count, 1)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(launch::rank::<K::Bits, V>(self.tree.fanout(), &args)) }?)
     }
 
     /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
@@ -278,15 +295,19 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             return Ok(());
         }
         let outputs = NeighborOutputs {
-            keys: keys.global_mut().cast(),
-            values: values.global_mut(),
-            found: found.map_or(GlobalMut::null(), Buffer::global_mut),
+            keys: keys.write_on(self.stream)?.cast(),
+            values: values.write_on(self.stream)?,
+            found: optional_mut(found, self.stream)?,
         };
-        self.launch_neighbor(bits::<K>(queries), count, outputs, miss, side)
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.launch_neighbor(bits::<K>(self.stream, queries)?, count, outputs, miss, side) }
     }
 
-    /// Launches the search for `count` queries' neighbours, at least one, in memory that the device reaches.
-    pub(super) fn launch_neighbor(
+    /// Launches the search for `count` queries' neighbours, at least one.
+    ///
+    /// # Safety
+    /// This stream may read so many queries and write so many results, in memory that the device reaches.
+    pub(super) unsafe fn launch_neighbor(
         &self,
         queries: Global<K::Bits>,
         count: usize,
@@ -295,13 +316,14 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         side: Side,
     ) -> Result<()> {
         let NeighborOutputs { keys, values, found } = outputs;
-        let (tree, side) = (self.tree.tree_ref(), side as u32);
+        let (tree, side) = (self.tree.tree_ref(self.stream)?, side as u32);
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, found, side, padding: 0, miss };
         let launch = launch::over(self.stream, count, 1)?;
-        Ok(launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args, launch)?)
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(launch::neighbor::<K::Bits, V>(self.tree.fanout(), &args)) }?)
     }
 
-    /// Checks a buffer's length and device.
+    /// Checks a buffer's length and device, and that the tree can answer.
     pub(super) fn check<T: bytemuck::Pod>(
         &self,
         what: &'static str,
@@ -337,6 +359,6 @@ pub(super) struct NeighborOutputs<K, V> {
 }
 
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
-pub(super) fn bits<K: Key>(keys: &Buffer<K>) -> Global<K::Bits> {
-    keys.global().cast()
+pub(super) fn bits<K: Key>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+    Ok(keys.read_on(stream)?.cast())
 }

@@ -36,6 +36,7 @@ pub(crate) use update::{Change, MIRROR_GAP};
 pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use crate::Result;
+use crate::pointers::optional;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -43,7 +44,6 @@ use lanetree_kernels_harmonia::TreeRef;
 use lanetree_layout::harmonia::{Shape, inner_slot, leaf_offset};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::Global;
 
 /// A Harmonia tree over keys `K` with values `V`, on a device.
 pub struct Harmonia<K: Key, V: Word> {
@@ -167,12 +167,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     pub fn level_addresses(&self, level: u32) -> Range<usize> {
         let shape = &self.shape;
         if level < shape.height {
-            let base = self.inner.global().as_ptr().addr();
+            let base = self.inner.addresses().start;
             let at = |node| base + inner_slot(shape.fanout, node, 0) as usize * K::Bits::BYTES;
             return at(shape.level_first(level))..at(shape.level_first(level + 1));
         }
         let leaves = if level == shape.height { shape.leaves } else { 0 };
-        let base = self.leaves.global().as_ptr().addr();
+        let base = self.leaves.addresses().start;
         base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
     }
 
@@ -188,20 +188,25 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         OnStream::new(self, stream)
     }
 
-    /// What a kernel needs to know of the tree.
-    fn tree_ref(&self) -> TreeRef<K::Bits> {
-        TreeRef {
-            inner: self.inner.global(),
-            prefix_sum: self.prefix_sum.global(),
-            leaves: self.leaves.global().cast(),
-            ranks: self.ranks.as_ref().map_or(Global::null(), Buffer::global),
+    /// What a kernel in a stream needs to know of the tree, which is not lost: no call comes by the tree's memory but
+    /// through here and [`Harmonia::view`].
+    ///
+    /// # Errors
+    /// [`Error::Lost`](crate::Error::Lost); [`Error::Runtime`](crate::Error::Runtime) for a stream of another device.
+    fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
+        self.check_not_lost()?;
+        Ok(TreeRef {
+            inner: self.inner.read_on(stream)?,
+            prefix_sum: self.prefix_sum.read_on(stream)?,
+            leaves: self.leaves.read_on(stream)?.cast(),
+            ranks: optional(self.ranks.as_ref(), stream)?,
             len: self.shape.len,
             height: self.shape.height,
             first_leaf: self.shape.inner,
             per_leaf: self.shape.per_leaf,
             leaf_count: self.shape.leaves,
             flip: K::FLIP,
-        }
+        })
     }
 
     /// The tree for the CPU; `None` where its memory is the GPU's.

@@ -129,23 +129,28 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         }
         let sorted = (&mut scratch.keys, &mut scratch.positions);
         radix_argsort(self.stream, queries, count, width - bits..width, sorted, &mut scratch.sort)?;
-        let wanted = if found.is_some() { scratch.found.global_mut() } else { GlobalMut::null() };
-        let keys = super::lookup::bits::<K>(&scratch.keys);
-        self.order(sort.order::<K>()).launch_get(keys, count, scratch.values.global_mut(), wanted, miss)?;
+        let wanted = if found.is_some() { scratch.found.write_on(self.stream)? } else { GlobalMut::null() };
+        let keys = super::lookup::bits::<K>(self.stream, &scratch.keys)?;
+        let by_order = scratch.values.write_on(self.stream)?;
+        // SAFETY: the scratch memory was checked to be for so many queries; the pointers are for this stream.
+        unsafe { self.order(sort.order::<K>()).launch_get(keys, count, by_order, wanted, miss)? };
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(found) = found {
             found.fill_zero_range(self.stream, 0..count.div_ceil(32))?;
-            (found_at, out_found) = (scratch.found.global(), found.global_mut());
+            (found_at, out_found) = (scratch.found.read_on(self.stream)?, found.write_on(self.stream)?);
         }
         let args = ScatterArgs {
-            values: scratch.values.global(),
+            values: scratch.values.read_on(self.stream)?,
             found: found_at,
-            positions: scratch.positions.global(),
+            positions: scratch.positions.read_on(self.stream)?,
             count: count as u64,
-            out: values.global_mut(),
+            out: values.write_on(self.stream)?,
             out_found,
         };
-        Ok(launch::scatter(&args, launch::over(self.stream, count.div_ceil(SCATTERED), 1)?)?)
+        let launch = launch::over(self.stream, count.div_ceil(SCATTERED), 1)?;
+        // SAFETY: the buffers were checked to be long enough; every pointer is for this stream. The positions are those
+        // that the sort has just written, each below `count`.
+        Ok(unsafe { launch.run(launch::scatter(&args)) }?)
     }
 }
 
@@ -279,15 +284,17 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let sort_full = sort(width, &mut scratch)?;
         let sorted = get(orders[2], &scratch.keys, &mut scratch.values)?;
         let args = ScatterArgs {
-            values: scratch.values.global(),
+            values: scratch.values.read_on(stream)?,
             found: Global::null(),
-            positions: scratch.positions.global(),
+            positions: scratch.positions.read_on(stream)?,
             count: count as u64,
-            out: values.global_mut(),
+            out: values.write_on(stream)?,
             out_found: GlobalMut::null(),
         };
-        let scatter =
-            clock.fastest(|| Ok(launch::scatter(&args, launch::over(stream, count.div_ceil(SCATTERED), 1)?)?))?;
+        let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
+        // SAFETY: all of it was made here for so many queries, and lives until the stream has been waited for; the
+        // positions are those that the sort has written, each below `count`.
+        let scatter = clock.fastest(|| Ok(unsafe { launch.run(launch::scatter(&args)) }?))?;
         Ok(Some(PsaModel { queries: count, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter }))
     }
 }

@@ -5,6 +5,7 @@ use super::launch;
 use super::lookup::bits;
 use super::native::TASK;
 use crate::Result;
+use crate::pointers::{optional, optional_mut};
 use crate::primitives::{ScanScratch, exclusive_scan};
 use lanetree_kernels_harmonia::{self as kernels, GatherArgs, RangeArgs, Side};
 use lanetree_layout::{Key, Word};
@@ -141,15 +142,20 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             self.locate_on_host(bounds, cursors, counts);
             return Ok(());
         }
-        let limits = bounds.limits.map_or(Global::null(), Buffer::global);
-        let found = (cursors.map_or(GlobalMut::null(), Buffer::global_mut), counts.global_mut());
-        let (starts, ends) = (bits::<K>(bounds.starts), bits::<K>(bounds.ends));
-        self.launch_locate(count, (starts, ends), limits, bounds.limit, found)
+        let limits = optional(bounds.limits, self.stream)?;
+        let found = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
+        let (starts, ends) = (bits::<K>(self.stream, bounds.starts)?, bits::<K>(self.stream, bounds.ends)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.launch_locate(count, (starts, ends), limits, bounds.limit, found) }
     }
 
-    /// Launches the search for the bounds of `count` ranges, at least one, in memory that the device reaches;
-    /// out come their cursors, unless null, and counts.
-    pub(super) fn launch_locate(
+    /// Launches the search for the bounds of `count` ranges, at least one; out come their cursors, unless null, and
+    /// counts.
+    ///
+    /// # Safety
+    /// This stream may read so many bounds, and limits unless these are null, and write so many results, in memory that
+    /// the device reaches.
+    pub(super) unsafe fn launch_locate(
         &self,
         count: usize,
         (starts, ends): (Global<K::Bits>, Global<K::Bits>),
@@ -158,7 +164,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
     ) -> Result<()> {
         let args = RangeArgs {
-            tree: self.tree.tree_ref(),
+            tree: self.tree.tree_ref(self.stream)?,
             starts,
             ends,
             limits,
@@ -171,7 +177,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         };
         // Two threads per range: one for each bound.
         let launch = launch::over(self.stream, count, 2)?;
-        Ok(launch::range::<K::Bits, V>(self.tree.fanout(), &args, launch)?)
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(launch::range::<K::Bits, V>(self.tree.fanout(), &args)) }?)
     }
 
     fn locate_on_host(&self, bounds: Bounds<'_, K>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
@@ -206,14 +213,20 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             return Ok(());
         }
         let capacity = out.keys.len();
-        let rows = (scratch.cursors.global(), out.offsets.global());
-        let pairs = (out.keys.global_mut().cast(), out.values.global_mut());
-        self.launch_gather(count, capacity, rows, pairs, capacity)
+        let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
+        // SAFETY: cursors and offsets are those of this tree, written just now for so many ranges; the outputs have room
+        // for `capacity` pairs; the pointers are for this stream.
+        unsafe { self.launch_gather(count, capacity, rows, pairs, capacity) }
     }
 
     /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
-    /// cursors to their offsets in memory that the device reaches, with room for so many pairs.
-    pub(super) fn launch_gather(
+    /// cursors to their offsets, with room for so many pairs.
+    ///
+    /// # Safety
+    /// This stream may read so many cursors, which are those of this tree as it is, and offsets, of which there is one
+    /// more, and write `capacity` pairs, in memory that the device reaches.
+    pub(super) unsafe fn launch_gather(
         &self,
         count: usize,
         expected: usize,
@@ -221,11 +234,12 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
         capacity: usize,
     ) -> Result<()> {
-        let (tree, capacity) = (self.tree.tree_ref(), capacity as u64);
+        let (tree, capacity) = (self.tree.tree_ref(self.stream)?, capacity as u64);
         let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
         let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
         let launch = launch::over(self.stream, count, group)?;
-        Ok(launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args, launch)?)
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(launch::gather::<K::Bits, V>(self.tree.fanout(), group, &args)) }?)
     }
 }
 

@@ -80,15 +80,18 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.check_not_lost()?;
         self.staging.pinned.send(&self.device, batch, &|stream, queries, count, values, found| {
-            self.on(stream).launch_get(queries.cast(), count, values, found, miss)
+            // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+            unsafe { self.on(stream).launch_get(queries.cast(), count, values, found, miss) }
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::staging::{LANES, Lengths, PINNED_LANES};
+    use crate::staging::{LANES, Lengths, PINNED_LANES, Results};
     use crate::{Device, Harmonia};
+    use lanetree_simt::GlobalMut;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn batches_of_many_pieces_answer_as_the_host_does() {
@@ -128,14 +131,57 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
+        let keys: Vec<u32> = (0..300).map(|i| i * 5).collect();
+        let device = Device::emulated();
+        let mut tree = Harmonia::build(&device, &keys, &keys).unwrap();
+        tree.staging.queries.lengths = Lengths { short: 32, long: 64, bytes: 1 << 20 };
+        let queries: Vec<u32> = (0..500).map(|i| i * 3).collect();
+        let expected: Vec<Option<u32>> = queries.iter().map(|key| (key % 5 == 0).then_some(*key)).collect();
+        tree.get_many(&queries).unwrap();
+        let staged = tree.staging_bytes();
+        for at in [0, 33, 250, 499] {
+            let mut out = vec![0; 500];
+            let batch = || {
+                tree.stage(
+                    &queries,
+                    &mut out,
+                    Results { arrays: [4, 0], bits: 0 },
+                    |stream, queries, count, out| {
+                        let (values, found) = (out.arrays[0].cast(), GlobalMut::null());
+                        // SAFETY: `stage` calls this with addresses for so many queries.
+                        unsafe { tree.on(stream).launch_get(queries, count, values, found, 7) }
+                    },
+                    |piece, _| assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch"),
+                )
+            };
+            assert!(catch_unwind(AssertUnwindSafe(batch)).is_err());
+            assert_eq!(tree.get_many(&queries).unwrap(), expected);
+            assert_eq!(tree.staging_bytes(), staged, "the lanes are those of before");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_page_locked_batches_follows_them() {
+        let device = Device::emulated();
+        let tree = Harmonia::build(&device, &[5_u64], &[7_u32]).unwrap();
+        for (count, queries) in [(1, 8), (3, 8), (5, 8), (9, 16), (100, 128), (17, 128)] {
+            let (keys, mut values) = (device.pinned(count).unwrap(), device.pinned(count).unwrap());
+            tree.get_many_pinned(&keys, &mut values, None, 0).unwrap();
+            let most = queries * (8 + 4) + queries.div_ceil(32) * 4;
+            assert!(tree.staging_bytes() <= most, "{} bytes for {count} keys", tree.staging_bytes());
+        }
+    }
+
+    #[test]
     fn outputs_of_another_length_are_refused() {
         for device in [Device::host(), Device::emulated()] {
             let tree = Harmonia::build(&device, &[1_u32], &[1_u32]).unwrap();
             let error = tree.get_many_or(&[1, 2], 0, &mut [0]).unwrap_err();
-            assert_eq!(error.to_string(), "the output has room for 1 elements, and 2 are needed");
+            assert_eq!(error.to_string(), "the output: room for 1 element, but 2 are needed; allocate at least 2");
             let (keys, mut values) = (device.pinned(3).unwrap(), device.pinned(2).unwrap());
             let error = tree.get_many_pinned(&keys, &mut values, None, 0).unwrap_err();
-            assert_eq!(error.to_string(), "the values has room for 2 elements, and 3 are needed");
+            assert_eq!(error.to_string(), "the values: room for 2 elements, but 3 are needed; allocate at least 3");
         }
     }
 }

@@ -142,6 +142,9 @@ mod tests {
     #[test]
     fn a_width_without_a_kernel_is_named() {
         let error = GroupWidth::Lanes(3).choose(8, 8, BatchOrder::Random, 1).unwrap_err();
-        assert_eq!(error.to_string(), "3 lanes per query at a fanout of 8: there are kernels for [1, 2, 4, 8]");
+        assert_eq!(
+            error.to_string(),
+            "there are no kernels for 3 lanes per query at a fanout of 8: choose one of [1, 2, 4, 8]"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! What the operations work on.
 
+use crate::Result;
 use bytemuck::Pod;
 use lanetree_kernels_primitives as kernels;
-use lanetree_runtime::Buffer;
+use lanetree_runtime::{Buffer, Stream};
 
 /// How many elements of a buffer an operation takes, from its beginning on.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +44,13 @@ impl Count<'_> {
         }
     }
 
-    /// The number as a kernel's argument.
-    pub(super) fn argument(self) -> kernels::Count {
+    /// The number as the argument of a kernel in a stream.
+    pub(super) fn argument(self, stream: &Stream) -> Result<kernels::Count> {
         let host = kernels::Count::host(self.at_most() as u64);
-        match self {
+        Ok(match self {
             Self::Host(_) => host,
-            Self::Device { count, .. } => kernels::Count { device: count.global(), ..host },
-        }
+            Self::Device { count, .. } => kernels::Count { device: count.read_on(stream)?, ..host },
+        })
     }
 }
 

@@ -21,10 +21,7 @@ pub(super) fn tiles(stream: &Stream, elements: usize, tile: u64) -> Result<Launc
         return Err(Error::BatchTooLarge { queries: elements });
     }
     let shape = LaunchShape { blocks: blocks as u32, threads: THREADS, dynamic_shared: 0 };
-    // SAFETY: the callers, all in this module's siblings, check the buffers' lengths and that they are of the
-    // stream's device, and zero what has to be; outputs are borrowed mutably, so nothing else is among them,
-    // and a dropped buffer's memory outlives the kernel. Memory is aligned to 256 bytes.
-    Ok(unsafe { Launch::new(stream, shape) })
+    Ok(Launch::new(stream, shape))
 }
 
 /// Zeroes the state of a look-back over the tiles of a launch, in the stream's order.

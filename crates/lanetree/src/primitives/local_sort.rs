@@ -52,11 +52,17 @@ pub fn local_sort_pairs<K: Key, V: Word>(
         (found[0], found[1]) = (found[0] | differing, found[1].max(u64::from(!is_sorted)));
         return Ok(());
     }
-    local_sort(stream, (keys, values), len, from, found.global_mut())
+    let found = found.write_on(stream)?;
+    // SAFETY: the buffers were checked above, and the last one's pointer is for this stream.
+    unsafe { local_sort(stream, (keys, values), len, from, found) }
 }
 
-/// [`local_sort_pairs`] of checked buffers, on a device that runs kernels.
-pub(crate) fn local_sort<K: Key, V: Word>(
+/// [`local_sort_pairs`], on a device that runs kernels.
+///
+/// # Safety
+/// Keys and values have at least `len` elements; `found` is the address of [`LOCAL_SORT_FINDINGS`] words that this
+/// stream may write.
+pub(crate) unsafe fn local_sort<K: Key, V: Word>(
     stream: &Stream,
     (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
     len: usize,
@@ -67,16 +73,15 @@ pub(crate) fn local_sort<K: Key, V: Word>(
         return Ok(());
     }
     let mask = K::Bits::truncate(u64::MAX.checked_shl(from).unwrap_or(0));
-    let (keys, values) = (keys.global_mut().cast::<K::Bits>(), values.global_mut());
+    let (keys, values) = (keys.write_on(stream)?.cast::<K::Bits>(), values.write_on(stream)?);
     let args = LocalSortArgs { keys, values, len: len as u64, found, mask, flip: K::FLIP };
     let blocks = u32::try_from((len as u64).div_ceil(u64::from(LOCAL_SORT_TILE)));
     let blocks = blocks.ok().filter(|&blocks| blocks < 1 << 31);
     let blocks = blocks.ok_or(Error::TooManyElements { elements: len })?;
     let shape = LaunchShape { blocks, threads: LOCAL_SORT_THREADS, dynamic_shared: 0 };
-    // SAFETY: the callers check the buffers' lengths and that they are of the stream's device, and borrow them
-    // mutably; a dropped buffer's memory outlives the kernel.
-    let launch = unsafe { Launch::new(stream, shape) };
-    Ok(lanetree_launch::radix_sort::local_sort(&args, launch)?)
+    let launch = Launch::new(stream, shape);
+    // SAFETY: the caller's contract; keys and values are borrowed mutably, and their pointers are for this stream.
+    Ok(unsafe { launch.run(lanetree_launch::radix_sort::local_sort(&args)) }?)
 }
 
 /// The bits by which to sort that many keys first, so that few of them agree: those below `top`, in which

@@ -5,12 +5,12 @@ use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
+use crate::pointers::{optional, optional_mut};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
 use lanetree_layout::{Key, Word};
-use lanetree_simt::{Global, GlobalMut};
 
 /// What a merge does with a key that both sequences have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,22 +108,27 @@ fn run<K: Key, V: Word>(
     let [first, second] = inputs;
     let has_values = first.values.is_some();
     let args = MergeArgs::<K::Bits, V> {
-        first_keys: first.keys.global().cast(),
-        first_values: first.values.map_or(Global::null(), Buffer::global),
-        first_count: first.count.argument(),
-        second_keys: second.keys.global().cast(),
-        second_values: second.values.map_or(Global::null(), Buffer::global),
-        second_count: second.count.argument(),
+        first_keys: first.keys.read_on(stream)?.cast(),
+        first_values: optional(first.values, stream)?,
+        first_count: first.count.argument(stream)?,
+        second_keys: second.keys.read_on(stream)?.cast(),
+        second_values: optional(second.values, stream)?,
+        second_count: second.count.argument(stream)?,
         flip: K::FLIP,
-        splits: scratch.splits.global_mut(),
-        state: scratch.state.global_mut(),
-        out_keys: output.keys.global_mut().cast(),
-        out_values: output.values.map_or(GlobalMut::null(), Buffer::global_mut),
-        out_count: output.count.global_mut(),
+        splits: scratch.splits.write_on(stream)?,
+        state: scratch.state.write_on(stream)?,
+        out_keys: output.keys.write_on(stream)?.cast(),
+        out_values: optional_mut(output.values, stream)?,
+        out_count: output.count.write_on(stream)?,
     };
     let threads = launch::tiles(stream, tiles as usize + 1, THREADS.into())?;
-    launch::splits(has_values, replace, &args, threads)?;
-    Ok(launch::merge(has_values, replace, &args, launch)?)
+    // SAFETY: inputs, output and scratch memory were checked to be long enough; every pointer is for this stream; the
+    // output and the scratch memory are borrowed mutably, so nothing else is among them.
+    unsafe {
+        threads.run(launch::splits(has_values, replace, &args))?;
+        launch.run(launch::merge(has_values, replace, &args))?;
+    }
+    Ok(())
 }
 
 fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
@@ -368,7 +373,7 @@ mod tests {
             let output = KeysMut { keys: &mut out, count: &mut count };
             assert_eq!(
                 message(merge_keys(&stream(&device), MergeRule::KeepBoth, first, second, output, &mut scratch)),
-                "the results' keys' buffer has room for 5 elements, and 6 are needed"
+                "the results' keys' buffer: room for 5 elements, but 6 are needed; allocate at least 6"
             );
         }
     }

@@ -5,12 +5,12 @@ use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
+use crate::pointers::{optional, optional_mut};
 use crate::{Buffer, Device, Error, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
 use lanetree_launch::Launch;
 use lanetree_layout::{Key, Word};
-use lanetree_simt::{Global, GlobalMut};
 
 /// Scratch memory of the functions over runs: 24 bytes for 2048 elements.
 #[derive(Debug)]
@@ -57,7 +57,8 @@ pub fn unique_keys<K: Key>(
         return on_host(stream, input, output, |_| 0);
     }
     let (args, launch) = prepare::<K, u32, u32>(stream, input, output, scratch)?;
-    Ok(launch::unique(&args, launch)?)
+    // SAFETY: as `prepare` says.
+    Ok(unsafe { launch.run(launch::unique(&args)) }?)
 }
 
 /// The last pair of each run of equal neighbouring keys, and how many runs there are: of pairs that were
@@ -77,7 +78,8 @@ pub fn last_by_key<K: Key, V: Word>(
         return on_host(stream, input, output, |run| values[run.end - 1]);
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    Ok(launch::last(&args, launch)?)
+    // SAFETY: as `prepare` says.
+    Ok(unsafe { launch.run(launch::last(&args)) }?)
 }
 
 /// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise as
@@ -101,7 +103,8 @@ pub fn run_lengths<K: Key, L: Word>(
         return on_host(stream, input, output, |run| L::truncate(run.len() as u64));
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    Ok(launch::lengths(&args, launch)?)
+    // SAFETY: as `prepare` says.
+    Ok(unsafe { launch.run(launch::lengths(&args)) }?)
 }
 
 /// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are
@@ -122,13 +125,15 @@ pub fn sum_by_key<K: Key, V: Word>(
         return on_host(stream, input, output, sum);
     }
     let (args, launch) = prepare(stream, input, output, scratch)?;
-    Ok(launch::sums(&args, launch)?)
+    // SAFETY: as `prepare` says.
+    Ok(unsafe { launch.run(launch::sums(&args)) }?)
 }
 
 /// A kernel's arguments and its launch.
 type Prepared<'a, K, I, O> = (RunArgs<<K as Key>::Bits, I, O>, Launch<'a>);
 
-/// Checks the buffers; the arguments and the launch.
+/// Checks the buffers; the arguments and the launch. It is sound: inputs, output and scratch memory were checked to be long
+/// enough, and are borrowed, the last two mutably, until the kernel is launched in `stream`, for which every pointer is.
 fn prepare<'a, K: Key, I: Word, O: Word>(
     stream: &'a Stream,
     input: Input<'_, K, I>,
@@ -142,13 +147,13 @@ fn prepare<'a, K: Key, I: Word, O: Word>(
     let launch = launch::tiles(stream, at_most, tile_len(input.values.is_some()))?;
     launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = RunArgs {
-        keys: input.keys.global().cast(),
-        values: input.values.map_or(Global::null(), Buffer::global),
-        count: input.count.argument(),
-        state: scratch.state.global_mut(),
-        out_keys: output.keys.global_mut().cast(),
-        out_values: output.values.map_or(GlobalMut::null(), Buffer::global_mut),
-        out_count: output.count.global_mut(),
+        keys: input.keys.read_on(stream)?.cast(),
+        values: optional(input.values, stream)?,
+        count: input.count.argument(stream)?,
+        state: scratch.state.write_on(stream)?,
+        out_keys: output.keys.write_on(stream)?.cast(),
+        out_values: optional_mut(output.values, stream)?,
+        out_count: output.count.write_on(stream)?,
     };
     Ok((args, launch))
 }
@@ -313,7 +318,7 @@ mod tests {
             let input = Keys { keys: &keys, count: 5000.into() };
             assert_eq!(
                 message(unique_keys(&stream(&device), input, output, &mut scratch)),
-                "the scratch memory has room for 38 elements, and 41 are needed"
+                "the scratch memory: room for 38 elements, but 41 are needed; allocate at least 41"
             );
         }
     }

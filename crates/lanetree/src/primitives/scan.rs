@@ -6,8 +6,8 @@ use super::input::Count;
 use super::launch::{self, state_len};
 use crate::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::scan::{CARRY_WORDS, ScanArgs, TILE};
-use lanetree_launch::Launch;
 use lanetree_layout::Word;
+use lanetree_runtime::Call;
 use lanetree_simt::same_args;
 use rayon::prelude::*;
 
@@ -73,9 +73,9 @@ pub fn exclusive_scan<'a, T: Word>(
         offsets[len] = in_parts(&counts[..len], &mut offsets[..len], total, u64::wrapping_add, scan);
         return Ok(());
     }
-    run(stream, counts, count, offsets, scratch, |args, at| match T::BITS {
-        32 => launch::exclusive_sum_u32(same_args(args), at),
-        _ => launch::exclusive_sum_u64(same_args(args), at),
+    run(stream, counts, count, offsets, scratch, |args| match T::BITS {
+        32 => launch::exclusive_sum_u32(same_args(args)),
+        _ => launch::exclusive_sum_u64(same_args(args)),
     })
 }
 
@@ -113,9 +113,9 @@ pub fn inclusive_max_scan<'a, T: Word>(
         in_parts(&words[..len], &mut maxima[..len], largest, T::max, scan);
         return Ok(());
     }
-    run(stream, words, count, maxima, scratch, |args, at| match T::BITS {
-        32 => launch::inclusive_max_u32(same_args(args), at),
-        _ => launch::inclusive_max_u64(same_args(args), at),
+    run(stream, words, count, maxima, scratch, |args| match T::BITS {
+        32 => launch::inclusive_max_u32(same_args(args)),
+        _ => launch::inclusive_max_u64(same_args(args)),
     })
 }
 
@@ -150,18 +150,20 @@ fn run<I: Word, O: Word>(
     count: Count<'_>,
     output: &mut Buffer<O>,
     scratch: &mut ScanScratch,
-    chooser: impl FnOnce(&ScanArgs<I, O>, Launch<'_>) -> lanetree_runtime::Result<()>,
+    chooser: impl for<'a> FnOnce(&'a ScanArgs<I, O>) -> Call<'a>,
 ) -> Result<()> {
     check::buffer(stream, "the scratch memory", ScanScratch::len(count.at_most()), &scratch.state)?;
     let launch = launch::tiles(stream, count.at_most(), TILE)?;
     launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = ScanArgs {
-        input: input.global(),
-        count: count.argument(),
-        state: scratch.state.global_mut(),
-        output: output.global_mut(),
+        input: input.read_on(stream)?,
+        count: count.argument(stream)?,
+        state: scratch.state.write_on(stream)?,
+        output: output.write_on(stream)?,
     };
-    Ok(chooser(&args, launch)?)
+    // SAFETY: the callers check input and output, and the scratch memory was checked here; every pointer is for this
+    // stream; the callers' choosers name a scan of these arguments.
+    Ok(unsafe { launch.run(chooser(&args)) }?)
 }
 
 #[cfg(test)]
@@ -256,12 +258,12 @@ mod tests {
             let mut scratch = ScanScratch::new(&device, 4).unwrap();
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, 4, &mut offsets, &mut scratch)),
-                "the offsets has room for 4 elements, and 5 are needed"
+                "the offsets: room for 4 elements, but 5 are needed; allocate at least 5"
             );
             let count = Count::Device { count: &none, at_most: 4 };
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, count, &mut enough, &mut scratch)),
-                "the count's buffer has room for 0 elements, and 1 are needed"
+                "the count's buffer: room for 0 elements, but 1 is needed; allocate at least 1"
             );
         }
     }

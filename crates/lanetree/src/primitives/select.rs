@@ -5,6 +5,7 @@ use super::check;
 use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
+use crate::pointers::{optional, optional_mut};
 use crate::{Buffer, Device, Result, Stream};
 use core::ops::Range;
 use lanetree_kernels_primitives::THREADS;
@@ -122,14 +123,14 @@ fn run<K: Key, V: Word>(
     let launch = launch::tiles(stream, at_most, tile_len(bytes, partition))?;
     launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     let args = SelectArgs::<K::Bits, V> {
-        keys: input.keys.global().cast(),
-        values: input.values.map_or(Global::null(), Buffer::global),
-        flags: flags.global(),
-        count: input.count.argument(),
-        state: scratch.state.global_mut(),
-        out_keys: output.keys.global_mut().cast(),
-        out_values: output.values.map_or(GlobalMut::null(), Buffer::global_mut),
-        out_count: output.count.global_mut(),
+        keys: input.keys.read_on(stream)?.cast(),
+        values: optional(input.values, stream)?,
+        flags: flags.read_on(stream)?,
+        count: input.count.argument(stream)?,
+        state: scratch.state.write_on(stream)?,
+        out_keys: output.keys.write_on(stream)?.cast(),
+        out_values: optional_mut(output.values, stream)?,
+        out_count: output.count.write_on(stream)?,
     };
     if partition {
         output.count.fill_zero_range(stream, 0..1)?;
@@ -143,9 +144,13 @@ fn run<K: Key, V: Word>(
             out_values: GlobalMut::null(),
             out_count: args.out_count,
         };
-        launch::count_flags(&count_args, launch::tiles(stream, at_most, 32 * FLAG_WORDS * u64::from(THREADS))?)?;
+        let words = launch::tiles(stream, at_most, 32 * FLAG_WORDS * u64::from(THREADS))?;
+        // SAFETY: the flags and the count were checked to be long enough; the pointers are for this stream.
+        unsafe { words.run(launch::count_flags(&count_args))? };
     }
-    Ok(launch::select(input.values.is_some(), partition, &args, launch)?)
+    // SAFETY: inputs, output and scratch memory were checked to be long enough; every pointer is for this stream; the
+    // output and the scratch memory are borrowed mutably, so nothing else is among them.
+    Ok(unsafe { launch.run(launch::select(input.values.is_some(), partition, &args)) }?)
 }
 
 fn on_host<K: Key, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
@@ -275,7 +280,7 @@ mod tests {
             let input = Keys { keys: &keys, count: 33.into() };
             assert_eq!(
                 message(select_keys(&stream(&device), input, &flags, output, &mut scratch)),
-                "the flags has room for 1 elements, and 2 are needed"
+                "the flags: room for 1 element, but 2 are needed; allocate at least 2"
             );
         }
     }

@@ -44,14 +44,25 @@ impl Lane {
         Ok(())
     }
 
-    /// Where a kernel finds queries and leaves results: on the device, or in page-locked memory, which has the same
-    /// address on a GPU.
-    pub(super) fn addresses(&mut self, across_the_bus: bool) -> (Global<u64>, GlobalMut<u8>) {
+    /// Where a kernel of the lane's stream finds queries and leaves results: on the device, or in pinned memory, which has
+    /// the same address on a GPU.
+    pub(super) fn addresses(&mut self, across_the_bus: bool) -> Result<(Global<u64>, GlobalMut<u8>)> {
         let (input, output) = match across_the_bus {
-            true => (Global::new(self.staged_input.as_ptr()), GlobalMut::new(self.staged_output.as_mut_ptr())),
-            false => (self.input.global(), self.output.global_mut()),
+            true => (self.staged_input.read_on(&self.stream)?, self.staged_output.write_on(&self.stream)?),
+            false => (self.input.read_on(&self.stream)?, self.output.write_on(&self.stream)?),
         };
-        (input, output.cast())
+        Ok((input, output.cast()))
+    }
+
+    /// Waits for the lane's work.
+    pub(super) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staged memory is used in the lane's stream only, which has been waited for.
+        unsafe {
+            self.staged_input.forget_uses();
+            self.staged_output.forget_uses();
+        }
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -71,7 +71,8 @@ impl fmt::Debug for Staging {
     }
 }
 
-/// Launches a piece: in a stream, over queries at an address, with addresses for their results.
+/// Launches a piece: in a stream, over queries at an address, with addresses for their results. It is called with
+/// addresses that the stream may use, of memory for so many queries and their results.
 type LaunchPiece<'a, Q> = dyn Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync + 'a;
 
 /// How a batch is sent: what each of its pieces has in common with the others.
@@ -91,14 +92,9 @@ impl Staging {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Lane::bytes).sum()
     }
 
-    fn take(&self) -> Vec<Lane> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-    }
-
-    fn put_back(&self, mut lanes: Vec<Lane>) {
-        // What a single long query has needed is not worth keeping.
-        lanes.retain(|lane| lane.input.bytes() <= self.lengths.bytes.next_power_of_two());
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+    fn take(&self) -> TakenLanes<'_> {
+        let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        TakenLanes { staging: self, lanes, done: false }
     }
 
     /// Sends queries through the device, and puts what comes back into `out`: as many elements as there are
@@ -112,15 +108,13 @@ impl Staging {
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
         let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
         let work = || {
-            let mut lanes = self.take();
-            let outcome = work_off(&mut lanes, take, route);
+            let mut taken = self.take();
+            let outcome = work_off(&mut taken.lanes, take, route);
+            taken.done = outcome.is_ok();
             if outcome.is_err() {
                 // The other threads need not go on.
                 rest.lock().unwrap_or_else(PoisonError::into_inner).give_up();
-                // There may be work in flight, over memory that the next batch uses.
-                lanes.iter().for_each(|lane| drop(lane.stream.synchronize()));
             }
-            self.put_back(lanes);
             outcome
         };
         if threads == 1 {
@@ -128,6 +122,27 @@ impl Staging {
         } else {
             (0..threads).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
         }
+    }
+}
+
+/// The lanes of a thread that works on a batch. They are given back idle, also after an error or a panic.
+struct TakenLanes<'a> {
+    staging: &'a Staging,
+    lanes: Vec<Lane>,
+    /// Whether all pieces have been waited for.
+    done: bool,
+}
+
+impl Drop for TakenLanes<'_> {
+    fn drop(&mut self) {
+        let mut lanes = core::mem::take(&mut self.lanes);
+        if !self.done {
+            // What is still in flight belongs to nobody any more.
+            lanes.iter_mut().for_each(|lane| drop(lane.synchronize()));
+        }
+        // What a single long query has needed is not worth keeping.
+        lanes.retain(|lane| lane.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
+        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
     }
 }
 
@@ -146,13 +161,13 @@ fn work_off<'a, Q: Queries, T: 'a>(
         if on_their_way.len() == LANES
             && let Some((lane, queries, out)) = on_their_way.pop_front()
         {
-            route.finish(&lanes[lane], queries, out)?;
+            route.finish(&mut lanes[lane], queries, out)?;
         }
         route.begin(&mut lanes[next], queries)?;
         on_their_way.push_back((next, queries, out));
         next = (next + 1) % LANES;
     }
-    on_their_way.into_iter().try_for_each(|(lane, queries, out)| route.finish(&lanes[lane], queries, out))
+    on_their_way.into_iter().try_for_each(|(lane, queries, out)| route.finish(&mut lanes[lane], queries, out))
 }
 
 impl<Q: Queries, T> Route<'_, Q, T> {
@@ -164,23 +179,22 @@ impl<Q: Queries, T> Route<'_, Q, T> {
         queries.write(&mut bytemuck::cast_slice_mut(&mut lane.staged_input)[..bytes]);
         let few = count <= ACROSS_THE_BUS && bytes <= BYTES_ACROSS_THE_BUS;
         let across = self.device.kind() == DeviceKind::Cuda && self.reads_once && few;
-        let (input, output) = lane.addresses(across);
-        let addresses = self.results.addresses(output, count);
-        if across {
-            return (self.launch)(&lane.stream, queries, input, addresses);
-        }
         let words = |bytes: usize| 0..bytes.div_ceil(8);
-        // SAFETY: the lane's memory lives until the piece is through, and belongs to it until then.
-        unsafe { lane.input.upload_async(&lane.stream, 0, &lane.staged_input, words(bytes))? };
+        if !across {
+            lane.input.upload_async(&lane.stream, 0, &lane.staged_input, words(bytes))?;
+        }
+        let (input, output) = lane.addresses(across)?;
+        let addresses = self.results.addresses(output, count);
         (self.launch)(&lane.stream, queries, input, addresses)?;
-        // SAFETY: as above.
-        unsafe { lane.output.download_async(&lane.stream, words(end), &mut lane.staged_output, 0)? };
+        if !across {
+            lane.output.download_async(&lane.stream, words(end), &mut lane.staged_output, 0)?;
+        }
         Ok(())
     }
 
     /// Waits for a lane's piece and hands over its results.
-    fn finish(&self, lane: &Lane, queries: Q, out: &mut [T]) -> Result<()> {
-        lane.stream.synchronize()?;
+    fn finish(&self, lane: &mut Lane, queries: Q, out: &mut [T]) -> Result<()> {
+        lane.synchronize()?;
         (self.collect)(&Piece::new(queries, bytemuck::cast_slice(&lane.staged_output), self.results), out);
         Ok(())
     }

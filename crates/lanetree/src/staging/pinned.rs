@@ -65,15 +65,26 @@ struct PinnedLane<Q, V> {
 }
 
 impl<Q: Pod, V: Word> PinnedLane<Q, V> {
-    /// For so many elements of queries, and so many queries.
-    fn new(device: &Device, elements: usize, queries: usize) -> Result<Self> {
-        Ok(Self {
-            stream: device.stream()?,
-            // Kernels read whole words of 8 bytes.
-            queries: device.alloc(elements.next_multiple_of(8))?,
-            values: device.alloc(queries)?,
-            found: device.alloc(queries.div_ceil(32))?,
-        })
+    fn new(device: &Device) -> Result<Self> {
+        let stream = device.stream()?;
+        Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, found: device.alloc(0)? })
+    }
+
+    /// Makes room for so many elements of queries, and so many queries. Memory grows in powers of two up to a piece's,
+    /// and never shrinks.
+    fn reserve(&mut self, device: &Device, elements: usize, queries: usize) -> Result<()> {
+        // Kernels read whole words of 8 bytes.
+        let elements = elements.next_multiple_of(8);
+        if self.queries.len() < elements {
+            self.queries = device.alloc(elements.next_power_of_two())?;
+        }
+        if self.values.len() < queries {
+            self.values = device.alloc(queries.next_power_of_two())?;
+        }
+        if self.found.len() < queries.div_ceil(32) {
+            self.found = device.alloc(queries.div_ceil(32).next_power_of_two())?;
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
@@ -100,7 +111,8 @@ impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
     }
 }
 
-/// Launches a piece: in a stream, over so many queries at an address, with addresses for values and found bits.
+/// Launches a piece: in a stream, over so many queries at an address, with addresses for values and found bits, all of
+/// which the stream may use.
 type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
 
 impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
@@ -140,27 +152,18 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
             let range = start..count.min(start + piece);
             let next = i % PINNED_LANES;
             if next == lanes.len() {
-                lanes.push(PinnedLane::new(device, range.len() * width, range.len())?);
+                lanes.push(PinnedLane::new(device)?);
             }
             let lane = &mut lanes[next];
-            if lane.queries.len() < range.len() * width || lane.values.len() < range.len() {
-                // For a piece of any length. The old lane does nothing any more: every batch waits for all lanes.
-                let (elements, queries) = (lane.queries.len(), lane.values.len());
-                *lane = PinnedLane::new(device, elements.max(piece * width), queries.max(piece))?;
-            }
+            lane.reserve(device, range.len() * width, range.len())?;
             let PinnedLane { stream, queries, values, found } = lane;
             let elements = range.start * width..range.end * width;
-            // SAFETY: all of it lives, and is left alone, until the streams have been waited for: the caller's
-            // buffers are borrowed by the caller of this, and a lane's are used in its stream's order.
-            unsafe { queries.upload_async(stream, 0, batch.queries, elements)? };
-            let wanted = if batch.found.is_some() { found.global_mut() } else { GlobalMut::null() };
-            launch(stream, queries.global(), range.len(), values.global_mut(), wanted)?;
-            // SAFETY: as above.
-            unsafe {
-                values.download_async(stream, 0..range.len(), batch.values, start)?;
-                if let Some(bits) = &mut batch.found {
-                    found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
-                }
+            queries.upload_async(stream, 0, batch.queries, elements)?;
+            let wanted = if batch.found.is_some() { found.write_on(stream)? } else { GlobalMut::null() };
+            launch(stream, queries.read_on(stream)?, range.len(), values.write_on(stream)?, wanted)?;
+            values.download_async(stream, 0..range.len(), batch.values, start)?;
+            if let Some(bits) = &mut batch.found {
+                found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
             }
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! The kernels of bulk builds.
 
-use crate::Launch;
 use lanetree_kernels_cuart::build::NodesArgs;
 use lanetree_kernels_cuart::build::boundaries::{self, LevelArgs};
 use lanetree_kernels_cuart::build::fill::{Fill, FillArgs};
@@ -10,18 +9,18 @@ use lanetree_kernels_cuart::build::number::{Number, Place};
 use lanetree_kernels_cuart::build::table::{Table, TableArgs};
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Kind;
-use lanetree_runtime::Result;
-use lanetree_simt::{Launcher, same_args};
+use lanetree_runtime::Call;
+use lanetree_simt::same_args;
 
 /// The chooser of the kernels for a word, without type parameters.
 macro_rules! leaves {
     ($function:ident, $value:ty) => {
         #[inline(never)]
-        fn $function(args: &LeavesArgs<$value>, launch: Launch<'_>) -> Result<()> {
+        fn $function(args: &LeavesArgs<$value>) -> Call<'_> {
             match args.keys.width {
-                0..=8 => launch.launch::<Leaves<$value, 1>>(args),
-                9..=16 => launch.launch::<Leaves<$value, 2>>(args),
-                _ => launch.launch::<Leaves<$value, 4>>(args),
+                0..=8 => Call::of::<Leaves<$value, 1>>(args),
+                9..=16 => Call::of::<Leaves<$value, 2>>(args),
+                _ => Call::of::<Leaves<$value, 4>>(args),
             }
         }
     };
@@ -30,13 +29,10 @@ leaves!(leaves_u32, u32);
 leaves!(leaves_u64, u64);
 
 /// Leaves of keys of one width, at most 32.
-///
-/// # Errors
-/// Those of a launch.
-pub fn leaves<V: Word>(args: &LeavesArgs<V>, launch: Launch<'_>) -> Result<()> {
+pub fn leaves<V: Word>(args: &LeavesArgs<V>) -> Call<'_> {
     match V::BITS {
-        32 => leaves_u32(same_args(args), launch),
-        _ => leaves_u64(same_args(args), launch),
+        32 => leaves_u32(same_args(args)),
+        _ => leaves_u64(same_args(args)),
     }
 }
 
@@ -44,15 +40,12 @@ pub fn leaves<V: Word>(args: &LeavesArgs<V>, launch: Launch<'_>) -> Result<()> {
 macro_rules! kernels {
     ($($(#[$doc:meta])* $function:ident($args:ty $(, $choice:ident)?) => $kernel:ty $(, $or:ty)?;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of a launch.
         #[inline(never)]
-        pub fn $function(args: &$args, $($choice: bool,)? launch: Launch<'_>) -> Result<()> {
+        pub fn $function(args: &$args $(, $choice: bool)?) -> Call<'_> {
             $(if $choice {
-                return launch.launch::<$or>(args);
+                return Call::of::<$or>(args);
             })?
-            launch.launch::<$kernel>(args)
+            Call::of::<$kernel>(args)
         }
     )*};
 }
@@ -74,15 +67,12 @@ kernels! {
 }
 
 /// The nodes of a kind.
-///
-/// # Errors
-/// Those of a launch.
 #[inline(never)]
-pub fn fill(kind: Kind, args: &FillArgs, launch: Launch<'_>) -> Result<()> {
+pub fn fill(kind: Kind, args: &FillArgs) -> Call<'_> {
     match kind {
-        Kind::N4 => launch.launch::<Fill<1>>(args),
-        Kind::N16 => launch.launch::<Fill<2>>(args),
-        Kind::N48 => launch.launch::<Fill<3>>(args),
-        _ => launch.launch::<Fill<4>>(args),
+        Kind::N4 => Call::of::<Fill<1>>(args),
+        Kind::N16 => Call::of::<Fill<2>>(args),
+        Kind::N48 => Call::of::<Fill<3>>(args),
+        _ => Call::of::<Fill<4>>(args),
     }
 }

@@ -1,47 +1,47 @@
 //! The kernels of changes.
 
 use super::{by_query_words, by_word, kernels};
-use crate::Launch;
+
 use lanetree_kernels_cuart::update::{
     Claim, ClaimArgs, ClearSequence, ClearSequenceArgs, Conquer, ConquerArgs, CountLeaves, CountLeavesArgs, Insert,
     InsertArgs, Latest, LatestArgs, Locate, LocateArgs, Overwrite, OverwriteArgs, Remove, RemoveArgs, Retire,
     RetireArgs, Stamp, StampArgs, Tidy, TidyArgs, WriteStamped, WriteStampedArgs,
 };
 use lanetree_layout::Word;
-use lanetree_runtime::Result;
-use lanetree_simt::{Launcher, same_args};
+use lanetree_runtime::Call;
+use lanetree_simt::same_args;
 
 by_query_words! {
-    /// Launches the first stage of updates by the hash table.
+    /// The call of the first stage of updates by the hash table.
     claim(ClaimArgs) => Claim[0, 1, 2, 4];
-    /// Launches updates in one stage, of trees without keys of more than 32 bytes.
+    /// The call of updates in one stage, of trees without keys of more than 32 bytes.
     latest(LatestArgs) => Latest[1, 2, 4];
-    /// Launches the search for leaves.
+    /// The call of the search for leaves.
     locate(LocateArgs) => Locate[0, 1, 2, 4];
-    /// Launches the first stage of updates by a stamp for each leaf.
+    /// The call of the first stage of updates by a stamp for each leaf.
     stamp(StampArgs) => Stamp[0, 1, 2, 4];
 }
 
 by_word! {
-    /// Launches the second stage of updates by the hash table.
+    /// The call of the second stage of updates by the hash table.
     conquer(ConquerArgs) => Conquer;
-    /// Launches the second stage of updates by a stamp for each leaf.
+    /// The call of the second stage of updates by a stamp for each leaf.
     write_stamped(WriteStampedArgs) => WriteStamped;
-    /// Launches the last stage of updates by sorting.
+    /// The call of the last stage of updates by sorting.
     overwrite(OverwriteArgs) => Overwrite;
 }
 
 kernels! {
-    /// Launches the kernel that clears the numbers of operations above values of 32 bits.
+    /// The call of the kernel that clears the numbers of operations above values of 32 bits.
     clear_sequence(ClearSequenceArgs) => ClearSequence;
-    /// Launches the count of leaves that keys need.
+    /// The call of the count of leaves that keys need.
     count_leaves(CountLeavesArgs) => CountLeaves;
-    /// Launches the kernel that puts nodes with those to use again.
+    /// The call of the kernel that puts nodes with those to use again.
     retire(RetireArgs) => Retire;
-    /// Launches removals.
+    /// The call of removals.
     remove(RemoveArgs) => Remove;
-    /// Launches inserts.
+    /// The call of inserts.
     insert(InsertArgs) => Insert;
-    /// Launches the kernel that puts nodes in order after inserts.
+    /// The call of the kernel that puts nodes in order after inserts.
     tidy(TidyArgs) => Tidy;
 }

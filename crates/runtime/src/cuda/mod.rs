@@ -18,7 +18,7 @@ use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
 use cust::context::Context;
-use cust_raw::{CUdevice_attribute, CUstream_flags};
+use cust_raw::{CUdevice_attribute, CUevent_flags, CUstream_flags};
 use lanetree_simt::LaunchShape;
 use module::Modules;
 use std::collections::BTreeMap;
@@ -215,11 +215,12 @@ impl Machine for Cuda {
         check(code, || self.doing("letting a stream wait for an event on"))
     }
 
-    fn create_event(&self) -> Result<RawEvent> {
+    fn create_event(&self, timed: bool) -> Result<RawEvent> {
         self.enter()?;
         let mut event = null_mut();
-        // SAFETY: the pointer is valid for the call. No flags: with timing.
-        check(unsafe { sys::cuEventCreate(&raw mut event, 0) }, || self.doing("creating an event on"))?;
+        let flags = if timed { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
+        // SAFETY: the pointer is valid for the call.
+        check(unsafe { sys::cuEventCreate(&raw mut event, flags as u32) }, || self.doing("creating an event on"))?;
         Ok(RawEvent(event.cast()))
     }
     unsafe fn destroy_event(&self, event: RawEvent) {

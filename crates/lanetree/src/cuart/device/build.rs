@@ -6,11 +6,12 @@ mod scratch;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::{DeviceState, HostBatches};
+use super::UpdateState;
 use crate::cuart::leaves::{HostBuffers, LeafBuffers};
 use crate::cuart::nodes::NodeBuffers;
-use crate::cuart::region::Region;
-use crate::cuart::{Builder, Cuart, RootTable, table};
+use crate::cuart::parts::Parts;
+use crate::cuart::region::{LongLeaves, Region};
+use crate::cuart::{Builder, RootTable, table};
 use crate::{Error, Result};
 use lanetree_kernels_cuart::build::boundaries::LevelArgs;
 use lanetree_kernels_cuart::build::fill::{FillArgs, lanes};
@@ -48,9 +49,7 @@ impl Room {
             leaf8: Region::full(device.alloc(self.leaf8)?)?,
             leaf16: Region::full(device.alloc(self.leaf16)?)?,
             leaf32: Region::full(device.alloc(self.leaf32)?)?,
-            device: Region::full(device.alloc(self.units)?)?,
-            device_count: self.device as u64,
-            device_free: 0,
+            long: LongLeaves::full(device.alloc(self.units)?, self.device as u64)?,
             host: HostBuffers::default(),
             ranks8: device.alloc(self.ranks8)?,
             order: device.alloc(self.order)?,
@@ -72,22 +71,21 @@ pub(super) unsafe fn above<V: Word>(
     leaves: LeafBuffers,
     first: Link,
     len: u64,
-) -> Result<Cuart<V>> {
+) -> Result<Parts> {
     let tree = TreeRef {
-        leaf8: leaves.leaf8.buffer.global().cast(),
-        leaf16: leaves.leaf16.buffer.global().cast(),
-        leaf32: leaves.leaf32.buffer.global().cast(),
-        device_leaves: leaves.device.buffer.global().cast(),
-        order: leaves.order.global().cast(),
+        leaf8: leaves.leaf8.buffer.read_on(stream)?.cast(),
+        leaf16: leaves.leaf16.buffer.read_on(stream)?.cast(),
+        leaf32: leaves.leaf32.buffer.read_on(stream)?.cast(),
+        device_leaves: leaves.long.units.read_on(stream)?.cast(),
+        order: leaves.order.read_on(stream)?.cast(),
         first: first.bits(),
         len,
         ..no_tree()
     };
     // SAFETY: the caller's promise.
     let built = unsafe { nodes(stream, &tree, &leaves.order, options.table()) }?;
-    Ok(Cuart {
+    Ok(Parts {
         device: stream.device().clone(),
-        options: *options,
         root: built.root,
         len,
         first,
@@ -96,8 +94,7 @@ pub(super) unsafe fn above<V: Word>(
         leaves,
         table: built.table,
         table_bytes: built.table_bytes,
-        state: DeviceState::default(),
-        batches: HostBatches::default(),
+        updates: UpdateState::default(),
     })
 }
 
@@ -182,12 +179,14 @@ unsafe fn nodes(stream: &Stream, tree: &TreeRef, order: &Buffer<Link>, table: Ro
     built.table.fill_zero(stream)?;
     if built.table_bytes > 0 && tree.len > 0 {
         let args = TableArgs {
-            nodes: scratch.args(),
-            table: built.table.global_mut().cast(),
+            nodes: scratch.args(stream)?,
+            table: built.table.write_on(stream)?.cast(),
             bytes: built.table_bytes,
             padding: 0,
         };
-        launch::table(&args, over(stream, tree.len)?)?;
+        // SAFETY: the leaves are as the caller promises, and the nodes above them are complete; the table has an entry for
+        // each beginning.
+        unsafe { over(stream, tree.len)?.run(launch::table(&args))? };
     }
     stream.synchronize()?;
     Ok(built)
@@ -206,17 +205,22 @@ fn leaf(tree: &TreeRef, order: &Buffer<Link>, rank: u64) -> Result<Link> {
 /// Builds nodes above at least two leaves. The result are the numbers of beginnings of 2 and of 3 bytes.
 fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Result<[u64; 2]> {
     let (device, boundaries) = (stream.device(), scratch.boundaries());
-    let args = scratch.args();
-    launch::boundaries(&args, over(stream, level_len(boundaries, 0).min(MOST_THREADS))?)?;
+    let args = scratch.args(stream)?;
+    // SAFETY: this and all launches below: the leaves are as the caller of `nodes` promises; the scratch memory is as
+    // long as these boundaries and nodes need, which the host has read, and each kernel's input was written before in the
+    // stream.
+    unsafe { over(stream, level_len(boundaries, 0).min(MOST_THREADS))?.run(launch::boundaries(&args))? };
     let (mut level, mut from) = (1, level_len(boundaries, 0));
     while level_len(boundaries, level) > 32 {
         let (from_len, len) = (level_len(boundaries, level), level_len(boundaries, level + 1));
         let args = LevelArgs { minima: args.minima, from, from_len, len };
-        launch::level(&args, over(stream, len * 32)?)?;
+        // SAFETY: as above.
+        unsafe { over(stream, len * 32)?.run(launch::level(&args))? };
         from += from_len;
         level += 1;
     }
-    launch::intervals(&args, over(stream, level_len(boundaries, 0).min(MOST_THREADS))?)?;
+    // SAFETY: as above.
+    unsafe { over(stream, level_len(boundaries, 0).min(MOST_THREADS))?.run(launch::intervals(&args))? };
     let found = scratch.findings(stream)?;
     let word = |index: u64| found[index as usize];
     let beginnings = [word(findings::BEGINNINGS), word(findings::BEGINNINGS + 1)];
@@ -224,27 +228,32 @@ fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Resu
 
     scratch.sort(stream, word(findings::DEEPEST) as u32)?;
     scratch.make_room(device, nodes)?;
-    let args = scratch.args();
-    launch::number(&args, false, over(stream, boundaries.into())?)?;
+    // SAFETY: as above.
+    unsafe { over(stream, boundaries.into())?.run(launch::number(&scratch.args(stream)?, false))? };
     scratch.sum(stream, blocks(boundaries))?;
-    launch::number(&args, true, over(stream, boundaries.into())?)?;
-    launch::place(&args, false, over(stream, nodes.into())?)?;
+    // SAFETY: as above.
+    unsafe { over(stream, boundaries.into())?.run(launch::number(&scratch.args(stream)?, true))? };
+    // SAFETY: as above.
+    unsafe { over(stream, nodes.into())?.run(launch::place(&scratch.args(stream)?, false))? };
     scratch.sum(stream, scratch::KINDS * blocks(nodes))?;
-    launch::place(&args, true, over(stream, nodes.into())?)?;
+    // SAFETY: as above.
+    unsafe { over(stream, nodes.into())?.run(launch::place(&scratch.args(stream)?, true))? };
     let found = scratch.findings(stream)?;
+    let args = scratch.args(stream)?;
     let count = |kind: u64| found[(findings::KINDS + kind) as usize];
     built.root = Link::from_bits(found[findings::ROOT as usize]);
     built.nodes = room_for_nodes(device, [count(0), count(1), count(2), count(3)])?;
     let (buffers, mut from) = (&mut built.nodes, 0);
     for (kind, out, count) in [
-        (Kind::N4, buffers.n4.buffer.global_mut().cast(), count(0)),
-        (Kind::N16, buffers.n16.buffer.global_mut().cast(), count(1)),
-        (Kind::N48, buffers.n48.buffer.global_mut().cast(), count(2)),
-        (Kind::N256, buffers.n256.buffer.global_mut().cast(), count(3)),
+        (Kind::N4, buffers.n4.buffer.write_on(stream)?.cast(), count(0)),
+        (Kind::N16, buffers.n16.buffer.write_on(stream)?.cast(), count(1)),
+        (Kind::N48, buffers.n48.buffer.write_on(stream)?.cast(), count(2)),
+        (Kind::N256, buffers.n256.buffer.write_on(stream)?.cast(), count(3)),
     ] {
         if count > 0 {
             let args = FillArgs { nodes: args, out, from, count };
-            launch::fill(kind, &args, over(stream, count * u64::from(lanes(kind)))?)?;
+            // SAFETY: as above; there is room for all nodes of the kind.
+            unsafe { over(stream, count * u64::from(lanes(kind)))?.run(launch::fill(kind, &args))? };
         }
         from += count;
     }
@@ -263,8 +272,5 @@ fn blocks(elements: u32) -> usize {
 fn over(stream: &Stream, threads: u64) -> Result<Launch<'_>> {
     let too_large = || Error::BatchTooLarge { queries: threads as usize };
     let shape = LaunchShape::covering(threads, THREADS).ok_or_else(too_large)?;
-    // SAFETY: the callers, all in this module, have checked the caller's buffers or pass their promise on; all
-    // others are made here, long enough, and when they are dropped, their memory goes to nobody else before the
-    // kernel is done.
-    Ok(unsafe { Launch::new(stream, shape) })
+    Ok(Launch::new(stream, shape))
 }

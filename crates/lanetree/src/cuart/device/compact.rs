@@ -2,8 +2,9 @@
 
 use super::build::{Room, above};
 use super::over;
-use crate::cuart::Cuart;
+use crate::cuart::Builder;
 use crate::cuart::leaves::LeafBuffers;
+use crate::cuart::parts::Parts;
 use crate::primitives::{ScanScratch, exclusive_scan};
 use crate::{Error, Result};
 use core::ops::Range;
@@ -15,14 +16,17 @@ use lanetree_layout::cuart::{Kind, Link};
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
-impl<V: Word> Cuart<V> {
+impl Parts {
     /// Whether a device can build the tree again by itself.
     pub(in crate::cuart) fn is_rebuilt_there(&self) -> bool {
         self.leaves.host.values.is_empty() && self.len <= u64::from(u32::MAX)
     }
 
     /// The tree built again from its leaves, by the device. All work on the device is waited for before.
-    pub(in crate::cuart) fn rebuilt_there(&self) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Runtime`]; [`Error::Lost`] for a tree that is not whole.
+    pub(in crate::cuart) fn rebuilt_there<V: Word>(&self, options: &Builder<V>) -> Result<Self> {
         self.device.synchronize()?;
         let stream = self.device.stream()?;
         let (links, len) = leaves_in_order(self, &stream)?;
@@ -30,11 +34,11 @@ impl<V: Word> Cuart<V> {
             let reason = format!("it has {len} leaves, and counts {}", self.len);
             return Err(Error::Lost { reason });
         }
-        let (leaves, first) = moved(self, &stream, &links, len)?;
+        let (leaves, first) = moved::<V>(self, &stream, &links, len)?;
         drop(links);
         // SAFETY: leaves on the device, which were found in the order of their keys and have got their places by
         // it; all of them are in one buffer in that order where keys have one length, and in `order` otherwise.
-        unsafe { above(&self.options, &stream, leaves, first, len as u64) }
+        unsafe { above(options, &stream, leaves, first, len as u64) }
     }
 }
 
@@ -47,7 +51,7 @@ fn number(buffer: &Buffer<u64>, at: usize) -> Result<u64> {
 
 /// The links of a tree's leaves in the order of their keys, and how many there are. Each pass waits for the stream,
 /// as the next front's length is what it finds.
-fn leaves_in_order<V: Word>(tree: &Cuart<V>, stream: &Stream) -> Result<(Buffer<u64>, usize)> {
+fn leaves_in_order(tree: &Parts, stream: &Stream) -> Result<(Buffer<u64>, usize)> {
     let device = &tree.device;
     let root = tree.root;
     let (mut front, mut len) = (device.upload(&[root.bits()])?, usize::from(!root.is_none()));
@@ -56,21 +60,23 @@ fn leaves_in_order<V: Word>(tree: &Cuart<V>, stream: &Stream) -> Result<(Buffer<
         let (mut counts, mut offsets) = (device.alloc::<u32>(len)?, device.alloc(len + 1)?);
         let mut found = device.alloc_zeroed::<u64>(1)?;
         let mut args = SpreadArgs {
-            tree: tree.tree_ref(),
-            front: front.global(),
+            tree: tree.tree_ref(stream)?,
+            front: front.read_on(stream)?,
             count: len as u64,
-            counts: counts.global_mut(),
+            counts: counts.write_on(stream)?,
             offsets: Global::null(),
             next: GlobalMut::null(),
-            nodes: found.global_mut(),
+            nodes: found.write_on(stream)?,
         };
-        launch::count(&args, over(stream, len)?)?;
+        // SAFETY: so many links of a valid tree, and a place for a count of each.
+        unsafe { over(stream, len)?.run(launch::count(&args))? };
         exclusive_scan(stream, &counts, len, &mut offsets, &mut ScanScratch::new(device, len)?)?;
         stream.synchronize()?;
         let all = number(&offsets, len)? as usize;
         let mut next = device.alloc(all)?;
-        (args.offsets, args.next) = (offsets.global(), next.global_mut());
-        launch::spread(&args, over(stream, len)?)?;
+        (args.offsets, args.next) = (offsets.read_on(stream)?, next.write_on(stream)?);
+        // SAFETY: as above; the offsets are the prefix sums of the counts, and there is room for all of them.
+        unsafe { over(stream, len)?.run(launch::spread(&args))? };
         stream.synchronize()?;
         nodes = number(&found, 0)?;
         (front, len) = (next, all);
@@ -89,10 +95,10 @@ struct Sifted {
 
 /// Copies leaves to where they belong by their places in `links`. The result are the leaves, and the link of the first
 /// one, where the others follow it. Returns when they are there.
-fn moved<V: Word>(tree: &Cuart<V>, stream: &Stream, links: &Buffer<u64>, len: usize) -> Result<(LeafBuffers, Link)> {
+fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize) -> Result<(LeafBuffers, Link)> {
     let device = &tree.device;
     let blocks = len.div_ceil(THREADS as usize);
-    let sized = if tree.leaves.device_count > 0 { len } else { 0 };
+    let sized = if tree.leaves.long.count > 0 { len } else { 0 };
     let mut sifted = Sifted {
         tile_counts: device.alloc(KINDS * blocks)?,
         tile_offsets: device.alloc(KINDS * blocks + 1)?,
@@ -101,14 +107,14 @@ fn moved<V: Word>(tree: &Cuart<V>, stream: &Stream, links: &Buffer<u64>, len: us
         spans: device.upload(&[u64::MAX, 0])?,
     };
     let mut args = MoveArgs {
-        tree: tree.tree_ref(),
-        leaves: links.global(),
+        tree: tree.tree_ref(stream)?,
+        leaves: links.read_on(stream)?,
         count: len as u64,
-        tile_counts: sifted.tile_counts.global_mut(),
+        tile_counts: sifted.tile_counts.write_on(stream)?,
         tile_offsets: Global::null(),
-        units: sifted.units.global_mut(),
+        units: sifted.units.write_on(stream)?,
         unit_offsets: Global::null(),
-        spans: sifted.spans.global_mut(),
+        spans: sifted.spans.write_on(stream)?,
         moved: [GlobalMut::null(); KINDS],
         ranks8: GlobalMut::null(),
         order: GlobalMut::null(),
@@ -117,7 +123,8 @@ fn moved<V: Word>(tree: &Cuart<V>, stream: &Stream, links: &Buffer<u64>, len: us
     let mut room = Room::default();
     let mut first = Link::NONE;
     if len > 0 {
-        launch::sift(&args, over(stream, len)?)?;
+        // SAFETY: so many links of a valid tree's leaves, and places for their units and for the counts of each block.
+        unsafe { over(stream, len)?.run(launch::sift(&args))? };
         let tiles = sifted.tile_counts.len();
         let mut scan = ScanScratch::new(device, tiles.max(sized))?;
         exclusive_scan(stream, &sifted.tile_counts, tiles, &mut sifted.tile_offsets, &mut scan)?;
@@ -139,16 +146,18 @@ fn moved<V: Word>(tree: &Cuart<V>, stream: &Stream, links: &Buffer<u64>, len: us
         room.order = if first.is_none() { len } else { 0 };
     }
     let mut leaves = room.alloc(device)?;
-    (args.tile_offsets, args.unit_offsets) = (sifted.tile_offsets.global(), sifted.unit_offsets.global());
+    (args.tile_offsets, args.unit_offsets) =
+        (sifted.tile_offsets.read_on(stream)?, sifted.unit_offsets.read_on(stream)?);
     args.moved = [
-        leaves.leaf8.buffer.global_mut().cast(),
-        leaves.leaf16.buffer.global_mut().cast(),
-        leaves.leaf32.buffer.global_mut().cast(),
-        leaves.device.buffer.global_mut().cast(),
+        leaves.leaf8.buffer.write_on(stream)?.cast(),
+        leaves.leaf16.buffer.write_on(stream)?.cast(),
+        leaves.leaf32.buffer.write_on(stream)?.cast(),
+        leaves.long.units.write_on(stream)?.cast(),
     ];
-    (args.ranks8, args.order) = (leaves.ranks8.global_mut(), leaves.order.global_mut().cast());
+    (args.ranks8, args.order) = (leaves.ranks8.write_on(stream)?, leaves.order.write_on(stream)?.cast());
     if len > 0 {
-        launch::move_leaves(&args, over(stream, len)?)?;
+        // SAFETY: as above; the offsets are the prefix sums of the counts, and there is room for all leaves.
+        unsafe { over(stream, len)?.run(launch::move_leaves(&args))? };
         stream.synchronize()?;
     }
     Ok((leaves, first))

@@ -1,18 +1,17 @@
 //! How the last of several updates of a key is found.
 
 use super::over;
-use super::sequence::{has_sequence, sequence};
+use super::sequence::{has_sequence, next_sequence, write_latest};
 use crate::byte_keys::DeviceKeys;
-use crate::cuart::Cuart;
+use crate::cuart::parts::Parts;
+use crate::pointers::optional_mut;
 use crate::primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_argsort};
 use crate::{Error, Result};
-use lanetree_kernels_cuart::update::{
-    ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, TreeMut, WriteStampedArgs,
-};
+use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
 use lanetree_launch::cuart::update as launch;
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{Global, GlobalMut, KeysRef};
 
 /// How a batch of updates finds out which operation is the last one of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +60,8 @@ pub(super) struct Memory {
     ordering: Option<Ordering>,
     /// [`ORDERED`], but in tests.
     ordered_from: usize,
+    /// [`PIECE`], but in tests.
+    piece: usize,
 }
 
 #[derive(Debug)]
@@ -120,7 +121,13 @@ impl Memory {
             sorting: sorting.transpose()?,
             ordering: if ordered { Some(Ordering::new(device, operations)?) } else { None },
             ordered_from: ORDERED,
+            piece: PIECE,
         })
+    }
+
+    /// Has batches in pieces of at most so many operations, but 0 as if 1.
+    pub(super) fn pieces_of(&mut self, operations: usize) {
+        self.piece = operations.clamp(1, PIECE);
     }
 
     /// Orders batches of so many operations, up to `operations`, and larger ones.
@@ -150,8 +157,8 @@ impl Memory {
     }
 
     /// Checks that the engine is one for the tree, also when it has keys of more than 32 bytes beside its own.
-    pub(super) fn check<V: Word>(&self, tree: &Cuart<V>, with_long_keys: bool) -> Result<()> {
-        if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence(tree)) {
+    pub(super) fn check<V: Word>(&self, tree: &Parts, with_long_keys: bool) -> Result<()> {
+        if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence::<V>(tree)) {
             return Err(Error::UpdateEngine {
                 engine: "Sequence",
                 reason: if V::BITS == 32 { "the tree has keys of more than 32 bytes" } else { "values have 64 bits" },
@@ -163,18 +170,16 @@ impl Memory {
 
 /// What a tree remembers of its updates.
 #[derive(Debug, Default)]
-pub(in crate::cuart) struct DeviceState {
+pub(in crate::cuart) struct UpdateState {
     /// The number of the last operation with [`UpdateEngine::Sequence`].
     pub(super) sequence: u32,
     stamps: Option<Stamps>,
-    /// Why the tree is lost.
-    pub(super) lost: Option<String>,
 }
 
-impl DeviceState {
+impl UpdateState {
     /// That of a copy of the tree: its leaves have the same numbers above their values.
     pub(super) fn of_copy(&self) -> Self {
-        Self { sequence: self.sequence, stamps: None, lost: self.lost.clone() }
+        Self { sequence: self.sequence, stamps: None }
     }
 }
 
@@ -187,44 +192,109 @@ struct Stamps {
     next: u64,
 }
 
-/// Updates values of keys that are there. Adds to `distinct`, unless null, how many different ones: with
-/// [`UpdateEngine::HashTable`] alone.
-pub(super) fn update<V: Word>(
-    tree: &mut Cuart<V>,
-    stream: &Stream,
-    keys: &DeviceKeys,
-    values: &Buffer<V>,
-    found: GlobalMut<u32>,
-    memory: &mut Memory,
-    distinct: GlobalMut<u64>,
-) -> Result<()> {
-    let batch = Batch { keys, values: values.global(), found, picks: Global::null(), count: keys.len() };
-    match memory.engine {
-        UpdateEngine::HashTable => hash_table(tree, stream, &batch, memory, distinct),
-        UpdateEngine::Sort => sort(tree, stream, &batch, memory),
-        UpdateEngine::Stamps => stamps(tree, stream, &batch, memory),
-        UpdateEngine::Sequence => sequence(tree, stream, &batch),
-        UpdateEngine::Auto => {
-            let picks = order(tree, stream, &batch, memory)?;
-            let batch = Batch { picks, ..batch };
-            if has_sequence(tree) { sequence(tree, stream, &batch) } else { stamps(tree, stream, &batch, memory) }
-        }
-    }
-}
-
-/// A batch of updates.
+/// A batch of updates in a stream.
 pub(super) struct Batch<'a, V> {
     pub(super) keys: &'a DeviceKeys,
+    pub(super) queries: KeysRef,
     pub(super) values: Global<V>,
     /// Found bits, or null.
     pub(super) found: GlobalMut<u32>,
-    /// In which order it is worked off; null for its own.
+    /// In which order it is processed; null for its own.
     pub(super) picks: Global<u32>,
     pub(super) count: usize,
 }
 
+impl<'a, V: Word> Batch<'a, V> {
+    /// A batch of some keys, with at least that many values, for kernels that the stream is given next.
+    pub(super) fn new(
+        stream: &Stream,
+        keys: &'a DeviceKeys,
+        values: &'a Buffer<V>,
+        found: Option<&'a mut Buffer<u32>>,
+    ) -> Result<Self> {
+        let (queries, values) = (keys.keys_ref(stream)?, values.read_on(stream)?);
+        let found = optional_mut(found, stream)?;
+        Ok(Self { keys, queries, values, found, picks: Global::null(), count: keys.len() })
+    }
+}
+
+/// A batch of updates that has not written to the tree yet: how it will.
+#[derive(Clone, Copy)]
+pub(super) enum Begun {
+    /// The first piece has claimed its leaves.
+    HashTable,
+    /// The last operations of each leaf are known.
+    Sort,
+    /// Leaves have the stamps of their last operations, of which this is the first.
+    Stamps(u64),
+    /// Operations have numbers from this one on.
+    Sequence(u32),
+}
+
+/// Makes room for what the updates of a tree will need, so that [`begin`] needs no more memory.
+pub(super) fn reserve<V: Word>(tree: &mut Parts, memory: &Memory, with_long_keys: bool) -> Result<()> {
+    match memory.engine {
+        UpdateEngine::Auto if has_sequence::<V>(tree) && !with_long_keys => Ok(()),
+        UpdateEngine::Auto | UpdateEngine::Stamps => reserve_stamps(tree),
+        _ => Ok(()),
+    }
+}
+
+/// Does what comes before values are written: if it fails, the tree holds what it did.
+pub(super) fn begin<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &mut Batch<'_, V>,
+    memory: &mut Memory,
+) -> Result<Begun> {
+    let by_sequence = match memory.engine {
+        UpdateEngine::HashTable => {
+            claim(tree, stream, batch, 0, memory)?;
+            return Ok(Begun::HashTable);
+        }
+        UpdateEngine::Sort => {
+            find_last(tree, stream, batch, memory)?;
+            return Ok(Begun::Sort);
+        }
+        UpdateEngine::Stamps => false,
+        UpdateEngine::Sequence => true,
+        UpdateEngine::Auto => {
+            batch.picks = order(tree, stream, batch, memory)?;
+            has_sequence::<V>(tree)
+        }
+    };
+    if by_sequence {
+        return Ok(Begun::Sequence(next_sequence(tree, stream, batch.count)?));
+    }
+    Ok(Begun::Stamps(stamp(tree, stream, batch, memory)?))
+}
+
+/// Writes the values.
+pub(super) fn finish<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    begun: Begun,
+    memory: &mut Memory,
+) -> Result<()> {
+    match begun {
+        Begun::HashTable => {
+            for first in (0..batch.count).step_by(memory.piece()) {
+                if first > 0 {
+                    claim(tree, stream, batch, first, memory)?;
+                }
+                conquer(tree, stream, batch, first, memory)?;
+            }
+            Ok(())
+        }
+        Begun::Sort => overwrite(tree, stream, batch, memory),
+        Begun::Stamps(first) => write_stamped(tree, stream, batch, first, memory),
+        Begun::Sequence(first) => write_latest(tree, stream, batch, first),
+    }
+}
+
 /// Sorts a large batch by the first bytes that tell keys apart, where they are of one length: null otherwise.
-fn order<V: Word>(tree: &Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
+fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
     let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= memory.ordered_from) else {
         return Ok(Global::null());
     };
@@ -236,124 +306,160 @@ fn order<V: Word>(tree: &Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory
     batch.keys.heads(stream, skip, &mut ordering.heads)?;
     let sorted = (&mut ordering.sorted, &mut ordering.picks);
     radix_argsort(stream, &ordering.heads, batch.count, 32 - ORDER_BITS..32, sorted, &mut ordering.sort)?;
-    Ok(ordering.picks.global())
+    Ok(ordering.picks.read_on(stream)?)
 }
 
-fn hash_table<V: Word>(
-    tree: &Cuart<V>,
+impl Memory {
+    /// Operations of a piece.
+    fn piece(&self) -> usize {
+        self.slots.len().min(self.piece)
+    }
+}
+
+/// Enters the piece that begins with an operation into the hash table.
+fn claim<V: Word>(
+    tree: &mut Parts,
     stream: &Stream,
     batch: &Batch<'_, V>,
+    first: usize,
     memory: &mut Memory,
-    distinct: GlobalMut<u64>,
 ) -> Result<()> {
-    let (words, queries) = (tree.query_words(), batch.keys.keys_ref());
-    let tree = TreeMut::new(tree.tree_ref());
-    let piece = memory.slots.len().min(PIECE);
-    for first in (0..batch.count).step_by(piece) {
-        let count = piece.min(batch.count - first);
-        // Of a short batch, as many places as it needs.
-        let places = 2 * count.next_power_of_two();
-        memory.owners.fill_zero_range(stream, 0..places)?;
-        memory.highest.fill_zero_range(stream, 0..places)?;
-        let claim = ClaimArgs {
-            tree,
-            queries,
-            first: first as u64,
-            count: count as u64,
-            owners: memory.owners.global_mut(),
-            highest: memory.highest.global_mut(),
-            mask: places as u32 - 1,
-            padding: 0,
-            slots: memory.slots.global_mut(),
-            found: batch.found,
-        };
-        launch::claim(words, &claim, over(stream, count)?)?;
-        let conquer = ConquerArgs {
-            tree,
-            values: batch.values.byte_add((first * V::BYTES) as u64),
-            count: count as u64,
-            owners: memory.owners.global(),
-            highest: memory.highest.global(),
-            slots: memory.slots.global(),
-            keys: distinct,
-        };
-        launch::conquer(&conquer, over(stream, count)?)?;
-    }
-    Ok(())
+    let count = memory.piece().min(batch.count - first);
+    // Of a short batch, the places that it needs.
+    let places = 2 * count.next_power_of_two();
+    memory.owners.fill_zero_range(stream, 0..places)?;
+    memory.highest.fill_zero_range(stream, 0..places)?;
+    let args = ClaimArgs {
+        tree: tree.tree_mut(stream)?,
+        queries: batch.queries,
+        first: first as u64,
+        count: count as u64,
+        owners: memory.owners.write_on(stream)?,
+        highest: memory.highest.write_on(stream)?,
+        mask: places as u32 - 1,
+        padding: 0,
+        slots: memory.slots.write_on(stream)?,
+        found: batch.found,
+    };
+    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries from the first on, a place
+    // in `slots` for each of them, found bits for the batch, and twice as many places, all free, in the table.
+    Ok(unsafe { over(stream, count)?.run(launch::claim(tree.query_words(), &args))? })
 }
 
-fn locating<V: Word>(tree: &Cuart<V>, batch: &Batch<'_, V>, memory: &mut Memory) -> LocateArgs {
-    LocateArgs {
-        tree: tree.tree_ref(),
-        queries: batch.keys.keys_ref(),
+/// Lets the last operations of a piece write.
+fn conquer<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    first: usize,
+    memory: &mut Memory,
+) -> Result<()> {
+    let count = memory.piece().min(batch.count - first);
+    let args = ConquerArgs {
+        tree: tree.tree_mut(stream)?,
+        values: batch.values.byte_add((first * V::BYTES) as u64),
+        count: count as u64,
+        owners: memory.owners.read_on(stream)?,
+        highest: memory.highest.read_on(stream)?,
+        slots: memory.slots.read_on(stream)?,
+        keys: GlobalMut::null(),
+    };
+    // SAFETY: the piece has claimed its leaves before in the stream, and there is a value for each of its operations.
+    Ok(unsafe { over(stream, count)?.run(launch::conquer(&args))? })
+}
+
+fn locating<V: Word>(
+    tree: &Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    links: &mut Buffer<u64>,
+) -> Result<LocateArgs> {
+    Ok(LocateArgs {
+        tree: tree.tree_ref(stream)?,
+        queries: batch.queries,
         picks: batch.picks,
         count: batch.count as u64,
-        links: memory.links.global_mut(),
+        links: links.write_on(stream)?,
         found: batch.found,
-    }
-}
-
-/// Makes what the updates of a tree after inserts will need, so that they need no more memory.
-pub(super) fn prepare<V: Word>(tree: &mut Cuart<V>, memory: &Memory, with_long_keys: bool) -> Result<()> {
-    match memory.engine {
-        UpdateEngine::Auto if has_sequence(tree) && !with_long_keys => Ok(()),
-        UpdateEngine::Auto | UpdateEngine::Stamps => reserve_stamps(tree),
-        _ => Ok(()),
-    }
+    })
 }
 
 /// Makes room for a stamp of each leaf.
-fn reserve_stamps<V: Word>(tree: &mut Cuart<V>) -> Result<()> {
+fn reserve_stamps(tree: &mut Parts) -> Result<()> {
     let leaves = &tree.leaves;
     let regions = [leaves.leaf8.buffer.len(), leaves.leaf16.buffer.len(), leaves.leaf32.buffer.len()];
     let firsts = [regions[0], regions[0] + regions[1], regions[0] + regions[1] + regions[2]].map(|first| first as u64);
-    let len = firsts[2] as usize + leaves.device.buffer.len();
-    if !tree.state.stamps.as_ref().is_some_and(|stamps| stamps.firsts == firsts && stamps.buffer.len() == len) {
-        tree.state.stamps = Some(Stamps { buffer: tree.device.alloc_zeroed(len)?, firsts, next: 1 });
+    let len = firsts[2] as usize + leaves.long.units.len();
+    if !tree.updates.stamps.as_ref().is_some_and(|stamps| stamps.firsts == firsts && stamps.buffer.len() == len) {
+        tree.updates.stamps = Some(Stamps { buffer: tree.device.alloc_zeroed(len)?, firsts, next: 1 });
     }
     Ok(())
 }
 
-fn stamps<V: Word>(tree: &mut Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+/// Gives each leaf the stamp of its last operation, and tells the first operation's.
+fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<u64> {
     reserve_stamps(tree)?;
-    let stamps = tree.state.stamps.as_mut().expect("they were made");
-    let firsts = stamps.firsts;
+    let locate = locating(tree, stream, batch, &mut memory.links)?;
+    let words = tree.query_words();
+    let stamps = tree.updates.stamps.as_mut().expect("they were made");
     let first_stamp = stamps.next;
     stamps.next += batch.count as u64;
-    let stamps_mut = stamps.buffer.global_mut();
-    let locate = locating(tree, batch, memory);
-    let count = over(stream, batch.count)?;
-    let args = StampArgs { locate, stamps: stamps_mut, firsts, first_stamp };
-    launch::stamp(tree.query_words(), &args, count)?;
-    let args = WriteStampedArgs {
-        tree: TreeMut::new(tree.tree_ref()),
-        values: batch.values,
-        picks: batch.picks,
-        links: memory.links.global(),
-        count: batch.count as u64,
-        stamps: stamps_mut.as_const(),
-        firsts,
-        first_stamp,
-    };
-    Ok(launch::write_stamped(&args, count)?)
+    let args = StampArgs { locate, stamps: stamps.buffer.write_on(stream)?, firsts: stamps.firsts, first_stamp };
+    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, a link for each, found bits
+    // for them, and a stamp for each leaf, none of which is above those of the batch.
+    unsafe { over(stream, batch.count)?.run(launch::stamp(words, &args))? };
+    Ok(first_stamp)
 }
 
-fn sort<V: Word>(tree: &Cuart<V>, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
-    let args = locating(tree, batch, memory);
-    launch::locate(tree.query_words(), &args, over(stream, batch.count)?)?;
+fn write_stamped<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    first_stamp: u64,
+    memory: &Memory,
+) -> Result<()> {
+    let tree_mut = tree.tree_mut(stream)?;
+    let stamps = tree.updates.stamps.as_ref().expect("operations have their stamps");
+    let args = WriteStampedArgs {
+        tree: tree_mut,
+        values: batch.values,
+        picks: batch.picks,
+        links: memory.links.read_on(stream)?,
+        count: batch.count as u64,
+        stamps: stamps.buffer.read_on(stream)?,
+        firsts: stamps.firsts,
+        first_stamp,
+    };
+    // SAFETY: links and stamps were written before in the stream, for this tree and batch; there is a value for each
+    // operation.
+    Ok(unsafe { over(stream, batch.count)?.run(launch::write_stamped(&args))? })
+}
+
+/// Finds the leaves of a batch, and the last operation on each.
+fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+    let args = locating(tree, stream, batch, &mut memory.links)?;
+    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, a link for each, and found
+    // bits for them.
+    unsafe { over(stream, batch.count)?.run(launch::locate(tree.query_words(), &args))? };
     let sorting = memory.sorting.as_mut().expect("an engine that sorts");
     let links = (&mut sorting.links, &mut sorting.operations);
     radix_argsort(stream, &memory.links, batch.count, 0..64, links, &mut sorting.sort)?;
     let pairs = Pairs { keys: &sorting.links, values: &sorting.operations, count: batch.count.into() };
     let last =
         PairsMut { keys: &mut sorting.last_links, values: &mut sorting.last_operations, count: &mut sorting.count };
-    last_by_key(stream, pairs, last, &mut sorting.runs)?;
+    last_by_key(stream, pairs, last, &mut sorting.runs)
+}
+
+fn overwrite<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &Memory) -> Result<()> {
+    let sorting = memory.sorting.as_ref().expect("an engine that sorts");
     let args = OverwriteArgs {
-        tree: TreeMut::new(tree.tree_ref()),
-        links: sorting.last_links.global(),
-        operations: sorting.last_operations.global(),
+        tree: tree.tree_mut(stream)?,
+        links: sorting.last_links.read_on(stream)?,
+        operations: sorting.last_operations.read_on(stream)?,
         values: batch.values,
-        count: sorting.count.global(),
+        count: sorting.count.read_on(stream)?,
     };
-    Ok(launch::overwrite(&args, over(stream, batch.count)?)?)
+    // SAFETY: each leaf's link is there once, with an operation of the batch, which has a value; there are no more of them
+    // than operations.
+    Ok(unsafe { over(stream, batch.count)?.run(launch::overwrite(&args))? })
 }

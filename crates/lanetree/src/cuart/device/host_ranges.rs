@@ -6,6 +6,7 @@ use crate::Result;
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound, Sides};
 use crate::cuart::Cuart;
 use crate::cuart::lookup::Neighbor;
+use crate::cuart::parts::Parts;
 use crate::staging::{Addresses, Queries, Results, Route};
 use core::ops::Range;
 use lanetree_kernels_cuart::Side;
@@ -16,8 +17,8 @@ use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
     /// Ranks keys, piece by piece: see [`crate::staging`].
-    pub(in crate::cuart) fn rank_across(&self, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
-        self.check_ranks("a rank on the device")?;
+    pub(in crate::cuart) fn rank_across(&self, tree: &Parts, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
+        tree.check_ranks("a rank on the device")?;
         let mut ranks = vec![0; keys.len()];
         let route = Route {
             device: &self.device,
@@ -25,7 +26,8 @@ impl<V: Word> Cuart<V> {
             reads_once: false,
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let queries = (keys.keys_ref(input), keys.count());
-                self.launch_rank(stream, queries, (side(bound), Global::null()), (out.arrays[0].cast(), 1))
+                // SAFETY: staged queries, and room for their results.
+                unsafe { tree.launch_rank(stream, queries, (side(bound), Global::null()), (out.arrays[0].cast(), 1)) }
             },
             collect: &|piece, ranks: &mut [u64]| ranks.copy_from_slice(piece.array(0)),
         };
@@ -34,7 +36,7 @@ impl<V: Word> Cuart<V> {
     }
 
     /// The spans of ranges.
-    pub(in crate::cuart) fn spans_across(&self, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
+    pub(in crate::cuart) fn spans_across(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
         let string = |bound: Option<(_, Bound)>| bound.map_or(&[][..], |(key, _)| key);
         let (starts, ends) = rayon::join(
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].start)),
@@ -42,24 +44,31 @@ impl<V: Word> Cuart<V> {
         );
         let bounds = Bounds { ranges, starts: Strings((&starts).into()), ends: Strings((&ends).into()) };
         let limit = |bounds: &Bounds<'_>, range: usize| bounds.ranges[range].limit;
-        self.spans_in_pieces(bounds, limit, |stream, bounds, input, out| {
+        self.spans_in_pieces(tree, bounds, limit, |stream, bounds, input, out| {
             let count = bounds.count();
             for ((queries, sides), ranks) in bounds.searches(input).into_iter().zip(out.arrays) {
-                self.launch_rank(stream, (queries, count), (Side::Lower, sides), (ranks.cast(), 1))?;
+                // SAFETY: staged queries and sides, and room for their results.
+                unsafe { tree.launch_rank(stream, (queries, count), (Side::Lower, sides), (ranks.cast(), 1))? };
             }
             Ok(())
         })
     }
 
     /// The spans of prefixes.
-    pub(in crate::cuart) fn prefix_spans_across(&self, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
+    pub(in crate::cuart) fn prefix_spans_across(
+        &self,
+        tree: &Parts,
+        prefixes: ByteKeys<'_>,
+    ) -> Result<Vec<Range<u64>>> {
         self.spans_in_pieces(
+            tree,
             Strings(prefixes),
             |_, _| u64::MAX,
             |stream, prefixes, input, out| {
                 let queries: (KeysRef, usize) = (prefixes.keys_ref(input), prefixes.count());
                 for (side, ranks) in [Side::Lower, Side::Prefix].into_iter().zip(out.arrays) {
-                    self.launch_rank(stream, queries, (side, Global::null()), (ranks.cast(), 1))?;
+                    // SAFETY: staged queries, and room for their results.
+                    unsafe { tree.launch_rank(stream, queries, (side, Global::null()), (ranks.cast(), 1))? };
                 }
                 Ok(())
             },
@@ -69,11 +78,12 @@ impl<V: Word> Cuart<V> {
     /// Spans whose ends a launch ranks, each in an array; of so many pairs at most.
     fn spans_in_pieces<Q: Queries>(
         &self,
+        tree: &Parts,
         queries: Q,
         limit: impl Fn(&Q, usize) -> u64 + Sync,
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
-        self.check_ranks("a rank on the device")?;
+        tree.check_ranks("a rank on the device")?;
         // In parallel, as the memory may be new: most of the time would go into its pages.
         let mut spans: Vec<_> = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).collect();
         let route = Route {
@@ -95,19 +105,24 @@ impl<V: Word> Cuart<V> {
     }
 
     /// The neighbours of keys: those before their upper bounds, or at their lower ones.
-    pub(in crate::cuart) fn neighbors_across(&self, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<Neighbor<V>>> {
+    pub(in crate::cuart) fn neighbors_across(
+        &self,
+        tree: &Parts,
+        keys: ByteKeys<'_>,
+        bound: Bound,
+    ) -> Result<Vec<Neighbor<V>>> {
         let span = |rank: u64| match bound {
             Bound::Upper => rank.saturating_sub(1)..rank,
-            _ => rank..self.len.min(rank + 1),
+            _ => rank..tree.len.min(rank + 1),
         };
-        let spans: Vec<Range<u64>> = self.rank_across(keys, bound)?.into_iter().map(span).collect();
-        let found = self.gather_across(&spans)?;
+        let spans: Vec<Range<u64>> = self.rank_across(tree, keys, bound)?.into_iter().map(span).collect();
+        let found = self.gather_across(tree, &spans)?;
         let pair = |(keys, values): (ByteKeys<'_>, &[V])| Some((keys.get(0)?.to_vec(), *values.first()?));
         Ok(found.iter().map(pair).collect())
     }
 
     /// The pairs of spans.
-    pub(in crate::cuart) fn gather_across(&self, spans: &[Range<u64>]) -> Result<ByteRanges<V>> {
+    pub(in crate::cuart) fn gather_across(&self, tree: &Parts, spans: &[Range<u64>]) -> Result<ByteRanges<V>> {
         let (stream, count) = (&self.device.stream()?, spans.len());
         let mut ends = vec![0; 2 * count];
         ends.par_chunks_exact_mut(2).zip(spans).for_each(|(ends, span)| ends.copy_from_slice(&[span.start, span.end]));
@@ -122,7 +137,7 @@ impl<V: Word> Cuart<V> {
         let mut scratch = GatherScratch::new(&self.device, count, pairs)?;
         let mut out = DeviceByteRanges::new(self, count, pairs, 0)?;
         let mut key_offsets = vec![0; pairs + 1];
-        match self.key_width() {
+        match tree.key_width() {
             Some(width) => {
                 key_offsets.iter_mut().enumerate().for_each(|(pair, offset)| *offset = (pair * width) as u64)
             }

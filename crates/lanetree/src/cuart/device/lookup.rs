@@ -4,7 +4,9 @@ use super::over;
 use crate::byte_keys::DeviceKeys;
 use crate::cuart::Cuart;
 use crate::cuart::native::TASK;
+use crate::cuart::parts::Parts;
 use crate::error::same_device;
+use crate::pointers::optional_mut;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use lanetree_kernels_cuart::update::LocateArgs;
@@ -77,7 +79,7 @@ impl<'a, V: Word> OnStream<'a, V> {
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some, for
-    /// which [`OnStream::get_pending`] is there; [`Error::Runtime`] for buffers of another device, and from the
+    /// which [`OnStream::get_pending`] is there; [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
     /// launch.
     pub fn get(
         &self,
@@ -86,10 +88,11 @@ impl<'a, V: Word> OnStream<'a, V> {
         found: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
+        let tree = self.tree.parts()?;
         if self.stream.device().kind() != DeviceKind::Host {
-            self.tree.check_on_device("OnStream::get")?;
+            tree.check_on_device("OnStream::get")?;
         }
-        self.get_first(queries, values, found, None, miss)
+        self.get_first(tree, queries, values, found, None, miss)
     }
 
     /// As [`OnStream::get`], of a tree with leaves in main memory (section 3.2.3 of the paper): where a query ends
@@ -106,12 +109,14 @@ impl<'a, V: Word> OnStream<'a, V> {
         pending: &mut Buffer<u32>,
         miss: V,
     ) -> Result<()> {
+        let tree = self.tree.parts()?;
         self.check("the pending bits' buffer", queries.len().div_ceil(32), pending)?;
-        self.get_first(queries, values, Some(found), Some(pending), miss)
+        self.get_first(tree, queries, values, Some(found), Some(pending), miss)
     }
 
     fn get_first(
         &self,
+        tree: &Parts,
         queries: &DeviceKeys,
         values: &mut Buffer<V>,
         found: Option<&mut Buffer<u32>>,
@@ -131,38 +136,14 @@ impl<'a, V: Word> OnStream<'a, V> {
             if let Some(pending) = pending {
                 pending.as_mut_slice().unwrap_or(&mut [])[..count.div_ceil(32)].fill(0);
             }
-            self.get_on_host(queries, values, found, miss);
+            get_on_host(tree, queries, values, found, miss);
             return Ok(());
         }
-        let bits = |bits: Option<&mut Buffer<u32>>| bits.map_or(GlobalMut::null(), Buffer::global_mut);
-        let outputs = (values.global_mut(), bits(found), bits(pending));
-        self.tree.launch_get(self.stream, self.lanes, queries.keys_ref(), count, outputs, miss)
-    }
-
-    fn get_on_host(&self, queries: &DeviceKeys, values: &mut Buffer<V>, found: Option<&mut Buffer<u32>>, miss: V) {
-        let tree = self.tree.view();
-        let keys = queries.as_keys().expect("a buffer of the host");
-        let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
-        let mut unwanted = Vec::new();
-        let words = keys.len().div_ceil(32);
-        let found = match found.and_then(Buffer::as_mut_slice) {
-            Some(found) => &mut found[..words],
-            None => {
-                unwanted.resize(words, 0);
-                &mut unwanted[..]
-            }
-        };
-        let tasks = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK / 32)).enumerate();
-        tasks.for_each(|(task, (values, found))| {
-            let first = task * TASK;
-            let mut hits = vec![None; values.len()];
-            tree.get::<V>(keys, first..first + values.len(), &mut hits);
-            found.fill(0);
-            for (i, (value, hit)) in values.iter_mut().zip(hits).enumerate() {
-                *value = hit.unwrap_or(miss);
-                found[i / 32] |= u32::from(hit.is_some()) << (i % 32);
-            }
-        });
+        let bits = |bits: Option<&mut Buffer<u32>>| optional_mut(bits, self.stream);
+        let outputs = (values.write_on(self.stream)?, bits(found)?, bits(pending)?);
+        let queries = queries.keys_ref(self.stream)?;
+        // SAFETY: so many queries, and room for their results.
+        unsafe { tree.launch_get(self.stream, self.lanes, queries, count, outputs, miss) }
     }
 
     /// Finds the leaves of `queries`: `links[i]` becomes the link of that of key `queries[i]`, or none.
@@ -170,22 +151,23 @@ impl<'a, V: Word> OnStream<'a, V> {
     /// # Errors
     /// As [`OnStream::get`]; [`Error::NotOnDevice`] on the host.
     pub fn locate(&self, queries: &DeviceKeys, links: &mut Buffer<Link>) -> Result<()> {
-        let count = queries.len();
+        let (tree, count) = (self.tree.parts()?, queries.len());
         self.check_keys(queries)?;
         self.check("the links' buffer", count, links)?;
-        self.tree.check_on_device("OnStream::locate")?;
+        tree.check_on_device("OnStream::locate")?;
         if count == 0 {
             return Ok(());
         }
         let args = LocateArgs {
-            tree: self.tree.tree_ref(),
-            queries: queries.keys_ref(),
+            tree: tree.tree_ref(self.stream)?,
+            queries: queries.keys_ref(self.stream)?,
             picks: Global::null(),
             count: count as u64,
-            links: links.global_mut().cast(),
+            links: links.write_on(self.stream)?.cast(),
             found: GlobalMut::null(),
         };
-        Ok(update::locate(self.tree.query_words(), &args, over(self.stream, count)?)?)
+        // SAFETY: the tree is valid and without leaves in main memory; so many queries, and a link for each.
+        Ok(unsafe { over(self.stream, count)?.run(update::locate(tree.query_words(), &args))? })
     }
 
     /// Checks that queries are of the stream's device.
@@ -204,22 +186,42 @@ impl<'a, V: Word> OnStream<'a, V> {
 }
 
 impl<V: Word> Cuart<V> {
-    /// Checks that the tree is where kernels run, and has no leaves in main memory.
-    pub(in crate::cuart) fn check_on_device(&self, call: &'static str) -> Result<()> {
-        if self.device.kind() == DeviceKind::Host {
-            return Err(Error::NotOnDevice { call });
-        }
-        match self.leaves.host.values.len() {
-            0 => Ok(()),
-            leaves => Err(Error::LeavesInMainMemory { call, leaves }),
-        }
-    }
-
-    /// The key and value of a leaf in main memory, by its index; `None` behind the last.
+    /// The key and value of a leaf in main memory, by its index; `None` past the last, and of a
+    /// [lost](Cuart::is_lost) tree.
     pub fn host_leaf(&self, index: u64) -> Option<(&[u8], V)> {
-        let host = &self.leaves.host;
-        let index = usize::try_from(index).ok().filter(|&index| index < host.values.len())?;
-        let key = &host.bytes[host.offsets[index] as usize..host.offsets[index + 1] as usize];
-        Some((key, V::truncate(host.values[index])))
+        self.parts().ok()?.host_leaf(index)
     }
+}
+
+/// Looks up a batch in buffers of the host's.
+fn get_on_host<V: Word>(
+    tree: &Parts,
+    queries: &DeviceKeys,
+    values: &mut Buffer<V>,
+    found: Option<&mut Buffer<u32>>,
+    miss: V,
+) {
+    let tree = tree.view();
+    let keys = queries.as_keys().expect("a buffer of the host");
+    let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
+    let mut unwanted = Vec::new();
+    let words = keys.len().div_ceil(32);
+    let found = match found.and_then(Buffer::as_mut_slice) {
+        Some(found) => &mut found[..words],
+        None => {
+            unwanted.resize(words, 0);
+            &mut unwanted[..]
+        }
+    };
+    let tasks = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK / 32)).enumerate();
+    tasks.for_each(|(task, (values, found))| {
+        let first = task * TASK;
+        let mut hits = vec![None; values.len()];
+        tree.get::<V>(keys, first..first + values.len(), &mut hits);
+        found.fill(0);
+        for (i, (value, hit)) in values.iter_mut().zip(hits).enumerate() {
+            *value = hit.unwrap_or(miss);
+            found[i / 32] |= u32::from(hit.is_some()) << (i % 32);
+        }
+    });
 }

@@ -5,6 +5,8 @@ use super::over;
 use crate::Result;
 use crate::byte_keys::{DeviceKeys, Side as Bound};
 use crate::cuart::Cuart;
+use crate::cuart::parts::Parts;
+use crate::pointers::optional_mut;
 use crate::primitives::{Count, ScanScratch, exclusive_scan};
 use lanetree_kernels_cuart::{CopyKeysArgs, ExpandArgs, MeasureArgs, RankArgs, Side};
 use lanetree_launch::cuart::range as launch;
@@ -64,43 +66,43 @@ impl<V: Word> DeviceByteRanges<V> {
     /// Room for `spans` spans of a tree, of `pairs` pairs in all, with keys of `bytes` bytes in all.
     ///
     /// # Errors
-    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Lost`](crate::Error::Lost); [`Runtime`](crate::Error::Runtime) where the device has no room.
     pub fn new(tree: &Cuart<V>, spans: usize, pairs: usize, bytes: usize) -> Result<Self> {
-        let device = tree.device();
+        let (device, width) = (tree.device(), tree.parts()?.key_width());
         Ok(Self {
             offsets: device.alloc(spans.saturating_add(1))?,
             values: device.alloc(pairs)?,
-            key_offsets: device.alloc(if tree.key_width().is_some() { 0 } else { pairs + 1 })?,
+            key_offsets: device.alloc(if width.is_some() { 0 } else { pairs.saturating_add(1) })?,
             key_bytes: device.alloc(bytes.div_ceil(8))?,
         })
     }
 }
 
 impl<V: Word> Cuart<V> {
-    /// The bytes of every key, where all have as many, at most 32, and the tree is compact.
+    /// The bytes of every key, where all have the same number, at most 32, and the tree is compact; `None` of a
+    /// [lost](Cuart::is_lost) tree too.
     pub fn key_width(&self) -> Option<usize> {
-        (self.ordered && !self.first.is_none()).then(|| self.first.span() as usize)
+        self.parts().ok()?.key_width()
     }
+}
 
-    /// Checks that the device can tell ranks.
-    pub(super) fn check_ranks(&self, call: &'static str) -> Result<()> {
-        self.check_not_lost()?;
-        self.check_on_device(call)?;
-        self.needs_ranks(call)
-    }
-
-    /// Launches the ranking of queries that are on the tree's device, as many, by a side, or each by its own where
-    /// these are not null; into every `stride`-th word.
-    pub(super) fn launch_rank(
+impl Parts {
+    /// Launches the ranking of so many queries by a side, or each by its own where these are not null; into every
+    /// `stride`-th word.
+    ///
+    /// # Safety
+    /// As [`Parts::launch_get`].
+    pub(super) unsafe fn launch_rank(
         &self,
         stream: &Stream,
         (queries, count): (KeysRef, usize),
         (side, sides): (Side, Global<u32>),
         (ranks, stride): (GlobalMut<u64>, u32),
     ) -> Result<()> {
-        let (tree, side) = (self.tree_ref(), side as u32);
+        let (tree, side) = (self.tree_ref(stream)?, side as u32);
         let args = RankArgs { tree, queries, sides, count: count as u64, ranks, stride, side };
-        Ok(launch::rank(&args, over(stream, count)?)?)
+        // SAFETY: the tree is valid and has ranks; the caller's promise for the rest.
+        Ok(unsafe { over(stream, count)?.run(launch::rank(&args))? })
     }
 }
 
@@ -110,7 +112,7 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// [`OutputLength`](crate::Error::OutputLength); [`NotCompact`](crate::Error::NotCompact);
     /// [`NotOnDevice`](crate::Error::NotOnDevice), [`LeavesInMainMemory`](crate::Error::LeavesInMainMemory);
-    /// [`BatchTooLarge`](crate::Error::BatchTooLarge), [`Runtime`](crate::Error::Runtime).
+    /// [`BatchTooLarge`](crate::Error::BatchTooLarge), [`Lost`](crate::Error::Lost), [`Runtime`](crate::Error::Runtime).
     pub fn lower_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
         self.rank_into(queries, Side::Lower, ranks, 1, 0)
     }
@@ -153,6 +155,9 @@ impl<V: Word> OnStream<'_, V> {
     /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
     /// values, prefix sums of the keys' lengths, keys: one after another in the stream.
     ///
+    /// Spans are of the ranks that this tree has now. A span from elsewhere is clipped, in `spans` too: ranks beyond
+    /// the tree's length become its length, and an end below its start becomes the start.
+    ///
     /// # Errors
     /// As [`OnStream::lower_bound`]; not for too small a capacity, which the last offsets show.
     pub fn gather(
@@ -162,33 +167,39 @@ impl<V: Word> OnStream<'_, V> {
         scratch: &mut GatherScratch,
         out: &mut DeviceByteRanges<V>,
     ) -> Result<()> {
-        self.tree.check_ranks("OnStream::gather")?;
-        self.check("the spans' buffer", 2 * count, spans)?;
+        let tree = self.tree.parts()?;
+        tree.check_ranks("OnStream::gather")?;
+        // No buffer has room for more than there are numbers.
+        self.check("the spans' buffer", count.saturating_mul(2), spans)?;
         self.check("the scratch memory", count, &scratch.lens)?;
-        self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
         let capacity = out.values.len();
-        let width = self.tree.key_width();
+        let width = tree.key_width();
+        self.check("the values' buffer", capacity, &out.values)?;
+        self.check("the keys' buffer", 0, &out.key_bytes)?;
         self.check("the scratch memory", capacity, &scratch.links)?;
         if width.is_none() {
-            self.check("the keys' offsets", capacity + 1, &out.key_offsets)?;
+            self.check("the keys' offsets", capacity.saturating_add(1), &out.key_offsets)?;
         }
         self.measure(count, spans, u64::MAX, Some(&mut scratch.lens))?;
         exclusive_scan(self.stream, &scratch.lens, count, &mut out.offsets, &mut scratch.spans_scan)?;
         if capacity == 0 || count == 0 {
             return Ok(());
         }
-        let lens = if width.is_some() { GlobalMut::null() } else { scratch.key_lens.global_mut() };
+        let lens = optional_mut(Some(&mut scratch.key_lens).filter(|_| width.is_none()), self.stream)?;
         let args = ExpandArgs {
-            tree: self.tree.tree_ref(),
-            spans: spans.global(),
-            offsets: out.offsets.global(),
+            tree: tree.tree_ref(self.stream)?,
+            spans: spans.read_on(self.stream)?,
+            offsets: out.offsets.read_on(self.stream)?,
             count: count as u64,
             capacity: capacity as u64,
-            links: scratch.links.global_mut(),
+            links: scratch.links.write_on(self.stream)?,
             lens,
-            values: out.values.global_mut(),
+            values: out.values.write_on(self.stream)?,
         };
-        launch::expand(&args, over(self.stream, capacity)?)?;
+        // SAFETY: the tree is valid and has ranks; so many spans, which the kernel holds against the tree, with the sums of
+        // their lengths; and room for `capacity` links, lengths and values.
+        unsafe { over(self.stream, capacity)?.run(launch::expand(&args))? };
         if width.is_none() {
             let pairs = Count::Host(capacity);
             exclusive_scan(self.stream, &scratch.key_lens, pairs, &mut out.key_offsets, &mut scratch.pairs_scan)?;
@@ -196,17 +207,22 @@ impl<V: Word> OnStream<'_, V> {
         if out.key_bytes.is_empty() || width == Some(0) {
             return Ok(());
         }
+        let offsets = match width {
+            Some(_) => Global::null(),
+            None => out.key_offsets.read_on(self.stream)?,
+        };
         let args = CopyKeysArgs {
-            tree: self.tree.tree_ref(),
-            links: scratch.links.global(),
-            offsets: if width.is_some() { Global::null() } else { out.key_offsets.global() },
-            pairs: out.offsets.global().byte_add(8 * count as u64),
+            tree: tree.tree_ref(self.stream)?,
+            links: scratch.links.read_on(self.stream)?,
+            offsets,
+            pairs: out.offsets.read_on(self.stream)?.byte_add(8 * count as u64),
             capacity: capacity as u64,
             width: width.unwrap_or(0) as u64,
-            bytes: out.key_bytes.global_mut(),
+            bytes: out.key_bytes.write_on(self.stream)?,
             words: out.key_bytes.len() as u64,
         };
-        Ok(launch::copy_keys(&args, over(self.stream, out.key_bytes.len())?)?)
+        // SAFETY: the links of so many pairs as there are, up to `capacity`, and where each one's key begins.
+        Ok(unsafe { over(self.stream, out.key_bytes.len())?.run(launch::copy_keys(&args))? })
     }
 
     /// Ranks queries into every `stride`-th word from `first` on.
@@ -218,17 +234,20 @@ impl<V: Word> OnStream<'_, V> {
         stride: u32,
         first: u64,
     ) -> Result<()> {
-        self.tree.check_ranks("a rank on the device")?;
+        let tree = self.tree.parts()?;
+        tree.check_ranks("a rank on the device")?;
         self.check_keys(queries)?;
-        self.check("the ranks' buffer", stride as usize * queries.len(), ranks)?;
+        self.check("the ranks' buffer", queries.len().saturating_mul(stride as usize), ranks)?;
         if queries.is_empty() {
             return Ok(());
         }
-        let ranks = (ranks.global_mut().byte_add(8 * first), stride);
-        self.tree.launch_rank(self.stream, (queries.keys_ref(), queries.len()), (side, Global::null()), ranks)
+        let ranks = (ranks.write_on(self.stream)?.byte_add(8 * first), stride);
+        let queries = (queries.keys_ref(self.stream)?, queries.len());
+        // SAFETY: so many queries, and a word for each rank.
+        unsafe { tree.launch_rank(self.stream, queries, (side, Global::null()), ranks) }
     }
 
-    /// Puts spans right that end before they begin or have too many pairs, and measures them.
+    /// Clips spans that reach beyond the tree, end before they begin or have too many pairs, and measures them.
     pub(super) fn measure(
         &self,
         count: usize,
@@ -239,9 +258,10 @@ impl<V: Word> OnStream<'_, V> {
         if count == 0 {
             return Ok(());
         }
-        let lens = lens.map_or(GlobalMut::null(), Buffer::global_mut);
-        let args = MeasureArgs { spans: spans.global_mut(), limit, count: count as u64, lens };
-        Ok(launch::measure(&args, over(self.stream, count)?)?)
+        let (spans, lens) = (spans.write_on(self.stream)?, optional_mut(lens, self.stream)?);
+        let args = MeasureArgs { spans, len: self.tree.len(), limit, count: count as u64, lens };
+        // SAFETY: so many spans, and places for their lengths.
+        Ok(unsafe { over(self.stream, count)?.run(launch::measure(&args))? })
     }
 }
 

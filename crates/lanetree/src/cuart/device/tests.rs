@@ -3,6 +3,7 @@
 use super::build::tests::compare;
 use super::{ChangeScratch, Lanes, UpdateEngine};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
+use crate::cuart::parts::Parts;
 use crate::cuart::{Kind, Link, LongKeys, RootTable};
 use crate::{Cuart, Device, Result, Word};
 use lanetree_runtime::Failure;
@@ -443,9 +444,12 @@ fn offsets_on_a_device_are_checked() {
     assert_eq!(with(&[0]).unwrap(), 0);
     assert_eq!(
         with(&[0, 9, 4, 17]).unwrap_err().to_string(),
-        "offsets[2] = 4 is below offsets[1] = 9: a string ends where it begins or behind"
+        "offsets[2] = 4 is below offsets[1] = 9: offsets must not descend"
     );
-    assert_eq!(with(&[0, 17, 18]).unwrap_err().to_string(), "offsets[1] = 17 lies behind the 16 bytes that there are");
+    assert_eq!(
+        with(&[0, 17, 18]).unwrap_err().to_string(),
+        "offsets[1] = 17 is past the end of the bytes: there are 16, so no offset may be larger"
+    );
     assert!(with(&[]).is_err());
     assert!(DeviceKeys::fixed(bytes(), 8, 3).is_err());
     let keys = DeviceKeys::encode(&stream, &device.upload(&[-1_i64, 5]).unwrap()).unwrap();
@@ -499,19 +503,22 @@ fn a_corrupt_link_is_found() {
     fn beyond(link: &mut Link) {
         *link = Link::from_bits(link.bits() + (1 << 40));
     }
+    fn parts(tree: &mut Cuart<u32>) -> &mut Parts {
+        tree.parts.get_mut().unwrap()
+    }
     let places: [(&str, Corrupt); 4] = [
         ("in the table", |tree| {
-            let links = tree.table.as_mut_slice().unwrap();
+            let links = parts(tree).table.as_mut_slice().unwrap();
             beyond(links.iter_mut().find(|link| !link.is_none()).unwrap());
         }),
-        ("in an N4", |tree| beyond(&mut tree.nodes.n4.buffer.as_mut_slice().unwrap()[0].links[1])),
+        ("in an N4", |tree| beyond(&mut parts(tree).nodes.n4.buffer.as_mut_slice().unwrap()[0].links[1])),
         ("in an N256", |tree| {
-            let links = &mut tree.nodes.n256.buffer.as_mut_slice().unwrap()[0].links;
+            let links = &mut parts(tree).nodes.n256.buffer.as_mut_slice().unwrap()[0].links;
             beyond(links.iter_mut().find(|link| !link.is_none()).unwrap());
         }),
         // Of a kind that the tree has none of.
         ("of another kind", |tree| {
-            let link = &mut tree.nodes.n4.buffer.as_mut_slice().unwrap()[0].links[0];
+            let link = &mut parts(tree).nodes.n4.buffer.as_mut_slice().unwrap()[0].links[0];
             *link = Link::new(Kind::DeviceLeaf, link.span() as usize, link.index() + 1);
         }),
     ];

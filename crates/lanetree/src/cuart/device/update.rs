@@ -1,17 +1,18 @@
 //! Changes of a tree on a device, in device form.
 
-use super::super::Cuart;
-use super::engine::{self, UpdateEngine};
-use super::supply;
-use super::{over, root_cell};
+use super::engine::{self, Batch, UpdateEngine};
+use super::supply::{Inserts, Removals};
+use super::{over, supply};
 use crate::byte_keys::DeviceKeys;
+use crate::cuart::parts::Parts;
+use crate::cuart::{Builder, Cuart, LongKeys};
 use crate::error::same_device;
 use crate::primitives::{Keys, KeysMut, SelectScratch, partition_keys};
 use crate::{Error, Result};
-use lanetree_kernels_cuart::update::{CountLeavesArgs, LocateArgs, RemoveArgs, TreeMut};
+use lanetree_kernels_cuart::update::{CountLeavesArgs, LocateArgs};
 use lanetree_launch::cuart::update as launch;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::Link;
+use lanetree_layout::cuart::MAX_FIXED;
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -20,12 +21,12 @@ use lanetree_simt::{Global, GlobalMut};
 pub struct ChangeScratch {
     pub(super) operations: usize,
     pub(super) engine: engine::Memory,
-    inserting: Option<Inserting>,
+    pub(super) inserting: Option<Inserting>,
 }
 
 /// What inserts need beyond updates.
 #[derive(Debug)]
-struct Inserting {
+pub(super) struct Inserting {
     found: Buffer<u32>,
     positions: Buffer<u32>,
     parted: Buffer<u32>,
@@ -62,7 +63,7 @@ impl ChangeScratch {
         Ok(Self { inserting: Some(inserting), ..scratch })
     }
 
-    /// For tests: batches of `from` operations are as large as those that [`UpdateEngine::Auto`] works off in the
+    /// For tests: batches of `from` operations are as large as those that [`UpdateEngine::Auto`] processes in the
     /// order of their keys' first bytes.
     ///
     /// # Errors
@@ -71,6 +72,14 @@ impl ChangeScratch {
     pub fn order_from(mut self, from: usize) -> Result<Self> {
         self.engine.order_from(self.operations, from)?;
         Ok(self)
+    }
+
+    /// For tests: [`UpdateEngine::HashTable`] has pieces of at most so many operations.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn pieces_of(mut self, operations: usize) -> Self {
+        self.engine.pieces_of(operations);
+        self
     }
 
     /// Its bytes on the device.
@@ -96,13 +105,15 @@ impl<V: Word> Cuart<V> {
     /// Replaces the values of keys that are there; of several operations on a key, the last one's value stays.
     /// `found` as in [`OnStream::get`](super::OnStream::get).
     ///
-    /// In the stream's order; may return before it is done. Allocates nothing, but the first time with
-    /// [`UpdateEngine::Stamps`] and after inserts. Nothing else may read the tree meanwhile.
+    /// In the stream's order; may return before it is done, and look-ups in other streams see the tree before it or after
+    /// it. Allocates nothing, but the first time with [`UpdateEngine::Stamps`] and after inserts.
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer or scratch memory that is too small; [`Error::UpdateEngine`] for an
-    /// engine that is not for such a tree; [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Lost`];
-    /// [`Error::Runtime`].
+    /// engine that is not for such a tree; [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`]: the
+    /// tree is as it was. [`Error::Lost`] where the device failed when values were written, or before this call. A kernel
+    /// that fails after the call has returned is told by the next call that waits, as after any kernel: nothing on the
+    /// device can be used then.
     pub fn update_on(
         &mut self,
         stream: &Stream,
@@ -111,29 +122,34 @@ impl<V: Word> Cuart<V> {
         found: Option<&mut Buffer<u32>>,
         scratch: &mut ChangeScratch,
     ) -> Result<()> {
-        self.check_change("Cuart::update_on", stream, keys, Some(values), scratch)?;
+        self.check_change("Cuart::update_on", stream, keys, values, scratch)?;
         if let Some(found) = &found {
             self.on(stream).check("the found bits' buffer", keys.len().div_ceil(32), found)?;
         }
         if keys.is_empty() {
             return Ok(());
         }
-        let found = found.map_or(GlobalMut::null(), Buffer::global_mut);
-        engine::update(self, stream, keys, values, found, &mut scratch.engine, GlobalMut::null())
+        let memory = &mut scratch.engine;
+        let mut batch = Batch::new(stream, keys, values, found)?;
+        let begun = engine::begin(self.parts.get_mut()?, stream, &mut batch, memory)?;
+        self.parts.change(|tree| engine::finish(tree, stream, &batch, begun, memory))
     }
 
     /// Inserts pairs; where a key is there, its value is replaced. Of several operations on a key, the last one's
-    /// value stays. Nothing else may read the tree meanwhile.
+    /// value stays.
     ///
     /// Missing keys get leaves first, all at the same time, in nodes that grow and paths that are split (the
     /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates
-    /// where buffers have to grow, by an eighth at least, and waits for the stream. Ranks are no longer those of
-    /// the leaves' places: see [`Cuart::compact`]. Where keys come back to a node under which all were removed, by a
-    /// path of more than 12 bytes that no other keys share, the CPU builds the tree anew: that takes its time, and
-    /// memory for both trees.
+    /// where buffers have to grow, by an eighth at least, and returns when it is done. Look-ups in other streams see the
+    /// tree before it or after it. Ranks are no longer those of the leaves' places: see [`Cuart::compact`].
+    ///
+    /// Where keys come back to a node under which all were removed, by a path of more than 12 bytes that no other keys
+    /// share, the tree is built anew: that takes its time, and memory for both trees.
     ///
     /// # Errors
-    /// As [`Cuart::update_on`]; [`Error::Runtime`] where there is no room, and then nothing was changed.
+    /// As [`Cuart::update_on`]; [`Error::KeyTooLong`] for a key of more than 32 bytes with [`LongKeys::Refuse`];
+    /// [`Error::Runtime`] where there is no room: the tree is as it was. [`Error::Lost`] where the device failed when the
+    /// tree was written; among others, where there is no room to build it anew.
     pub fn insert_on(
         &mut self,
         stream: &Stream,
@@ -141,92 +157,34 @@ impl<V: Word> Cuart<V> {
         values: &Buffer<V>,
         scratch: &mut ChangeScratch,
     ) -> Result<InsertReport> {
-        self.check_change("Cuart::insert_on", stream, keys, Some(values), scratch)?;
+        self.check_change("Cuart::insert_on", stream, keys, values, scratch)?;
+        self.check_long(keys)?;
         if keys.is_empty() {
             return Ok(InsertReport::default());
         }
-        let Some(inserting) = &mut scratch.inserting else {
-            return Err(Error::OutputLength { what: "the scratch memory", expected: keys.len(), found: 0 });
-        };
-        let mut report = InsertReport::default();
-        loop {
-            let missing = find_missing(self, stream, keys, inserting)?;
-            if missing.count == 0 {
-                break;
-            }
-            scratch.engine.check(self, missing.leaves[3] > 0)?;
-            let (engine, leaves) = (&scratch.engine, missing.leaves);
-            let prepare = |tree: &mut Self| engine::prepare(tree, engine, leaves[3] > 0);
-            let (made, put_off) = supply::insert(self, stream, keys, missing.picks, missing.count, leaves, prepare)?;
-            report.inserted += made.inserted;
-            report.grown += made.grown;
-            if put_off == 0 {
-                break;
-            }
-            // Only a leaf tells a path longer than its node holds, and removals have left none below it. Without
-            // such nodes every key has its place.
-            self.compact().map_err(|error| self.lose(error))?;
-        }
-        engine::update(self, stream, keys, values, GlobalMut::null(), &mut scratch.engine, GlobalMut::null())
-            .map_err(|error| self.lose(error))?;
-        Ok(report)
+        let inserts = Inserts::plan(self.parts.get_mut()?, &self.options, stream, keys, scratch)?;
+        let mut batch = Batch::new(stream, keys, values, None)?;
+        self.parts.change(|tree| {
+            let report = inserts.carry_out(tree, stream, &mut batch, scratch)?;
+            stream.synchronize()?;
+            Ok(report)
+        })
     }
 
-    /// Removes keys, and tells how many were there. Leaves are cleared and used again by inserts; nodes stay
-    /// (section 3.3 of the paper) until [`Cuart::compact`]. Waits for the stream. Nothing else may read the
-    /// tree meanwhile.
+    /// Removes keys, and tells how many were there. Leaves of keys of at most 32 bytes are cleared and used again by
+    /// inserts; nodes and other leaves stay (section 3.3 of the paper) until [`Cuart::compact`]. Returns when it is done.
+    /// Look-ups in other streams see the tree before it or after it.
     ///
     /// # Errors
-    /// As [`Cuart::update_on`]; [`Error::Runtime`] where there is no room for the list of free leaves, and then
-    /// nothing was changed.
+    /// [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`] where there is no room for the list of
+    /// free leaves: the tree is as it was. [`Error::Lost`] where the device failed when the tree was written, or before.
     pub fn remove_on(&mut self, stream: &Stream, keys: &DeviceKeys) -> Result<u64> {
         self.check_place("Cuart::remove_on", stream, keys)?;
         if keys.is_empty() || self.is_empty() {
             return Ok(0);
         }
-        let count = keys.len();
-        let device = self.device.clone();
-        let leaves = &mut self.leaves;
-        // No more can be removed than there are.
-        supply::reserve_free(&device, stream, &mut leaves.leaf8, count)?;
-        supply::reserve_free(&device, stream, &mut leaves.leaf16, count)?;
-        supply::reserve_free(&device, stream, &mut leaves.leaf32, count)?;
-        let mut root = root_cell(&device, self.root)?;
-        let mut removed = device.alloc_zeroed::<u64>(4)?;
-        let leaves = &mut self.leaves;
-        let free_len = [leaves.leaf8.free_len, leaves.leaf16.free_len, leaves.leaf32.free_len].map(|len| len as u64);
-        let free = [&mut leaves.leaf8.free, &mut leaves.leaf16.free, &mut leaves.leaf32.free].map(Buffer::global_mut);
-        let args = RemoveArgs {
-            tree: TreeMut::new(self.tree_ref()),
-            root: root.global_mut(),
-            queries: keys.keys_ref(),
-            count: count as u64,
-            free,
-            free_len,
-            removed: removed.global_mut(),
-        };
-        let mut counts = [0; 4];
-        let mut after = [0; 2];
-        let done = launch::remove(&args, over(stream, count)?)
-            .and_then(|()| stream.synchronize())
-            .and_then(|()| removed.copy_to(&mut counts))
-            .and_then(|()| root.copy_to(&mut after));
-        done.map_err(|error| self.lose(error.into()))?;
-        self.root = Link::from_bits(after[0]);
-        let leaves = &mut self.leaves;
-        for (region, &count) in [&mut leaves.leaf8.free_len, &mut leaves.leaf16.free_len, &mut leaves.leaf32.free_len]
-            .into_iter()
-            .zip(&counts)
-        {
-            *region += count as usize;
-        }
-        leaves.device_count -= counts[3];
-        let removed = counts.iter().sum();
-        self.len -= removed;
-        if removed > 0 {
-            self.forget_order();
-        }
-        Ok(removed)
+        let removals = Removals::plan(self.parts.get_mut()?, stream, keys.len())?;
+        self.parts.change(|tree| removals.carry_out(tree, stream, keys))
     }
 
     fn check_change(
@@ -234,86 +192,101 @@ impl<V: Word> Cuart<V> {
         call: &'static str,
         stream: &Stream,
         keys: &DeviceKeys,
-        values: Option<&Buffer<V>>,
+        values: &Buffer<V>,
         scratch: &ChangeScratch,
     ) -> Result<()> {
         self.check_place(call, stream, keys)?;
-        if let Some(values) = values {
-            self.on(stream).check("the values' buffer", keys.len(), values)?;
-        }
+        self.on(stream).check("the values' buffer", keys.len(), values)?;
         if scratch.operations < keys.len() {
             let (expected, found) = (keys.len(), scratch.operations);
             return Err(Error::OutputLength { what: "the scratch memory", expected, found });
         }
         same_device(&self.device, scratch.engine.device(), "the scratch memory")?;
-        scratch.engine.check(self, false)
+        scratch.engine.check::<V>(self.parts()?, false)
     }
 
     fn check_place(&self, call: &'static str, stream: &Stream, keys: &DeviceKeys) -> Result<()> {
-        self.check_not_lost()?;
+        let tree = self.parts()?;
         self.on(stream).check_keys(keys)?;
-        self.check_on_device(call)
+        tree.check_on_device(call)
     }
 
-    /// Notes that the device failed while it changed the tree.
-    pub(super) fn lose(&mut self, error: Error) -> Error {
-        let reason = error.to_string();
-        self.state.lost = Some(reason.clone());
-        Error::Lost { reason }
-    }
-
-    pub(in crate::cuart) fn check_not_lost(&self) -> Result<()> {
-        self.state.lost.as_ref().map_or(Ok(()), |reason| Err(Error::Lost { reason: reason.clone() }))
+    /// Checks that there are no keys of a width that the tree is not to hold. Those of different lengths are counted as
+    /// their inserts are planned.
+    fn check_long(&self, keys: &DeviceKeys) -> Result<()> {
+        match keys.width() {
+            Some(len) if len > MAX_FIXED && !keys.is_empty() && self.options.long() == LongKeys::Refuse => {
+                Err(Error::KeyTooLong { index: 0, len, max: MAX_FIXED })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 /// Keys of a batch that are not in the tree.
-struct Missing {
-    picks: Global<u32>,
-    count: usize,
+pub(super) struct Missing {
+    /// The place of the first of them among the scratch memory's picks.
+    first: usize,
+    pub(super) count: usize,
     /// The leaves of each size that they need at most, and units of dynamically sized ones.
-    leaves: [u64; 4],
+    pub(super) leaves: [u64; 4],
+}
+
+impl Missing {
+    /// Which keys of the batch they are, for kernels that the stream is given next.
+    pub(super) fn picks(&self, stream: &Stream, scratch: &Inserting) -> Result<Global<u32>> {
+        Ok(scratch.parted.read_on(stream)?.byte_add(4 * self.first as u64))
+    }
 }
 
 /// Finds the keys of a batch that are not in the tree; waits for the stream.
-fn find_missing<V: Word>(
-    tree: &Cuart<V>,
+///
+/// # Errors
+/// [`Error::KeyTooLong`] for one that the tree is not to hold.
+pub(super) fn find_missing<V: Word>(
+    tree: &Parts,
+    options: &Builder<V>,
     stream: &Stream,
     keys: &DeviceKeys,
     scratch: &mut Inserting,
 ) -> Result<Missing> {
     let count = keys.len();
     let args = LocateArgs {
-        tree: tree.tree_ref(),
-        queries: keys.keys_ref(),
+        tree: tree.tree_ref(stream)?,
+        queries: keys.keys_ref(stream)?,
         picks: Global::null(),
         count: count as u64,
         links: GlobalMut::null(),
-        found: scratch.found.global_mut(),
+        found: scratch.found.write_on(stream)?,
     };
-    launch::locate(tree.query_words(), &args, over(stream, count)?)?;
+    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, and found bits for them.
+    unsafe { over(stream, count)?.run(launch::locate(tree.query_words(), &args))? };
     let input = Keys { keys: &scratch.positions, count: count.into() };
     let output = KeysMut { keys: &mut scratch.parted, count: &mut scratch.counts };
     // Those that were found come first.
     partition_keys(stream, input, &scratch.found, output, &mut scratch.select)?;
-    stream.synchronize()?;
     let mut found = [0];
+    stream.synchronize()?;
     scratch.counts.copy_range_to(0, &mut found)?;
-    let found = found[0] as usize;
-    let picks = scratch.parted.global().byte_add(4 * found as u64);
-    let missing = count - found;
-    let mut leaves = [0; 4];
+    let first = found[0] as usize;
+    let mut missing = Missing { first, count: count - first, leaves: [0; 4] };
     match keys.width() {
-        _ if missing == 0 => {}
-        Some(width) if width <= 32 => leaves[supply::leaf_number(width)] = missing as u64,
+        _ if missing.count == 0 => {}
+        Some(width) if width <= MAX_FIXED => missing.leaves[supply::leaf_number(width)] = missing.count as u64,
         _ => {
             scratch.counts.fill_zero(stream)?;
-            let counts = scratch.counts.global_mut();
-            let args = CountLeavesArgs { queries: keys.keys_ref(), picks, count: missing as u64, counts };
-            launch::count_leaves(&args, over(stream, missing)?)?;
+            let picks = missing.picks(stream, scratch)?;
+            let (queries, counts) = (keys.keys_ref(stream)?, scratch.counts.write_on(stream)?);
+            let args = CountLeavesArgs { queries, picks, count: missing.count as u64, counts };
+            // SAFETY: so many picks of the batch's queries, and a counter for each kind of leaves.
+            unsafe { over(stream, missing.count)?.run(launch::count_leaves(&args))? };
             stream.synchronize()?;
-            scratch.counts.copy_to(&mut leaves)?;
+            scratch.counts.copy_to(&mut missing.leaves)?;
         }
     }
-    Ok(Missing { picks, count: missing, leaves })
+    if missing.leaves[3] > 0 && options.long() == LongKeys::Refuse {
+        let (index, len) = keys.first_longer(MAX_FIXED)?.unwrap_or_default();
+        return Err(Error::KeyTooLong { index, len, max: MAX_FIXED });
+    }
+    Ok(missing)
 }

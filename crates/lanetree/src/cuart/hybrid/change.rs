@@ -1,11 +1,11 @@
-//! Batches of changes: to the device, and then to the host.
+//! Batches of changes: planned on the host, carried out on the device, and then on the host.
 
 use super::Hybrid;
-use super::split::{Part, parts};
+use super::split::parts;
 use crate::Result;
 use crate::byte_keys::ByteKeys;
-use crate::cuart::update::{of_ops, paired};
-use crate::cuart::{Cuart, Op, UpdatePath, UpdateReport};
+use crate::cuart::update::{Batch, of_ops, paired};
+use crate::cuart::{Op, UpdatePath, UpdateReport};
 use crate::harmonia::Change;
 use lanetree_layout::Word;
 
@@ -14,14 +14,11 @@ impl<V: Word> Hybrid<V> {
     /// the device's tree, and then those on long ones to the host's.
     ///
     /// # Errors
-    /// As [`Cuart::apply`]. What can be wrong with a batch is found before anything is changed, and an error of the device
-    /// leaves both trees as they were (but for [`Error::Lost`](crate::Error::Lost), which is the device's tree alone). If
-    /// then the host has no room for its part, the device's stays done.
+    /// As [`Cuart::apply`](crate::Cuart::apply): unless it is [`Error::Lost`](crate::Error::Lost), both trees are as they
+    /// were.
     pub fn apply<K: AsRef<[u8]>>(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         let (keys, change) = of_ops(ops);
-        let keys = ByteKeys::from(&keys);
-        self.host.options.check_keys(keys, |index| matches!(change(index), Change::Put(_)))?;
-        self.change(keys, |tree, part| tree.apply_each(part.keys(), |index| change(part.place(index)), None))
+        self.change((&keys).into(), change)
     }
 
     /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
@@ -30,8 +27,7 @@ impl<V: Word> Hybrid<V> {
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch).
     pub fn insert_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
-        self.host.options.check_keys(keys, |_| true)?;
-        self.change(keys, |tree, part| tree.insert_many(part.keys(), &part.values(values)))
+        self.change(keys, |index| Change::Put(values[index]))
     }
 
     /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
@@ -40,7 +36,7 @@ impl<V: Word> Hybrid<V> {
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](crate::Error::LengthMismatch).
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
-        self.change(keys, |tree, part| tree.update_many(part.keys(), &part.values(values)))
+        self.change(keys, |index| Change::PutIfPresent(values[index]))
     }
 
     /// Removes those keys that are there.
@@ -48,32 +44,36 @@ impl<V: Word> Hybrid<V> {
     /// # Errors
     /// As [`Hybrid::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<UpdateReport> {
-        self.change(keys.into(), |tree, part| tree.remove_many(part.keys()))
+        self.change(keys.into(), |_| Change::Remove)
     }
 
     /// Changes both trees, each by its part of the batch. Not at the same time: the device's part is what may fail, and
     /// then there must not be half a batch.
-    fn change(
-        &mut self,
-        keys: ByteKeys<'_>,
-        change: impl Fn(&mut Cuart<V>, &Part<'_>) -> Result<UpdateReport>,
-    ) -> Result<UpdateReport> {
-        let mut all = UpdateReport::default();
-        let parts = parts(keys, self.max);
-        for (tree, part) in [&mut self.device, &mut self.host].into_iter().zip(&parts) {
-            if part.is_empty() {
-                continue;
-            }
-            let report = change(tree, part)?;
-            all = UpdateReport {
-                inserted: all.inserted + report.inserted,
-                replaced: all.replaced + report.replaced,
-                removed: all.removed + report.removed,
-                unmatched: all.unmatched + report.unmatched,
-                path: the_farther(all.path, report.path),
-            };
+    fn change(&mut self, keys: ByteKeys<'_>, change: impl Fn(usize) -> Change<V> + Sync) -> Result<UpdateReport> {
+        self.check()?;
+        self.host.options.check_keys(keys, |index| matches!(change(index), Change::Put(_)))?;
+        let [short, long] = parts(keys, self.max);
+        let batch = Batch::new(long.keys(), |index| change(long.place(index)));
+        let planned = if long.is_empty() { None } else { Some(self.host.plan_in_memory(&batch)?) };
+        let mut report = UpdateReport::default();
+        if !short.is_empty() {
+            report = self.device.apply_each(short.keys(), |index| change(short.place(index)), None)?;
         }
-        Ok(all)
+        if let Some(planned) = planned {
+            report = sum(report, self.host.carry_out_in_memory(&batch, planned, None)?);
+        }
+        Ok(report)
+    }
+}
+
+/// What both trees have taken of a batch.
+fn sum(one: UpdateReport, other: UpdateReport) -> UpdateReport {
+    UpdateReport {
+        inserted: one.inserted + other.inserted,
+        replaced: one.replaced + other.replaced,
+        removed: one.removed + other.removed,
+        unmatched: one.unmatched + other.unmatched,
+        path: the_farther(one.path, other.path),
     }
 }
 

@@ -4,6 +4,7 @@ use super::split::Long;
 use super::{Hybrid, beside};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf};
 use crate::cuart::native::task;
+use crate::cuart::parts::Parts;
 use crate::cuart::{Cuart, Neighbor};
 use crate::{Error, Result};
 use lanetree_layout::Word;
@@ -34,21 +35,24 @@ impl<V: Word> Hybrid<V> {
         if out.len() != keys.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
         }
+        let (device, host) = self.trees()?;
         match Long::of(keys, self.max) {
-            Long::None => self.device.get_many_into(keys, out),
-            Long::All => self.host.get_many_into(keys, out),
+            Long::None => device.get_many_into(keys, out),
+            Long::All => host.get_many_into(keys, out),
             Long::At(places) => self.get_parted(keys, &places, out),
         }
     }
 
     /// Looks up keys, those at some places on the CPU.
     fn get_parted(&self, keys: ByteKeys<'_>, places: &[usize], out: &mut [Option<V>]) -> Result<()> {
-        let short = || match self.device.device.kind() {
+        let (device, host) = self.trees()?;
+        let host = host.parts()?;
+        let short = || match device.device().kind() {
             // Long keys are not there, and the CPU is all that there is.
-            DeviceKind::Host => self.device.get_many_into(keys, out),
-            _ => self.device.get_short_across(keys, self.max, out),
+            DeviceKind::Host => device.get_many_into(keys, out),
+            _ => device.get_short_across(keys, self.max, out),
         };
-        let (outcome, found) = beside(short, || self.get_long(keys, places));
+        let (outcome, found) = beside(short, || get_long(host, keys, places));
         outcome?;
         out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
             let (first, behind) = (task * TASK, task * TASK + out.len());
@@ -57,18 +61,6 @@ impl<V: Word> Hybrid<V> {
             here.zip(&found[from..]).for_each(|(&place, &found)| out[place - first] = found);
         });
         Ok(())
-    }
-
-    /// Looks up the keys at some places on the CPU.
-    fn get_long(&self, keys: ByteKeys<'_>, places: &[usize]) -> Vec<Option<V>> {
-        let tree = self.host.view();
-        let len = task(places.len());
-        let mut found = vec![None; places.len()];
-        found.par_chunks_mut(len).zip(places.par_chunks(len)).for_each(|(found, places)| {
-            let long = ByteKeysBuf::pick(keys, places);
-            tree.get((&long).into(), 0..places.len(), found);
-        });
-        found
     }
 
     /// Ranks keys: how many there are below each.
@@ -92,7 +84,7 @@ impl<V: Word> Hybrid<V> {
     /// Finds the last pair whose key is not above each query.
     ///
     /// # Errors
-    /// As [`Cuart::predecessor_many`]; on a device [`Error::NotCompact`] where short keys have come or gone.
+    /// As [`Cuart::predecessor_many`]; on a device [`Error::NotCompact`] where short keys were inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
         self.nearer(|tree| tree.predecessor_many(keys), |short, long| short > long)
@@ -101,7 +93,7 @@ impl<V: Word> Hybrid<V> {
     /// Finds the first pair whose key is not below each query.
     ///
     /// # Errors
-    /// As [`Cuart::successor_many`]; on a device [`Error::NotCompact`] where short keys have come or gone.
+    /// As [`Cuart::successor_many`]; on a device [`Error::NotCompact`] where short keys were inserted or removed.
     pub fn successor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
         self.nearer(|tree| tree.successor_many(keys), |short, long| short < long)
@@ -109,7 +101,8 @@ impl<V: Word> Hybrid<V> {
 
     /// Asks both trees, and adds.
     pub(super) fn sums(&self, ask: impl Fn(&Cuart<V>) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
-        let (short, long) = beside(|| ask(&self.device), || ask(&self.host));
+        let (device, host) = self.trees()?;
+        let (short, long) = beside(|| ask(device), || ask(host));
         Ok(short?.into_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).collect())
     }
 
@@ -119,7 +112,8 @@ impl<V: Word> Hybrid<V> {
         ask: impl Fn(&Cuart<V>) -> Result<Vec<Neighbor<V>>> + Sync,
         is_nearer: impl Fn(&[u8], &[u8]) -> bool + Sync,
     ) -> Result<Vec<Neighbor<V>>> {
-        let (short, long) = beside(|| ask(&self.device), || ask(&self.host));
+        let (device, host) = self.trees()?;
+        let (short, long) = beside(|| ask(device), || ask(host));
         let nearer = |(short, long): (Neighbor<V>, Neighbor<V>)| match (&short, &long) {
             (Some((short_key, _)), Some((long_key, _))) if !is_nearer(short_key, long_key) => long,
             (None, _) => long,
@@ -127,4 +121,16 @@ impl<V: Word> Hybrid<V> {
         };
         Ok(short?.into_par_iter().zip(long?).with_min_len(1 << 10).map(nearer).collect())
     }
+}
+
+/// Looks up the keys at some places on the CPU.
+fn get_long<V: Word>(tree: &Parts, keys: ByteKeys<'_>, places: &[usize]) -> Vec<Option<V>> {
+    let tree = tree.view();
+    let len = task(places.len());
+    let mut found = vec![None; places.len()];
+    found.par_chunks_mut(len).zip(places.par_chunks(len)).for_each(|(found, places)| {
+        let long = ByteKeysBuf::pick(keys, places);
+        tree.get((&long).into(), 0..places.len(), found);
+    });
+    found
 }

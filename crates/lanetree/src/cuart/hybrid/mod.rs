@@ -29,8 +29,9 @@ use split::{Part, parts};
 /// [compact](Hybrid::compact) tree there once short keys have come or gone.
 ///
 /// A key is in the one tree or in the other by its length alone, so that batches of changes, in which the last one of
-/// equal keys wins, may be parted too. They come to the device first, and to the host when the device is done: a batch
-/// that the device cannot take changes neither.
+/// equal keys wins, may be split too. The host plans its part, with all the memory that it takes; then the device changes
+/// its tree, and last the host, whom nothing can stop any more: a batch that either cannot take changes neither. If the
+/// device's tree is [lost](Cuart::is_lost), so is the pair, and every call says so.
 ///
 /// Of the three ways this one needs no device memory for long keys, and the bus does not carry them; but the share of
 /// the queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
@@ -193,6 +194,11 @@ impl<V: Word> Hybrid<V> {
         HybridStats { device: self.device.stats(), host: self.host.stats() }
     }
 
+    /// Whether a change failed half-way on the device: then the pair answers nothing, but with [`Error::Lost`].
+    pub fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
     /// Whether both trees are [compact](Cuart::is_compact).
     pub fn is_compact(&self) -> bool {
         self.device.is_compact() && self.host.is_compact()
@@ -201,11 +207,29 @@ impl<V: Word> Hybrid<V> {
     /// [`Cuart::compact`] of both trees.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room. Both trees have the same pairs as before.
+    /// [`Error::Runtime`] where there is no room: both trees have the same pairs as before. [`Error::Lost`].
     pub fn compact(&mut self) -> Result<()> {
+        self.check()?;
         let (device, host) = (&mut self.device, &mut self.host);
         let (device, host) = beside(|| device.compact(), || host.compact());
         device.and(host)
+    }
+}
+
+impl<V: Word> Hybrid<V> {
+    /// # Errors
+    /// [`Error::Lost`]: of what is half a batch, the long keys' part is not answered either.
+    fn check(&self) -> Result<()> {
+        self.device.parts.check()
+    }
+
+    /// Both trees, that with the short keys first.
+    ///
+    /// # Errors
+    /// As [`Hybrid::check`].
+    fn trees(&self) -> Result<(&Cuart<V>, &Cuart<V>)> {
+        self.check()?;
+        Ok((&self.device, &self.host))
     }
 }
 

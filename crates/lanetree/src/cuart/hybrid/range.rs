@@ -13,7 +13,7 @@ impl<V: Word> Hybrid<V> {
     ///
     /// # Errors
     /// As [`Cuart::range_many`](crate::Cuart::range_many); on a device [`NotCompact`](crate::Error::NotCompact) where
-    /// short keys have come or gone.
+    /// short keys were inserted or removed.
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
         self.collect_many(&sides(ranges)?)
     }
@@ -49,7 +49,8 @@ impl<V: Word> Hybrid<V> {
     }
 
     fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
-        let (short, long) = beside(|| self.device.collect_many(ranges), || self.host.collect_many(ranges));
+        let (device, host) = self.trees()?;
+        let (short, long) = beside(|| device.collect_many(ranges), || host.collect_many(ranges));
         let (short, long) = (short?, long?);
         if long.values.is_empty() {
             return Ok(short);

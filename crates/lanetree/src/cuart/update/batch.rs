@@ -17,7 +17,7 @@ pub(in crate::cuart) struct Batch<'k, V> {
 }
 
 impl<'k, V: Word> Batch<'k, V> {
-    pub(super) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> Change<V> + Sync) -> Self {
+    pub(in crate::cuart) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> Change<V> + Sync) -> Self {
         if first_that(keys, |before, key| before >= key).is_none() {
             let changes = (0..keys.len()).into_par_iter().with_min_len(1 << 12).map(&change).collect();
             return Self { given: keys, sorted: None, changes };
@@ -73,6 +73,11 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// Whether leaves are made or removed.
+    pub(super) fn is_structural(&self) -> bool {
+        !self.inserts.is_empty() || !self.removals.is_empty()
+    }
+
     pub(super) fn report(&self) -> UpdateReport {
         let [inserted, replaced, removed] =
             [self.inserts.len(), self.writes.len(), self.removals.len()].map(|len| len as u64);

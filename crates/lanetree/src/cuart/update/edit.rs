@@ -1,20 +1,63 @@
 //! A tree's buffers, to be written: links, root table, free lists.
 
 use super::path::Slot;
+use crate::cuart::LongKeys;
 use crate::cuart::leaves::HostBuffers;
-use crate::cuart::region::Region;
-use crate::cuart::{Cuart, LongKeys};
+use crate::cuart::parts::Parts;
+use crate::cuart::region::{FreeList, Region, Unit};
 use bytemuck::Pod;
-use lanetree_layout::Word;
+use core::ops::Range;
 use lanetree_layout::cuart::{HostLeaves, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, Regions, table_index};
 use std::collections::BTreeMap;
+
+/// A free list that the CPU writes.
+pub(super) struct Free<'a> {
+    indexes: &'a mut [u64],
+    len: &'a mut usize,
+    /// From which entry on the list was written.
+    log: Option<&'a mut usize>,
+}
+
+impl<'a> Free<'a> {
+    fn new(list: &'a mut FreeList, log: Option<&'a mut usize>) -> Self {
+        Self { indexes: list.indexes.as_mut_slice().expect(HOST), len: &mut list.len, log }
+    }
+
+    pub(super) fn as_slice(&self) -> &[u64] {
+        &self.indexes[..*self.len]
+    }
+
+    fn note(&mut self, entry: usize) {
+        if let Some(log) = &mut self.log {
+            **log = entry.min(**log);
+        }
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let last = self.len.checked_sub(1)?;
+        self.note(last);
+        *self.len = last;
+        Some(self.indexes[last])
+    }
+
+    /// There is room, as reserved.
+    pub(super) fn push(&mut self, index: u64) {
+        self.note(*self.len);
+        self.indexes[*self.len] = index;
+        *self.len += 1;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.note(0);
+        *self.len = 0;
+    }
+}
 
 /// A region whose buffer the CPU writes.
 pub(super) struct Area<'a, T> {
     pub(super) elements: &'a mut [T],
     used: &'a mut usize,
-    pub(super) free: &'a mut [u64],
-    pub(super) free_len: &'a mut usize,
+    free: Free<'a>,
     log: Option<&'a mut Vec<u64>>,
 }
 
@@ -33,25 +76,44 @@ impl<T> Area<'_, T> {
 
     /// The index of an element that nobody uses. There is one, as reserved.
     pub(super) fn take(&mut self) -> u64 {
-        match self.free_len.checked_sub(1) {
-            Some(last) => {
-                *self.free_len = last;
-                self.free[last]
-            }
-            None => self.take_units(1),
-        }
-    }
-
-    /// The first of some elements behind the used ones.
-    pub(super) fn take_units(&mut self, units: usize) -> u64 {
-        *self.used += units;
-        (*self.used - units) as u64
+        self.free.pop().unwrap_or_else(|| {
+            *self.used += 1;
+            *self.used as u64 - 1
+        })
     }
 
     /// Puts an element on the free list, which has room, as reserved.
     pub(super) fn give_back(&mut self, index: u64) {
-        self.free[*self.free_len] = index;
-        *self.free_len += 1;
+        self.free.push(index);
+    }
+}
+
+/// What is free of leaves of many sizes: for each size, of whatever unit its owner counts in, the leaves.
+pub(super) type Rooms = BTreeMap<usize, Vec<u64>>;
+
+/// The leaves of dynamic size, whose buffer the CPU writes.
+pub(super) struct LongArea<'a> {
+    pub(super) units: &'a mut [Unit],
+    used: &'a mut usize,
+    pub(super) count: &'a mut u64,
+    pub(super) free: Free<'a>,
+    pub(super) free_units: &'a mut u64,
+    /// The free leaves by their units, once one is needed; the list is then out of date until the end.
+    pub(super) rooms: Option<Rooms>,
+    log: Option<&'a mut Vec<u64>>,
+}
+
+impl LongArea<'_> {
+    pub(super) fn note(&mut self, units: Range<usize>) {
+        if let Some(log) = &mut self.log {
+            log.extend(units.map(|unit| unit as u64));
+        }
+    }
+
+    /// The first of some units past the used ones.
+    pub(super) fn take_units(&mut self, units: usize) -> u64 {
+        *self.used += units;
+        (*self.used - units) as u64
     }
 }
 
@@ -67,8 +129,19 @@ pub(in crate::cuart) struct Changes {
     pub(in crate::cuart) leaf32: Vec<u64>,
     pub(in crate::cuart) units: Vec<u64>,
     pub(in crate::cuart) table: Vec<u64>,
+    /// Of the free lists, from which entry on: of nodes and leaves in the order above.
+    pub(in crate::cuart) free: FreeChanges,
     /// Whether leaves in main memory were.
     pub(in crate::cuart) host_leaves: bool,
+}
+
+/// From which entry on each free list was written: of nodes of each kind, and of leaves.
+pub(in crate::cuart) struct FreeChanges(pub(in crate::cuart) [usize; 8]);
+
+impl Default for FreeChanges {
+    fn default() -> Self {
+        Self([usize::MAX; 8])
+    }
 }
 
 /// A tree that is being changed.
@@ -81,15 +154,12 @@ pub(super) struct Edit<'a> {
     pub(super) leaf8: Area<'a, Leaf8>,
     pub(super) leaf16: Area<'a, Leaf16>,
     pub(super) leaf32: Area<'a, Leaf32>,
-    pub(super) units: Area<'a, [u64; 2]>,
-    pub(super) device_count: &'a mut u64,
-    /// Units on the free list.
-    pub(super) device_free: &'a mut u64,
+    pub(super) long: LongArea<'a>,
     pub(super) host: &'a mut HostBuffers,
     host_log: Option<&'a mut bool>,
+    /// The free leaves in main memory by the bytes of their keys, once one is needed.
+    pub(super) host_rooms: Option<Rooms>,
     pub(super) long_keys: LongKeys,
-    /// What is free of long leaves by size, once one is needed: units, or bytes of host leaves' keys.
-    pub(super) rooms: Option<BTreeMap<usize, Vec<u64>>>,
     table: &'a mut [Link],
     table_bytes: u32,
     table_log: Option<&'a mut Vec<u64>>,
@@ -99,32 +169,40 @@ pub(super) struct Edit<'a> {
 pub(super) const HOST: &str = "trees are changed on the host only";
 
 impl<'a> Edit<'a> {
-    pub(super) fn new<V: Word>(tree: &'a mut Cuart<V>, changes: Option<&'a mut Changes>) -> Self {
+    pub(super) fn new(tree: &'a mut Parts, long_keys: LongKeys, changes: Option<&'a mut Changes>) -> Self {
         let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
-        let (logs, host_log) = match changes {
+        let (logs, free, host_log) = match changes {
             Some(changes) => {
-                let (logs, host_leaves) = changes.logs();
-                (logs.map(Some), Some(host_leaves))
+                let (logs, free, host_leaves) = changes.logs();
+                (logs.map(Some), free.each_mut().map(Some), Some(host_leaves))
             }
-            None => ([const { None }; 9], None),
+            None => ([const { None }; 9], [const { None }; 8], None),
         };
         let [n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table] = logs;
+        let [free4, free16, free48, free256, free_leaf8, free_leaf16, free_leaf32, free_long] = free;
+        let long = &mut leaves.long;
         Self {
             root: &mut tree.root,
-            n4: area(&mut nodes.n4, n4),
-            n16: area(&mut nodes.n16, n16),
-            n48: area(&mut nodes.n48, n48),
-            n256: area(&mut nodes.n256, n256),
-            leaf8: area(&mut leaves.leaf8, leaf8),
-            leaf16: area(&mut leaves.leaf16, leaf16),
-            leaf32: area(&mut leaves.leaf32, leaf32),
-            units: area(&mut leaves.device, units),
-            device_count: &mut leaves.device_count,
-            device_free: &mut leaves.device_free,
+            n4: area(&mut nodes.n4, n4, free4),
+            n16: area(&mut nodes.n16, n16, free16),
+            n48: area(&mut nodes.n48, n48, free48),
+            n256: area(&mut nodes.n256, n256, free256),
+            leaf8: area(&mut leaves.leaf8, leaf8, free_leaf8),
+            leaf16: area(&mut leaves.leaf16, leaf16, free_leaf16),
+            leaf32: area(&mut leaves.leaf32, leaf32, free_leaf32),
+            long: LongArea {
+                units: long.units.as_mut_slice().expect(HOST),
+                used: &mut long.used,
+                count: &mut long.count,
+                free: Free::new(&mut long.free, free_long),
+                free_units: &mut long.free_units,
+                rooms: None,
+                log: units,
+            },
             host: &mut leaves.host,
             host_log,
-            long_keys: tree.options.long(),
-            rooms: None,
+            host_rooms: None,
+            long_keys,
             table: tree.table.as_mut_slice().expect(HOST),
             table_bytes: tree.table_bytes,
             table_log: table,
@@ -142,7 +220,7 @@ impl<'a> Edit<'a> {
             leaf8: self.leaf8.elements,
             leaf16: self.leaf16.elements,
             leaf32: self.leaf32.elements,
-            device_leaves: self.units.elements,
+            device_leaves: self.long.units,
             host_leaves: HostLeaves {
                 offsets: &self.host.offsets,
                 bytes: &self.host.bytes,
@@ -223,18 +301,21 @@ impl<'a> Edit<'a> {
 }
 
 impl Changes {
-    fn logs(&mut self) -> ([&mut Vec<u64>; 9], &mut bool) {
-        let Self { n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table, host_leaves } = self;
-        ([n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table], host_leaves)
+    fn logs(&mut self) -> ([&mut Vec<u64>; 9], &mut [usize; 8], &mut bool) {
+        let Self { n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table, free, host_leaves } = self;
+        ([n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table], &mut free.0, host_leaves)
     }
 }
 
-fn area<'a, T: Pod>(region: &'a mut Region<T>, log: Option<&'a mut Vec<u64>>) -> Area<'a, T> {
+fn area<'a, T: Pod>(
+    region: &'a mut Region<T>,
+    log: Option<&'a mut Vec<u64>>,
+    free_log: Option<&'a mut usize>,
+) -> Area<'a, T> {
     Area {
         elements: region.buffer.as_mut_slice().expect(HOST),
         used: &mut region.used,
-        free: region.free.as_mut_slice().expect(HOST),
-        free_len: &mut region.free_len,
+        free: Free::new(&mut region.free, free_log),
         log,
     }
 }

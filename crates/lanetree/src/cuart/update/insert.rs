@@ -1,11 +1,10 @@
 //! Leaves that come.
 
-use super::edit::Edit;
+use super::edit::{Edit, LongArea, Rooms};
 use super::path::{End, Slot, descend};
 use crate::cuart::leaves;
 use core::mem::swap;
 use lanetree_layout::cuart::{Header, Kind, Leaf8, Leaf16, Leaf32, Link, N4, device_leaf_units, write_device_leaf};
-use std::collections::BTreeMap;
 
 impl Edit<'_> {
     /// Inserts a key that is not there.
@@ -77,22 +76,23 @@ impl Edit<'_> {
 
     fn new_device_leaf(&mut self, key: &[u8], value: u64) -> u64 {
         let units = device_leaf_units(key.len());
-        let index = match self.room(units) {
+        let long = &mut self.long;
+        let index = match long.room(units) {
             Some(index) => {
-                *self.device_free -= units as u64;
+                *long.free_units -= units as u64;
                 index
             }
-            None => self.units.take_units(units),
+            None => long.take_units(units),
         };
         let first = index as usize;
-        write_device_leaf(&mut self.units.elements[first..first + units], key, value, 0);
-        (first..first + units).for_each(|unit| self.units.note(unit as u64));
-        *self.device_count += 1;
+        write_device_leaf(&mut long.units[first..first + units], key, value, 0);
+        long.note(first..first + units);
+        *long.count += 1;
         index
     }
 
     fn new_host_leaf(&mut self, key: &[u8], value: u64) -> u64 {
-        if let Some(index) = self.room(key.len()) {
+        if let Some(index) = self.host_room(key.len()) {
             let host = self.host_mut();
             let at = index as usize;
             let first = host.offsets[at] as usize;
@@ -111,40 +111,44 @@ impl Edit<'_> {
         host.values.len() as u64 - 1
     }
 
-    /// A free place of exactly this size: of so many units, or for a key of so many bytes.
-    fn room(&mut self, size: usize) -> Option<u64> {
-        if self.rooms.is_none() {
-            self.rooms = Some(self.free_rooms());
+    /// A free leaf in main memory for a key of exactly so many bytes.
+    fn host_room(&mut self, bytes: usize) -> Option<u64> {
+        if self.host_rooms.is_none() {
+            let host = self.host();
+            let len = |index: u64| (host.offsets[index as usize + 1] - host.offsets[index as usize]) as usize;
+            self.host_rooms = Some(rooms(&host.free, len));
         }
-        self.rooms.as_mut()?.get_mut(&size)?.pop()
-    }
-
-    /// What is free of long leaves, by size.
-    fn free_rooms(&self) -> BTreeMap<usize, Vec<u64>> {
-        let mut rooms = BTreeMap::<usize, Vec<u64>>::new();
-        for &index in &self.units.free[..*self.units.free_len] {
-            // A cleared leaf keeps its length.
-            let [_, len] = self.units.elements[index as usize];
-            rooms.entry(device_leaf_units(len as usize)).or_default().push(index);
-        }
-        let host = self.host();
-        for &index in &host.free {
-            let at = index as usize;
-            let len = host.offsets[at + 1] - host.offsets[at];
-            rooms.entry(len as usize).or_default().push(index);
-        }
-        rooms
+        self.host_rooms.as_mut()?.get_mut(&bytes)?.pop()
     }
 
     /// Ends the changes: what is still free of long leaves is on its list again.
     pub(super) fn finish(mut self) {
-        let Some(rooms) = self.rooms.take() else { return };
-        let free = rooms.into_values().flatten();
-        if self.long_keys == crate::cuart::LongKeys::HostLeaves {
-            self.host_mut().free = free.collect();
-        } else {
-            *self.units.free_len = 0;
-            free.for_each(|index| self.units.give_back(index));
+        let long = &mut self.long;
+        if let Some(rooms) = long.rooms.take() {
+            long.free.clear();
+            rooms.into_values().flatten().for_each(|index| long.free.push(index));
+        }
+        if let Some(rooms) = self.host_rooms.take() {
+            self.host_mut().free = rooms.into_values().flatten().collect();
         }
     }
+}
+
+impl LongArea<'_> {
+    /// A free leaf of exactly so many units.
+    fn room(&mut self, units: usize) -> Option<u64> {
+        let Self { units: all, free, .. } = self;
+        // A cleared leaf keeps its length.
+        let of = |leaf: u64| device_leaf_units(all[leaf as usize][1] as usize);
+        self.rooms.get_or_insert_with(|| rooms(free.as_slice(), of)).get_mut(&units)?.pop()
+    }
+}
+
+/// Free leaves by their sizes.
+fn rooms(free: &[u64], size: impl Fn(u64) -> usize) -> Rooms {
+    let mut rooms = Rooms::new();
+    for &leaf in free {
+        rooms.entry(size(leaf)).or_default().push(leaf);
+    }
+    rooms
 }

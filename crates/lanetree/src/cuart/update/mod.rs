@@ -23,11 +23,12 @@ pub(super) use batch::Batch;
 pub(super) use edit::Changes;
 
 use super::native::TASK;
-use super::{Cuart, Op, UpdatePath, UpdateReport};
+use super::parts::Parts;
+use super::{Builder, Cuart, LongKeys, Op, UpdatePath, UpdateReport};
 use crate::byte_keys::{ByteKeys, ByteKeysBuf};
 use crate::harmonia::Change;
 use crate::{Error, Result};
-use batch::distinct;
+use batch::{Work, distinct};
 use edit::Edit;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
@@ -59,8 +60,9 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::KeyTooLong`] for a key to insert of more than 2^32 - 1 bytes, or of more than 32 with
-    /// [`LongKeys::Refuse`](super::LongKeys::Refuse); [`Error::Runtime`] where there is no room. The tree is as
-    /// it was then.
+    /// [`LongKeys::Refuse`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some; [`Error::Runtime`] where
+    /// there is no room: the tree is as it was. [`Error::Lost`] where a device failed when it wrote the tree, among
+    /// others for want of memory in what [`Cuart::insert_on`] says of keys that come back.
     pub fn apply<K: AsRef<[u8]>>(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         let (keys, change) = of_ops(ops);
         self.apply_each((&keys).into(), change, None)
@@ -78,19 +80,20 @@ impl<V: Word> Cuart<V> {
     /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`].
+    /// [`Error::LengthMismatch`]; on a device as [`Cuart::apply`].
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
         if self.device.kind() != DeviceKind::Host {
             return self.change_across(&Batch::new(keys, |i| Change::PutIfPresent(values[i])));
         }
-        Ok(self.update_each(keys, values, None))
+        self.update_each(keys, values, None)
     }
 
     /// Removes those keys that are there.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room for the list of what is free. The tree is as it was then.
+    /// [`Error::Runtime`] where there is no room for the list of what is free: the tree is as it was. On a device as
+    /// [`Cuart::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<UpdateReport> {
         self.apply_each(keys.into(), |_| Change::Remove, None)
     }
@@ -102,6 +105,7 @@ impl<V: Word> Cuart<V> {
         change: impl Fn(usize) -> Change<V> + Sync,
         changes: Option<&mut Changes>,
     ) -> Result<UpdateReport> {
+        self.parts.check()?;
         self.options.check_keys(keys, |i| matches!(change(i), Change::Put(_)))?;
         let batch = Batch::new(keys, change);
         if self.device.kind() != DeviceKind::Host {
@@ -111,22 +115,106 @@ impl<V: Word> Cuart<V> {
     }
 
     /// Carries out a batch in a tree whose buffers the CPU reaches, and notes what it writes.
-    fn apply_in_memory(&mut self, batch: &Batch<'_, V>, changes: Option<&mut Changes>) -> Result<UpdateReport> {
-        let leaves = self.find_many(batch.keys());
+    pub(super) fn apply_in_memory(
+        &mut self,
+        batch: &Batch<'_, V>,
+        changes: Option<&mut Changes>,
+    ) -> Result<UpdateReport> {
+        let planned = self.plan_in_memory(batch)?;
+        self.carry_out_in_memory(batch, planned, changes)
+    }
+
+    /// Finds out what a batch amounts to in a tree whose buffers the CPU reaches, and makes room for it.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where there is none: the tree is as it was.
+    pub(super) fn plan_in_memory(&mut self, batch: &Batch<'_, V>) -> Result<Planned> {
+        Planned::new(self.parts.get_mut()?, &self.options, batch)
+    }
+
+    /// Carries out what was planned.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] alone, which a tree on the host never is.
+    pub(super) fn carry_out_in_memory(
+        &mut self,
+        batch: &Batch<'_, V>,
+        planned: Planned,
+        changes: Option<&mut Changes>,
+    ) -> Result<UpdateReport> {
+        let long_keys = self.options.long();
+        self.parts.change(|tree| Ok(planned.carry_out(tree, long_keys, batch, changes)))
+    }
+
+    /// As [`Cuart::update_many`], and notes what it writes.
+    pub(super) fn update_each(
+        &mut self,
+        keys: ByteKeys<'_>,
+        values: &[V],
+        changes: Option<&mut Changes>,
+    ) -> Result<UpdateReport> {
+        let leaves = self.parts()?.find_many(keys);
+        // By leaf rather than by key: numbers are sorted faster than strings.
+        let (misses, mut hits): (Vec<_>, Vec<_>) =
+            leaves.into_par_iter().zip(0..keys.len()).partition(|(leaf, _)| leaf.is_none());
+        hits.par_sort_unstable_by_key(|&(leaf, index)| (leaf.bits(), index));
+        let is_last = |&i: &usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
+        let write = |i: usize| (hits[i].0, values[hits[i].1].widen());
+        let writes: Vec<(Link, u64)> = (0..hits.len()).into_par_iter().filter(is_last).map(write).collect();
+        let misses: Vec<usize> = misses.into_iter().map(|(_, index)| index).collect();
+        let unmatched = distinct(keys, &misses);
+        let long_keys = self.options.long();
+        self.parts.change(|tree| {
+            Edit::new(tree, long_keys, changes).set_values(&writes);
+            Ok(())
+        })?;
+        Ok(UpdateReport {
+            replaced: writes.len() as u64,
+            unmatched,
+            path: if writes.is_empty() { UpdatePath::Unchanged } else { UpdatePath::InPlace },
+            ..UpdateReport::default()
+        })
+    }
+}
+
+/// What a batch amounts to in a tree in main memory, with all that it needs: nothing can stop it half-way.
+pub(super) struct Planned {
+    work: Work,
+    /// The tree with the batch, where it was built again.
+    rebuilt: Option<Parts>,
+}
+
+impl Planned {
+    fn new<V: Word>(tree: &mut Parts, options: &Builder<V>, batch: &Batch<'_, V>) -> Result<Self> {
+        let leaves = tree.find_many(batch.keys());
         let work = batch.against(&leaves);
-        if self.outgrows(&work) {
-            self.rebuild(batch, &leaves)?;
-            return Ok(UpdateReport { path: UpdatePath::Rebuilt, ..work.report() });
+        if tree.outgrows(&work) {
+            let rebuilt = tree.rebuilt_with(options, batch, &leaves)?;
+            return Ok(Self { work, rebuilt: Some(rebuilt) });
         }
-        let structural = !work.inserts.is_empty() || !work.removals.is_empty();
-        let no_order = (self.device.alloc(0)?, self.device.alloc(0)?);
-        if structural {
-            self.reserve(batch, &work)?;
-            (self.leaves.order, self.leaves.ranks8) = no_order;
-            self.ordered = false;
-            self.len = self.len + work.inserts.len() as u64 - work.removals.len() as u64;
+        if work.is_structural() {
+            tree.reserve(batch, &work, options.long())?;
         }
-        let mut edit = Edit::new(self, changes);
+        Ok(Self { work, rebuilt: None })
+    }
+
+    fn carry_out<V: Word>(
+        self,
+        tree: &mut Parts,
+        long_keys: LongKeys,
+        batch: &Batch<'_, V>,
+        changes: Option<&mut Changes>,
+    ) -> UpdateReport {
+        let Self { work, rebuilt } = self;
+        if let Some(rebuilt) = rebuilt {
+            *tree = rebuilt;
+            return UpdateReport { path: UpdatePath::Rebuilt, ..work.report() };
+        }
+        if work.is_structural() {
+            tree.forget_order();
+            tree.len = tree.len + work.inserts.len() as u64 - work.removals.len() as u64;
+        }
+        let mut edit = Edit::new(tree, long_keys, changes);
         edit.set_values(&work.writes);
         let mut path = Vec::new();
         // Removals first: what they give back is used again at once.
@@ -137,34 +225,11 @@ impl<V: Word> Cuart<V> {
             edit.insert(batch.keys().at(at), value, &mut path);
         }
         edit.finish();
-        Ok(work.report())
+        work.report()
     }
+}
 
-    /// As [`Cuart::update_many`], and notes what it writes.
-    pub(super) fn update_each(
-        &mut self,
-        keys: ByteKeys<'_>,
-        values: &[V],
-        changes: Option<&mut Changes>,
-    ) -> UpdateReport {
-        let leaves = self.find_many(keys);
-        // By leaf rather than by key: numbers are sorted faster than strings.
-        let (misses, mut hits): (Vec<_>, Vec<_>) =
-            leaves.into_par_iter().zip(0..keys.len()).partition(|(leaf, _)| leaf.is_none());
-        hits.par_sort_unstable_by_key(|&(leaf, index)| (leaf.bits(), index));
-        let is_last = |&i: &usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
-        let write = |i: usize| (hits[i].0, values[hits[i].1].widen());
-        let writes: Vec<(Link, u64)> = (0..hits.len()).into_par_iter().filter(is_last).map(write).collect();
-        Edit::new(self, changes).set_values(&writes);
-        let misses: Vec<usize> = misses.into_iter().map(|(_, index)| index).collect();
-        UpdateReport {
-            replaced: writes.len() as u64,
-            unmatched: distinct(keys, &misses),
-            path: if writes.is_empty() { UpdatePath::Unchanged } else { UpdatePath::InPlace },
-            ..UpdateReport::default()
-        }
-    }
-
+impl Parts {
     /// The leaves of keys; none where there is no such key.
     fn find_many(&self, keys: ByteKeys<'_>) -> Vec<Link> {
         let tree = self.view();

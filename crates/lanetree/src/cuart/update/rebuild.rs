@@ -2,7 +2,8 @@
 
 use super::batch::{Batch, Work};
 use crate::Result;
-use crate::cuart::Cuart;
+use crate::cuart::Builder;
+use crate::cuart::parts::Parts;
 use crate::harmonia::Change;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::Link;
@@ -11,7 +12,7 @@ use lanetree_layout::cuart::Link;
 /// ranks.
 const MIN_INSERTS: usize = 1 << 12;
 
-impl<V: Word> Cuart<V> {
+impl Parts {
     /// Whether a batch adds more keys than there are. To insert these one after another takes one thread longer
     /// than to sort and build all.
     pub(super) fn outgrows(&self, work: &Work) -> bool {
@@ -19,8 +20,13 @@ impl<V: Word> Cuart<V> {
         inserts >= MIN_INSERTS && inserts as u64 > self.len && work.removals.is_empty()
     }
 
-    /// Builds the tree again with a batch that removes nothing, whose keys have these leaves.
-    pub(super) fn rebuild(&mut self, batch: &Batch<'_, V>, leaves: &[Link]) -> Result<()> {
+    /// The tree built again with a batch that removes nothing, whose keys have these leaves.
+    pub(super) fn rebuilt_with<V: Word>(
+        &self,
+        options: &Builder<V>,
+        batch: &Batch<'_, V>,
+        leaves: &[Link],
+    ) -> Result<Self> {
         let (mut keys, mut values) = self.pairs();
         for (at, (leaf, change)) in leaves.iter().zip(batch.changes()).enumerate() {
             match *change {
@@ -31,7 +37,6 @@ impl<V: Word> Cuart<V> {
             keys.push(batch.keys().at(at));
         }
         // Of equal keys the last one's value stays: the batch's.
-        *self = self.options.build(&self.device, &keys, &values)?;
-        Ok(())
+        options.build(&self.device, &keys, &values)?.parts.into_inner()
     }
 }

@@ -58,16 +58,16 @@ impl Edit<'_> {
                 self.leaf32.give_back(index);
             }
             Kind::DeviceLeaf => {
-                let first = index as usize;
-                let [_, len] = self.units.elements[first];
+                let (long, first) = (&mut self.long, index as usize);
+                let [_, len] = long.units[first];
                 let units = first..first + device_leaf_units(len as usize);
-                self.units.elements[units.clone()].fill([0; 2]);
+                long.units[units.clone()].fill([0; 2]);
                 // The length stays: whoever uses the place again has to know its size.
-                self.units.elements[first] = [0, len];
-                *self.device_free += units.len() as u64;
-                *self.device_count -= 1;
-                units.for_each(|unit| self.units.note(unit as u64));
-                self.units.give_back(index);
+                long.units[first] = [0, len];
+                *long.free_units += units.len() as u64;
+                *long.count -= 1;
+                long.note(units);
+                long.free.push(index);
             }
             _ => {
                 let (host, at) = (self.host_mut(), index as usize);

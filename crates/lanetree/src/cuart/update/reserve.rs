@@ -4,9 +4,10 @@ use super::batch::{Batch, Work};
 use super::edit::HOST;
 use super::path::{End, Slot, descend};
 use crate::Result;
+use crate::cuart::LongKeys;
 use crate::cuart::leaves::kind;
-use crate::cuart::region::Region;
-use crate::cuart::{Cuart, LongKeys};
+use crate::cuart::parts::Parts;
+use crate::cuart::region::{FreeList, Region};
 use bytemuck::Pod;
 use lanetree_layout::Word;
 use lanetree_layout::cuart::{Kind, Link, device_leaf_units};
@@ -21,17 +22,17 @@ struct Traffic {
     given_back: usize,
 }
 
-impl<V: Word> Cuart<V> {
+impl Parts {
     /// Makes room for what a batch may write. A buffer that may be too small
     /// becomes at least twice as large.
-    pub(super) fn reserve(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
+    pub(super) fn reserve<V: Word>(&mut self, batch: &Batch<'_, V>, work: &Work, long_keys: LongKeys) -> Result<()> {
         let (mut leaf8, mut leaf16, mut leaf32) = (Traffic::default(), Traffic::default(), Traffic::default());
         let (mut host_leaves, mut host_bytes) = (0, 0);
         // Device leaves to come, by their units, less those of the same size that are free then.
         let mut rooms = BTreeMap::<usize, isize>::new();
         for &(at, _) in &work.inserts {
             let len = batch.keys().at(at).len();
-            match kind(len, self.options.long()) {
+            match kind(len, long_keys) {
                 Kind::Leaf8 => leaf8.taken += 1,
                 Kind::Leaf16 => leaf16.taken += 1,
                 Kind::Leaf32 => leaf32.taken += 1,
@@ -39,8 +40,8 @@ impl<V: Word> Cuart<V> {
                 _ => (host_leaves, host_bytes) = (host_leaves + 1, host_bytes + len),
             }
         }
-        let device = self.leaves.device.buffer.as_slice().expect(HOST);
-        let units = |leaf: u64| device_leaf_units(device[leaf as usize][1] as usize);
+        let long = self.leaves.long.units.as_slice().expect(HOST);
+        let units = |leaf: u64| device_leaf_units(long[leaf as usize][1] as usize);
         let mut removed = 0;
         for &(_, leaf) in &work.removals {
             match leaf.kind() {
@@ -55,7 +56,8 @@ impl<V: Word> Cuart<V> {
             }
         }
         if !rooms.is_empty() {
-            for &leaf in &self.leaves.device.free.as_slice().expect(HOST)[..self.leaves.device.free_len] {
+            let FreeList { indexes, len } = &self.leaves.long.free;
+            for &leaf in &indexes.as_slice().expect(HOST)[..*len] {
                 rooms.entry(units(leaf)).and_modify(|count| *count -= 1);
             }
         }
@@ -64,10 +66,10 @@ impl<V: Word> Cuart<V> {
         leaves.leaf8.reserve(leaf8)?;
         leaves.leaf16.reserve(leaf16)?;
         leaves.leaf32.reserve(leaf32)?;
-        // None from the list: which of it fit is counted above.
-        let taken = if taken > 0 { taken + leaves.device.free_len } else { 0 };
-        leaves.device.reserve(Traffic { taken, given_back: removed })?;
-        if self.options.long() == LongKeys::HostLeaves {
+        let long = &mut leaves.long;
+        grow(&mut long.units, long.used, long.used + taken)?;
+        long.free.reserve(removed)?;
+        if long_keys == LongKeys::HostLeaves {
             let host = &mut leaves.host;
             host.offsets.reserve(host_leaves + 1);
             host.bytes.reserve(host_bytes);
@@ -77,7 +79,7 @@ impl<V: Word> Cuart<V> {
         self.reserve_nodes(batch, work)
     }
 
-    fn reserve_nodes(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
+    fn reserve_nodes<V: Word>(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
         // A key takes a new N4, or lets one node grow.
         let inserts = work.inserts.len();
         let [to16, to48, to256] = self.outgrown(batch, work);
@@ -90,7 +92,7 @@ impl<V: Word> Cuart<V> {
     }
 
     /// The most N4, N16 and N48 that a batch may outgrow.
-    fn outgrown(&self, batch: &Batch<'_, V>, work: &Work) -> [usize; 3] {
+    fn outgrown<V: Word>(&self, batch: &Batch<'_, V>, work: &Work) -> [usize; 3] {
         let regions = self.view().regions;
         let node = |path: &mut Vec<Slot>, &(at, _): &(usize, u64)| {
             let end = descend(&regions, batch.keys().at(at), path);
@@ -117,9 +119,15 @@ impl<V: Word> Cuart<V> {
 
 impl<T: Pod> Region<T> {
     fn reserve(&mut self, traffic: Traffic) -> Result<()> {
-        let needed = self.used + traffic.taken.saturating_sub(self.free_len);
+        let needed = self.needed(traffic.taken);
         grow(&mut self.buffer, self.used, needed)?;
-        grow(&mut self.free, self.free_len, self.free_len + traffic.given_back)
+        self.free.reserve(traffic.given_back)
+    }
+}
+
+impl FreeList {
+    fn reserve(&mut self, given_back: usize) -> Result<()> {
+        grow(&mut self.indexes, self.len, self.len + given_back)
     }
 }
 

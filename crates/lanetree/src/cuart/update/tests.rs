@@ -369,12 +369,13 @@ fn a_batch_without_room_changes_nothing() {
 fn remove_leaves_only(tree: &mut Cuart<u64>, model: &mut Model, keys: &[Key]) {
     let keys: BTreeSet<&Key> = keys.iter().collect();
     let packed: ByteKeysBuf = keys.iter().collect();
-    let batch = Batch::new((&packed).into(), |_| Change::Remove);
+    let batch = Batch::new((&packed).into(), |_| Change::<u64>::Remove);
+    let tree = tree.parts.get_mut().unwrap();
     let work = batch.against(&tree.find_many(batch.keys()));
-    tree.reserve(&batch, &work).unwrap();
+    tree.reserve(&batch, &work, LongKeys::DeviceLeaves).unwrap();
     tree.len -= work.removals.len() as u64;
     tree.ordered = false;
-    let (mut edit, mut path) = (Edit::new(tree, None), Vec::new());
+    let (mut edit, mut path) = (Edit::new(tree, LongKeys::DeviceLeaves, None), Vec::new());
     for &(at, _) in &work.removals {
         edit.remove_leaf(batch.keys().at(at), &mut path);
     }
@@ -436,7 +437,10 @@ fn a_batch_that_is_refused_changes_nothing() {
     let mut tree = Cuart::builder().long_keys(LongKeys::Refuse).build(&Device::host(), &words, &[1_u32, 2]).unwrap();
     let long = "x".repeat(33);
     let error = tree.apply(&[Op::Remove("a"), Op::Insert(&long, 1)]).unwrap_err();
-    assert_eq!(error.to_string(), "keys[1] has 33 bytes, and the index is to hold keys of at most 32");
+    assert_eq!(
+        error.to_string(),
+        "keys[1] has 33 bytes, but the index takes keys of at most 32: leave it out, or choose other `LongKeys`"
+    );
     assert!(matches!(tree.insert_many(&words, &[1]).unwrap_err(), Error::LengthMismatch { keys: 2, values: 1 }));
     assert_eq!(tree.get_many(&words).unwrap(), [Some(1), Some(2)]);
     // Such a key is not there, which is no error.
@@ -452,7 +456,8 @@ fn ranks_are_told_by_compact_trees_only() {
     assert_eq!(tree.lower_bound_many(&words).unwrap(), [0, 1, 2]);
     tree.remove_many(&["b"].into_iter().collect::<ByteKeysBuf>()).unwrap();
     let error = tree.lower_bound_many(&words).unwrap_err();
-    let expected = "a rank cannot be told, since keys have come or gone after the tree was built: call compact() first";
+    let expected =
+        "a rank cannot be told, because keys were inserted or removed since the tree was built: call compact() first";
     assert_eq!(error.to_string(), expected);
     assert!(tree.span_many(["a".."b"]).is_err() && tree.prefix_span_many(&words).is_err() && tree.pair(0).is_none());
     tree.compact().unwrap();

@@ -17,7 +17,7 @@ impl Edit<'_> {
         let leaf8 = words(self.leaf8.elements);
         let leaf16 = words(self.leaf16.elements);
         let leaf32 = words(self.leaf32.elements);
-        let units = words(self.units.elements);
+        let units = words(self.long.units);
         let host = words(&mut self.host.values);
         writes.par_iter().with_min_len(TASK).for_each(|&(leaf, value)| {
             let index = leaf.index() as usize;
@@ -38,7 +38,7 @@ impl Edit<'_> {
             Kind::Leaf8 => self.leaf8.note(leaf.index()),
             Kind::Leaf16 => self.leaf16.note(leaf.index()),
             Kind::Leaf32 => self.leaf32.note(leaf.index()),
-            Kind::DeviceLeaf => self.units.note(leaf.index()),
+            Kind::DeviceLeaf => self.long.note(leaf.index() as usize..leaf.index() as usize + 1),
             _ => _ = self.host_mut(),
         }
     }

@@ -3,9 +3,10 @@
 use super::Sizes;
 use crate::Result;
 use crate::harmonia::range::RangeScratch;
+use bytemuck::Pod;
 use core::ops::Range;
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Buffer, Device, Event, PinnedBuffer, Stream};
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces that are located at a time: the next one while the results of the one before are counted.
@@ -34,59 +35,94 @@ pub(super) struct Locating<K> {
 }
 
 impl<K: Key> Locating<K> {
-    fn new(device: &Device, ranges: usize) -> Result<Self> {
+    fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
-            starts: device.alloc(ranges)?,
-            ends: device.alloc(ranges)?,
+            starts: device.alloc(0)?,
+            ends: device.alloc(0)?,
             limits: device.alloc(0)?,
-            scratch: RangeScratch::new(device, ranges)?,
-            offsets: device.alloc(ranges + 1)?,
-            staged_starts: device.pinned(ranges)?,
-            staged_ends: device.pinned(ranges)?,
+            scratch: RangeScratch::new(device, 0)?,
+            offsets: device.alloc(0)?,
+            staged_starts: device.pinned(0)?,
+            staged_ends: device.pinned(0)?,
             staged_limits: device.pinned(0)?,
-            staged_offsets: device.pinned(ranges + 1)?,
+            staged_offsets: device.pinned(0)?,
             staged_cursors: device.pinned(0)?,
             busy: None,
         })
     }
 
-    /// Ranges for which there is room.
+    /// Ranges for which there is room in main memory.
     pub(super) fn room(&self) -> usize {
-        self.starts.len()
+        // The last one to grow tells for both.
+        self.staged_ends.len()
     }
 
-    /// Makes room for limits.
-    pub(super) fn reserve_limits(&mut self, device: &Device) -> Result<()> {
-        if self.staged_limits.len() < self.room() {
-            self.limits = device.alloc(self.room())?;
-            self.staged_limits = device.pinned(self.room())?;
+    /// Makes room for bounds in main memory, and keeps those of the first `filled` ranges. Memory grows in powers of
+    /// two, and never shrinks.
+    pub(super) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
+        if self.room() < ranges {
+            let ranges = ranges.next_power_of_two();
+            grow(&mut self.staged_starts, device, ranges, filled)?;
+            grow(&mut self.staged_ends, device, ranges, filled)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for as many limits as there is for bounds, and keeps those of the first `filled` ranges.
+    pub(super) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
+        let room = self.room();
+        if self.staged_limits.len() < room {
+            grow(&mut self.staged_limits, device, room, filled)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room on the device for so many ranges, whose bounds are in main memory already, and for what comes back.
+    pub(super) fn reserve_search(&mut self, device: &Device, ranges: usize, limited: bool) -> Result<()> {
+        if self.staged_offsets.len() <= ranges {
+            let ranges = ranges.next_power_of_two();
+            self.starts = device.alloc(ranges)?;
+            self.ends = device.alloc(ranges)?;
+            self.scratch = RangeScratch::new(device, ranges)?;
+            self.offsets = device.alloc(ranges + 1)?;
+            // The last one to grow tells for all of them.
+            self.staged_offsets = device.pinned(ranges + 1)?;
+        }
+        if limited && self.limits.len() < self.starts.len() {
+            self.limits = device.alloc(self.starts.len())?;
         }
         Ok(())
     }
 
     /// Brings the cursors of the first `count` ranges, which are located, to main memory.
     pub(super) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
-        if self.staged_cursors.len() < self.room() {
-            self.staged_cursors = device.pinned(self.room())?;
+        if self.staged_cursors.len() < count {
+            self.staged_cursors = device.pinned(count.next_power_of_two())?;
         }
-        // SAFETY: the lane's own memory, until the stream is waited for.
-        unsafe { self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)? };
+        self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)?;
         Ok(self.stream.synchronize()?)
     }
 
     fn bytes(&self) -> usize {
-        let keys = self.starts.bytes() + size_of_val(&self.staged_starts[..]);
-        let words = self.limits.bytes() + self.offsets.bytes() + self.staged_cursors.len() * 8;
-        2 * (keys + words) + self.scratch.bytes()
+        let bounds = self.starts.bytes() + self.ends.bytes() + self.limits.bytes() + self.offsets.bytes();
+        let staged_bounds = (self.staged_starts.len() + self.staged_ends.len()) * size_of::<K>();
+        let staged_words = self.staged_limits.len() + self.staged_offsets.len() + self.staged_cursors.len();
+        bounds + self.scratch.bytes() + staged_bounds + staged_words * size_of::<u64>()
     }
+}
+
+/// Replaces memory by larger memory that begins with the same elements, so many.
+fn grow<T: Pod>(buffer: &mut PinnedBuffer<T>, device: &Device, len: usize, kept: usize) -> Result<()> {
+    let mut larger = device.pinned(len)?;
+    larger[..kept].copy_from_slice(&buffer[..kept]);
+    *buffer = larger;
+    Ok(())
 }
 
 /// Where the pairs of a window of results are gathered.
 pub(super) struct Gathering<K, V> {
     pub(super) stream: Stream,
-    /// The kernel is through, and with it what it reads of a lane of [`Locating`].
-    pub(super) gathered: Event,
     pub(super) keys: Buffer<K>,
     pub(super) values: Buffer<V>,
     pub(super) staged_keys: PinnedBuffer<K>,
@@ -102,7 +138,6 @@ impl<K: Key, V: Word> Gathering<K, V> {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
-            gathered: device.event()?,
             keys: device.alloc(0)?,
             values: device.alloc(0)?,
             staged_keys: device.pinned(0)?,
@@ -134,19 +169,15 @@ impl<K: Key, V: Word> Gathering<K, V> {
                 self.staged_rows[i] = device.pinned(row.len().next_power_of_two())?;
             }
             self.staged_rows[i][..row.len()].copy_from_slice(row);
-            // SAFETY: the lane's own memory, which is left alone until the window is there.
-            unsafe { self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())? };
+            self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())?;
         }
         Ok(())
     }
 
     /// Puts the way back of the first pairs behind the kernel that gathers them.
     pub(super) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
-        // SAFETY: the lane's own memory, which is left alone until the window is there.
-        unsafe {
-            self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
-            self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
-        }
+        self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
+        self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
         Ok(())
     }
 
@@ -201,23 +232,13 @@ impl<K, V> Default for RangeLanes<K, V> {
 }
 
 impl<K: Key, V: Word> RangeLanes<K, V> {
-    /// The lane that locates the `piece`-th piece, with room for so many ranges.
-    pub(super) fn locating(&mut self, device: &Device, piece: usize, ranges: usize) -> Result<&mut Locating<K>> {
+    /// The lane that locates the `piece`-th piece.
+    pub(super) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
         let at = piece % LOCATING;
         if at == self.locating.len() {
-            self.locating.push(Locating::new(device, ranges)?);
+            self.locating.push(Locating::new(device)?);
         }
-        let lane = &mut self.locating[at];
-        if lane.room() < ranges {
-            *lane = Locating::new(device, ranges)?;
-        }
-        // The kernels that gather an earlier piece of this lane's may be at work yet.
-        if piece >= LOCATING {
-            for gathering in &self.gathering.lanes {
-                lane.stream.wait(&gathering.gathered)?;
-            }
-        }
-        Ok(lane)
+        Ok(&mut self.locating[at])
     }
 
     fn bytes(&self) -> usize {

@@ -25,7 +25,7 @@ use cut::Cutter;
 use lanes::{Gathering, LOCATING, Locating, RangeLanes};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::Global;
 use output::{Output, reserve_pairs};
 use source::{Between, Each, Filled, Source};
 
@@ -81,8 +81,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(out)
     }
 
-    /// [`Harmonia::range_many`] in place of other results, whose memory is used again; after an error there are
-    /// none.
+    /// [`Harmonia::range_many`] in place of other results, whose memory is used again. What these are does not matter:
+    /// any of their fields may have been taken or changed. After an error there are no results, neither old ones nor
+    /// new ones.
     ///
     /// # Errors
     /// As [`Harmonia::range_many`].
@@ -92,30 +93,32 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         out: &mut Ranges<K, V>,
     ) -> Result<()> {
         let ranges = ranges.into_iter();
-        match self.device.kind() {
+        anew(out, |out| match self.device.kind() {
             DeviceKind::Host => {
-                let batch = RangeBatch::new(ranges).inspect_err(|_| *out = Ranges::default())?;
+                let batch = RangeBatch::new(ranges)?;
                 let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
                 self.range_on_host(&batch.starts, &batch.ends, limits, out)
             }
             _ => self.range_in_pieces(&mut Each::new(ranges), out),
-        }
+        })
     }
 
     /// [`Harmonia::range_many_into`] of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose
     /// end is below its start is empty.
     ///
     /// # Errors
-    /// As [`Harmonia::range_many`]; [`OutputLength`](crate::Error::OutputLength) unless there are as many ends as
+    /// As [`Harmonia::range_many`]; [`BoundLengths`](crate::Error::BoundLengths) unless there are as many ends as
     /// starts.
     pub fn range_between_many_into(&self, starts: &[K], ends: &[K], out: &mut Ranges<K, V>) -> Result<()> {
-        if starts.len() != ends.len() {
-            return Err(Error::OutputLength { what: "the ends", expected: starts.len(), found: ends.len() });
-        }
-        match self.device.kind() {
-            DeviceKind::Host => self.range_on_host(starts, ends, None, out),
-            _ => self.range_in_pieces(&mut Between { starts, ends }, out),
-        }
+        anew(out, |out| {
+            if starts.len() != ends.len() {
+                return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
+            }
+            match self.device.kind() {
+                DeviceKind::Host => self.range_on_host(starts, ends, None, out),
+                _ => self.range_in_pieces(&mut Between { starts, ends }, out),
+            }
+        })
     }
 
     /// How many pairs each range has, [`Harmonia::range_many`] without copying them.
@@ -159,15 +162,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             total = total.saturating_add(*count);
             total
         }));
+        reserve_pairs(out, total, total)?;
         // What is there already need not be zeroed: it is written over.
-        let reserved = reserve_pairs(out, total, total);
-        let total = if reserved.is_ok() { total as usize } else { 0 };
-        out.keys.resize(total, K::zeroed());
-        out.values.resize(total, V::zeroed());
-        if reserved.is_err() {
-            *out = Ranges::default();
-            return reserved;
-        }
+        out.keys.resize(total as usize, K::zeroed());
+        out.values.resize(total as usize, V::zeroed());
         copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
         Ok(())
     }
@@ -190,14 +188,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         });
         let gathering = &mut taken.lanes.gathering;
         let done = done.and_then(|()| gathering.oldest_first().try_for_each(|lane| finish(lane, &mut output)));
-        // Nothing is in flight behind this.
+        // Nothing is in flight after this.
         drop(taken);
-        match done {
-            Ok(()) if out.offsets.is_empty() => out.offsets.push(0),
-            Ok(()) => {}
-            Err(_) => *out = Ranges::default(),
+        done?;
+        if out.offsets.is_empty() {
+            out.offsets.push(0);
         }
-        done
+        Ok(())
     }
 
     /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is
@@ -212,20 +209,18 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         mut collect: impl FnMut(bool, &mut RangeLanes<K, V>, usize, usize) -> Result<[usize; 2]>,
     ) -> Result<()> {
         self.check_not_lost()?;
-        let Sizes { small, first, piece: largest, .. } = self.staging.ranges.sizes;
+        let Sizes { small, piece: largest, .. } = self.staging.ranges.sizes;
         let (mut before, mut seen) = (None, [0; 2]);
         for piece in 0.. {
-            let wanted = match source.left() {
-                0 => room(&seen),
-                left => room(&seen).min(left),
-            };
-            // For a piece of any length, unless the batch is known to be less.
-            let with_room = if wanted < first { wanted.next_power_of_two() } else { largest };
-            let lane = lanes.locating(&self.device, piece, with_room.max(wanted))?;
-            let filled = source.fill(lane, &self.device, wanted)?;
-            if filled.count == 0 {
+            if source.is_done() {
                 break;
             }
+            let lane = lanes.locating(&self.device, piece)?;
+            // For all that are left, so that memory does not grow from piece to piece; but no larger than any piece.
+            let expected = source.left().min(largest);
+            lane.reserve_bounds(&self.device, expected, 0)?;
+            let filled = source.fill(lane, &self.device, room(&seen))?;
+            lane.reserve_search(&self.device, expected.max(filled.count), filled.limited)?;
             // Later ones come behind windows that are on their way.
             let at_once = piece == 0 && filled.count <= small;
             self.locate_piece(lane, &filled, at_once)?;
@@ -235,7 +230,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             }
             if let Some(before) = before {
                 // This piece's ranges are left, too.
-                seen = collect(false, lanes, before, source.left() + filled.count)?;
+                seen = collect(false, lanes, before, source.left().saturating_add(filled.count))?;
             }
             before = Some(piece);
         }
@@ -254,28 +249,24 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let across = is_small && self.device.kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
-                limits = Global::new(lane.staged_limits.as_ptr());
+                limits = lane.staged_limits.read_on(&lane.stream)?;
             }
-            (Global::new(lane.staged_starts.as_ptr()).cast(), Global::new(lane.staged_ends.as_ptr()).cast())
+            (lane.staged_starts.read_on(&lane.stream)?.cast(), lane.staged_ends.read_on(&lane.stream)?.cast())
         } else {
-            // SAFETY: the lane's own memory, which is left alone until the piece is located.
-            unsafe {
-                lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
-                lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
-                if limited {
-                    lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
-                    limits = lane.limits.global();
-                }
+            lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
+            lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
+            if limited {
+                lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
+                limits = lane.limits.read_on(&lane.stream)?;
             }
-            (lane.starts.global().cast(), lane.ends.global().cast())
+            (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
         };
-        let found = (lane.scratch.cursors.global_mut(), lane.scratch.counts.global_mut());
-        self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)?;
+        let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
+        // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
+        unsafe { self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)? };
         let scratch = &mut lane.scratch;
         exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
-        // SAFETY: as above.
-        unsafe { lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)? };
-        Ok(())
+        Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
     }
 
     /// Gathers a small piece in the stream that locates it, and waits for both; the pairs so far. What there was
@@ -295,13 +286,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let room = to.staged_keys.len();
         let across = self.device.kind() == DeviceKind::Cuda;
         let pairs = match across {
-            true => (GlobalMut::new(to.staged_keys.as_mut_ptr()).cast(), GlobalMut::new(to.staged_values.as_mut_ptr())),
-            false => (to.keys.global_mut().cast(), to.values.global_mut()),
+            true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
+            false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
         };
         // So few have the device to themselves, and long ones among them wider groups then.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
-        let rows = (lane.scratch.cursors.global(), lane.offsets.global());
-        self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)?;
+        let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
+        // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
+        // for the stream.
+        unsafe { self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)? };
         lane.stream.synchronize()?;
         if lane.staged_offsets[count] > room as u64 {
             return self.gather_piece(lanes, piece, left, output);
@@ -340,8 +333,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let to = gathering.next(&self.device)?;
             finish(to, output)?;
             to.reserve(&self.device, total as usize)?;
-            let rows = (lane.scratch.cursors.global(), lane.offsets.global());
-            self.gather_window(to, count, rows, total as usize)?;
+            let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, count, rows, total as usize)? };
             return Ok(output.counted);
         }
         lane.fetch_cursors(&self.device, count)?;
@@ -352,14 +346,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             to.reserve(&self.device, pairs)?;
             to.busy = Some(0);
             to.upload_rows(&self.device, [&cutter.cursors, &cutter.offsets])?;
-            let rows = (to.rows[0].global(), to.rows[1].global());
-            self.gather_window(to, cutter.cursors.len(), rows, pairs)?;
+            let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
         }
         Ok(output.counted)
     }
 
     /// Puts a window on its way.
-    fn gather_window(
+    ///
+    /// # Safety
+    /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
+    /// they are of `pairs` pairs, for which the lane has room.
+    unsafe fn gather_window(
         &self,
         to: &mut Gathering<K, V>,
         rows: usize,
@@ -367,11 +366,23 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         pairs: usize,
     ) -> Result<()> {
         to.busy = Some(pairs);
-        let out = (to.keys.global_mut().cast(), to.values.global_mut());
-        self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs)?;
-        to.gathered.record(&to.stream)?;
+        let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+        // SAFETY: the caller's contract.
+        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs)? };
         to.download(0..pairs)
     }
+}
+
+/// Lets `fill` make new results in the memory of old ones. After an error there are none, and after a panic of the
+/// caller's iterator either.
+fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
+where
+    Ranges<K, V>: Default,
+{
+    let mut results = core::mem::take(out);
+    fill(&mut results)?;
+    *out = results;
+    Ok(())
 }
 
 /// Waits for a lane's window, if it has one, and appends its pairs.

@@ -36,8 +36,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
         };
         let out = &mut *self.ranges;
         let known = out.offsets.len().max(1) - 1 + count;
-        let no_room = |_| out_of_memory((known + 1) as u128 * 8);
-        out.offsets.try_reserve(count.saturating_add(left).saturating_add(1)).map_err(no_room)?;
+        reserve_offsets(&mut out.offsets, count + 1, left)?;
         if out.offsets.is_empty() {
             out.offsets.push(0);
         }
@@ -62,6 +61,29 @@ fn out_of_memory(requested: u128) -> Error {
     runtime::Error::OutOfMemory { requested, free, total, device: host.to_string() }.into()
 }
 
+/// Makes room for `needed` offsets more, and for as many as may be `left` behind them.
+fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result<()> {
+    if offsets.capacity() - offsets.len() >= needed {
+        return Ok(());
+    }
+    // How many are left is what the caller's iterator says: it is believed where there is plenty of room.
+    let expected = needed.saturating_add(left);
+    let plenty = free_memory()? / 2;
+    if expected.saturating_mul(size_of::<u64>()) <= plenty && offsets.try_reserve(expected).is_ok() {
+        return Ok(());
+    }
+    let bytes = (offsets.len() as u128 + needed as u128) * size_of::<u64>() as u128;
+    offsets.try_reserve(needed).map_err(|_| out_of_memory(bytes))
+}
+
+/// Bytes of main memory that are free, as far as the system says so.
+fn free_memory() -> Result<usize> {
+    Ok(match Device::host().memory()?.free {
+        0 => usize::MAX,
+        free => usize::try_from(free).unwrap_or(usize::MAX),
+    })
+}
+
 /// Makes room for `needed` pairs in all, or for as many as are expected. The system promises more memory than
 /// it has, and ends who takes the promise for true: what it says to have free is asked first.
 pub(super) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
@@ -72,18 +94,19 @@ pub(super) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected:
     if needed <= capacity {
         return Ok(());
     }
-    let free = match Device::host().memory()?.free {
-        0 => usize::MAX,
-        free => usize::try_from(free).unwrap_or(usize::MAX),
+    let free = free_memory()?;
+    // Neither vector need be as long as the other: the caller may have left anything in them.
+    let (keys, values) = (out.keys.len(), out.values.len());
+    let more = |pairs: usize| {
+        let more_keys = pairs.saturating_sub(keys).saturating_mul(size_of::<K>());
+        more_keys.saturating_add(pairs.saturating_sub(values).saturating_mul(size_of::<V>()))
     };
-    let len = out.keys.len();
-    let more = |pairs: usize| (pairs - len).saturating_mul(bytes);
     if more(needed) > free {
         return Err(no_room());
     }
     let mut try_reserve = |pairs: usize| {
-        let more = pairs - len;
-        out.keys.try_reserve_exact(more).is_ok() && out.values.try_reserve_exact(more).is_ok()
+        out.keys.try_reserve_exact(pairs.saturating_sub(keys)).is_ok()
+            && out.values.try_reserve_exact(pairs.saturating_sub(values)).is_ok()
     };
     let generous = needed.max(expected as usize).max(capacity.saturating_mul(2));
     let granted = more(generous) <= free / 2 && try_reserve(generous);

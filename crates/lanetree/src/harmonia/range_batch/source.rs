@@ -3,7 +3,7 @@
 use super::lanes::Locating;
 use crate::Result;
 use crate::ranges::KeyRange;
-use core::iter::Fuse;
+use core::iter::{Fuse, Peekable};
 use lanetree_layout::Key;
 use lanetree_runtime::Device;
 use rayon::prelude::*;
@@ -11,16 +11,23 @@ use rayon::prelude::*;
 /// Bounds that a thread copies at a time, where several copy.
 const COPY: usize = 1 << 15;
 
+/// Ranges for which there is room at least, once there is any.
+const FEW: usize = 32;
+
 /// What a batch's ranges are taken from.
 pub(super) trait Source<K: Key> {
-    /// Ranges that are left, at least.
+    /// About how many ranges are left: what an iterator says may be anything.
     fn left(&self) -> usize;
 
-    /// Takes as many ranges as there are and there is room for.
-    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, room: usize) -> Result<Filled>;
+    /// Whether none is left.
+    fn is_done(&mut self) -> bool;
+
+    /// Takes as many ranges as there are, `most` at most.
+    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled>;
 }
 
 /// What was taken.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Filled {
     pub(super) count: usize,
     /// Whether any of them has a limit.
@@ -28,14 +35,40 @@ pub(super) struct Filled {
 }
 
 /// Ranges of any kind.
-pub(super) struct Each<I> {
-    ranges: Fuse<I>,
+pub(super) struct Each<I: Iterator> {
+    ranges: Peekable<Fuse<I>>,
     taken: usize,
 }
 
 impl<I: Iterator> Each<I> {
     pub(super) fn new(ranges: I) -> Self {
-        Self { ranges: ranges.fuse(), taken: 0 }
+        Self { ranges: ranges.fuse().peekable(), taken: 0 }
+    }
+}
+
+impl<I: Iterator> Each<I> {
+    /// Takes ranges as long as there is room, up to the first limit of a batch that had none: the limit, if so.
+    fn fill_room<K: Key>(&mut self, lane: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
+    where
+        I::Item: Into<KeyRange<K>>,
+    {
+        let most = most.min(lane.room());
+        // Borrowed once: a page-locked buffer asks at each borrow who uses it.
+        let (starts, ends) = (&mut lane.staged_starts[..most], &mut lane.staged_ends[..most]);
+        let limits = &mut lane.staged_limits[..];
+        while filled.count < most {
+            let Some(range) = self.ranges.next() else { break };
+            let at = filled.count;
+            let limit;
+            (starts[at], ends[at], limit) = range.into().resolve(self.taken)?;
+            (filled.count, self.taken) = (at + 1, self.taken + 1);
+            if filled.limited {
+                limits[at] = limit;
+            } else if limit != u64::MAX {
+                return Ok(Some(limit));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -44,22 +77,27 @@ impl<K: Key, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
         self.ranges.size_hint().0
     }
 
-    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, room: usize) -> Result<Filled> {
-        let mut filled = Filled { count: 0, limited: false };
-        while filled.count < room {
-            let Some(range) = self.ranges.next() else { break };
-            let (start, end, limit) = range.into().resolve(self.taken)?;
-            let at = filled.count;
-            (lane.staged_starts[at], lane.staged_ends[at]) = (start, end);
-            if limit != u64::MAX && !filled.limited {
-                filled.limited = true;
-                lane.reserve_limits(device)?;
-                lane.staged_limits[..at].fill(u64::MAX);
+    fn is_done(&mut self) -> bool {
+        self.ranges.peek().is_none()
+    }
+
+    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
+        let mut filled = Filled::default();
+        while filled.count < most && !self.is_done() {
+            if filled.count == lane.room() {
+                // More than was expected, or nothing was: as much again.
+                lane.reserve_bounds(device, most.min((2 * filled.count).max(FEW)), filled.count)?;
             }
             if filled.limited {
-                lane.staged_limits[at] = limit;
+                lane.reserve_limits(device, filled.count)?;
             }
-            (filled.count, self.taken) = (at + 1, self.taken + 1);
+            if let Some(limit) = self.fill_room(lane, &mut filled, most)? {
+                let at = filled.count - 1;
+                lane.reserve_limits(device, 0)?;
+                lane.staged_limits[..at].fill(u64::MAX);
+                lane.staged_limits[at] = limit;
+                filled.limited = true;
+            }
         }
         Ok(filled)
     }
@@ -76,8 +114,13 @@ impl<K: Key> Source<K> for Between<'_, K> {
         self.starts.len()
     }
 
-    fn fill(&mut self, lane: &mut Locating<K>, _: &Device, room: usize) -> Result<Filled> {
-        let count = room.min(self.starts.len());
+    fn is_done(&mut self) -> bool {
+        self.starts.is_empty()
+    }
+
+    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
+        let count = most.min(self.starts.len());
+        lane.reserve_bounds(device, count, 0)?;
         let (starts, ends);
         (starts, self.starts) = self.starts.split_at(count);
         (ends, self.ends) = self.ends.split_at(count);

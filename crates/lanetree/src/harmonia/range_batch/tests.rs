@@ -3,10 +3,11 @@
 use super::Sizes;
 use super::output::reserve_pairs;
 use crate::harmonia::{Harmonia, Op};
-use crate::{Device, Error, KeyRange, Ranges};
+use crate::{Device, Error, KeyRange, Pool, Ranges};
 use core::ops::Bound;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Pieces of a few ranges, windows of a few pairs.
 const TINY: Sizes = Sizes { first: 8, piece: 32, aim: 100, window: 64, long: 20, part: 7, small: 0, leaves: 3 };
@@ -162,10 +163,141 @@ fn an_error_half_way_leaves_nothing_and_the_tree_goes_on() {
         let error = tree.range_many_into(reversed, &mut out).unwrap_err();
         assert!(matches!(error, Error::ReversedRange { index: 70, .. }), "{error}");
         assert_eq!(out, Ranges::default());
+        out = tree.range_many([3..=8]).unwrap();
         let error = tree.range_between_many_into(&[1, 2], &[1], &mut out).unwrap_err();
-        assert_eq!(error.to_string(), "the ends has room for 1 elements, and 2 are needed");
+        assert_eq!(error.to_string(), "2 starts but 1 ends: give one of each per range");
+        assert_eq!(out, Ranges::default(), "old results would pass for this batch's");
         assert_eq!(tree.range_many([3..=5]).unwrap().keys, [3, 4, 5]);
     }
+}
+
+#[test]
+fn whatever_a_caller_leaves_in_old_results_the_next_ones_are_right() {
+    let (keys, values) = pairs(0..2000);
+    let leave: [fn(&mut Ranges<i64, u32>); 7] = [
+        |_| {},
+        |out| drop(core::mem::take(&mut out.values)),
+        |out| drop(core::mem::take(&mut out.keys)),
+        |out| drop(core::mem::take(&mut out.offsets)),
+        |out| out.values.truncate(3),
+        |out| out.keys.extend(0..5000),
+        |out| out.offsets.fill(u64::MAX),
+    ];
+    for device in [Device::host(), Device::emulated()] {
+        let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
+        for sizes in [Sizes::default(), TINY] {
+            tree.staging.ranges.sizes = sizes;
+            // Fewer pairs than before, about as many, and more.
+            for (leave, len) in leave.into_iter().flat_map(|leave| [1, 40, 300].map(|len| (leave, len))) {
+                let (starts, ends) = ([3, 700, 1200], [3 + len, 690, 1200 + len]);
+                // The range in the middle is empty.
+                let ranges = [starts[0]..starts[0] + len + 1, 5..5, starts[2]..starts[2] + len + 1];
+                let expected = tree.range_many(ranges.clone()).unwrap();
+                let mut out = tree.range_many([100..=150, 7..=7]).unwrap();
+                leave(&mut out);
+                tree.range_many_into(ranges, &mut out).unwrap();
+                assert_eq!(out, expected);
+                leave(&mut out);
+                tree.range_between_many_into(&starts, &ends, &mut out).unwrap();
+                assert_eq!(out, expected);
+            }
+        }
+    }
+}
+
+/// An iterator with any hint of its length.
+struct Hinted<I>(I, usize);
+
+impl<I: Iterator> Iterator for Hinted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.1, None)
+    }
+}
+
+#[test]
+fn a_hint_of_any_length_is_only_a_hint() {
+    let (keys, values) = pairs(0..2000);
+    for device in [Device::host(), Device::emulated()] {
+        let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
+        for sizes in [TINY, Sizes { small: 1 << 14, ..TINY }] {
+            tree.staging.ranges.sizes = sizes;
+            for count in [0, 1, 100] {
+                let ranges = || (0..count).map(|i| i * 10..i * 10 + 7);
+                let expected = tree.range_many(ranges()).unwrap();
+                for hint in [usize::MAX, usize::MAX - 1, 1 << 50, 1 << 20, 3] {
+                    assert_eq!(tree.range_many(Hinted(ranges(), hint)).unwrap(), expected, "{hint}");
+                    let counts = tree.count_many(Hinted(ranges(), hint)).unwrap();
+                    assert_eq!(counts, vec![7; count as usize], "{hint}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_caller_whose_iterator_panics_gets_no_half_results_and_the_lanes_are_used_again() {
+    let (keys, values) = pairs(0..2000);
+    for device in [Device::host(), Device::emulated()] {
+        let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
+        tree.staging.ranges.sizes = TINY;
+        let all = || (0..100_i64).map(|i| i * 10..i * 10 + 60);
+        let expected = tree.range_many(all()).unwrap();
+        let staged = tree.staging_bytes();
+        for at in [0, 5, 9, 41, 99] {
+            let mut out = tree.range_many([3..=8]).unwrap();
+            let ranges =
+                all().enumerate().inspect(|&(i, _)| assert!(i != at, "the caller's own panic")).map(|pair| pair.1);
+            let panicked = catch_unwind(AssertUnwindSafe(|| tree.range_many_into(ranges, &mut out)));
+            assert!(panicked.is_err());
+            assert_eq!(out, Ranges::default());
+            assert_eq!(tree.range_many(all()).unwrap(), expected);
+            assert_eq!(tree.staging_bytes(), staged, "the lanes are those of before");
+        }
+    }
+}
+
+#[test]
+fn memory_follows_the_batch() {
+    let (keys, values) = pairs(0..2000);
+    let pool = Pool::new(&Device::emulated());
+    let tree = Harmonia::build(&pool.device(), &keys, &values).unwrap();
+    let (of_tree, mut most) = (pool.bytes_in_use(), 0);
+    for count in [1_i64, 3, 40, 1000, 5000] {
+        let ranges = || (0..count).map(|i| i % 1900..i % 1900 + 3);
+        // With a hint of their number, and without.
+        for with_hint in [true, false] {
+            let tree = match with_hint {
+                true => &tree,
+                false => &Harmonia::build(&pool.device(), &keys, &values).unwrap(),
+            };
+            let before = pool.bytes_in_use();
+            for _ in 0..2 {
+                match with_hint {
+                    true => tree.range_many(ranges()).unwrap(),
+                    false => tree.range_many(ranges().filter(|_| true)).unwrap(),
+                };
+            }
+            let taken = pool.bytes_in_use() - before;
+            // 48 bytes for a range, 12 for each of 16 pairs, and rounding: 1024 pairs at least, and ten blocks.
+            let (ranges, pairs) = (count as usize, (16 * count as usize).max(1024));
+            assert!(
+                taken <= 2 * (48 * ranges + 12 * pairs) + 10 * 512,
+                "{taken} bytes for {count} ranges, hint: {with_hint}"
+            );
+            most = most.max(taken);
+        }
+        let allocations = pool.stats().allocations;
+        tree.range_many(ranges()).unwrap();
+        tree.count_many(ranges()).unwrap();
+        assert_eq!(pool.stats().allocations, allocations, "the same batch again takes nothing new");
+    }
+    assert!(most > of_tree);
 }
 
 #[test]

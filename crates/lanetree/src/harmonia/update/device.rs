@@ -11,13 +11,14 @@ use crate::error::same_device;
 use crate::harmonia::Harmonia;
 use crate::harmonia::bulk::Regions;
 use crate::harmonia::launch;
+use crate::pointers::optional_mut;
 use crate::primitives::{ScanScratch, exclusive_scan};
 use crate::{Error, Result};
 use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, Kind, MOVE_SLOTS, RebuildArgs, apply_warps};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
-use lanetree_simt::{GlobalMut, WARP};
+use lanetree_simt::WARP;
 use plan::{FINDINGS, Findings};
 use scratch::MOST_OPERATIONS;
 
@@ -33,9 +34,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Fastest are keys whose upper bits are as random as can be, as they can be sorted by few of these; the
     /// scratch memory remembers from batch to batch whether they are.
     ///
-    /// Waits for all work on the device before it changes anything, so that whoever reads the tree in any
-    /// stream reads it as it was before the batch; and returns when all is done, so that nobody reads it
-    /// half-way.
+    /// What reads the tree in whichever stream is done before anything is changed, so it reads the tree as it was before
+    /// the batch; and the call returns when all is done, so that nobody reads the tree half-way.
     ///
     /// # Errors
     /// [`TooManyOperations`](Error::TooManyOperations), [`OutputLength`](Error::OutputLength) for buffers
@@ -142,8 +142,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         if moves {
             if self.lens.is_none() {
                 let lens = lens.insert(self.device.alloc(leaves)?);
-                let args = FillLensArgs { tree: self.tree_ref(), lens: lens.global_mut() };
-                launch::update::fill_lens(&args, launch::over(stream, leaves, 1)?)?;
+                let args = FillLensArgs { tree: self.tree_ref(stream)?, lens: lens.write_on(stream)? };
+                let launch = launch::over(stream, leaves, 1)?;
+                // SAFETY: as many lengths as leaves; the pointers are for this stream.
+                unsafe { launch.run(launch::update::fill_lens(&args))? };
             }
             if self.ranks.is_none() {
                 ranks = Some(self.device.alloc(leaves + 1)?);
@@ -152,31 +154,35 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 scratch.leaf_scan = Some((ScanScratch::new(&scratch.device, leaves)?, leaves));
             }
         }
+        // From here on the stream comes after those that read the tree.
         let args = ApplyArgs {
-            tree: self.tree_ref(),
-            inner: self.inner.global_mut(),
-            leaves: self.leaves.global_mut().cast(),
-            lens: lens.as_mut().or(self.lens.as_mut()).filter(|_| moves).map_or(GlobalMut::null(), Buffer::global_mut),
+            tree: self.tree_ref(stream)?,
+            inner: self.inner.write_on(stream)?,
+            leaves: self.leaves.write_on(stream)?.cast(),
+            lens: optional_mut(lens.as_mut().or(self.lens.as_mut()).filter(|_| moves), stream)?,
             changes: found.changes,
-            heads: scratch.leaf_heads.global(),
+            heads: scratch.leaf_heads.read_on(stream)?,
             head_count: found.leaf_heads,
         };
+        let node_heads = scratch.node_heads.read_on(stream)?;
         let fanout = self.shape.fanout;
         let leaf_launch = launch::over(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
         let node_launch = launch::over_in_blocks(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
-        // Readers in other streams: what they were given to do is done before anything changes.
-        self.device.synchronize()?;
+        // An error of what was launched until now is one of a tree that has not changed.
+        stream.synchronize()?;
         // Complete only now: the kernel that fills them may have failed on its way.
         self.lens = lens.or(self.lens.take());
         self.lost = true;
         if found.leaf_heads > 0 {
-            launch::update::apply_leaves::<K::Bits, V>(fanout, &args, leaf_launch)
-                .map_err(|error| lost(error.into()))?;
+            let call = launch::update::apply_leaves::<K::Bits, V>(fanout, &args);
+            // SAFETY: the changes and heads are those that were found in this tree; every pointer is for this stream.
+            unsafe { leaf_launch.run(call) }.map_err(|error| lost(error.into()))?;
         }
         if found.node_heads > 0 {
-            let args = ApplyArgs { heads: scratch.node_heads.global(), head_count: found.node_heads, ..args };
-            launch::update::apply_nodes::<K::Bits, V>(fanout, &args, node_launch)
-                .map_err(|error| lost(error.into()))?;
+            let args = ApplyArgs { heads: node_heads, head_count: found.node_heads, ..args };
+            let call = launch::update::apply_nodes::<K::Bits, V>(fanout, &args);
+            // SAFETY: as above.
+            unsafe { node_launch.run(call) }.map_err(|error| lost(error.into()))?;
         }
         if moves {
             self.ranks = self.ranks.take().or(ranks);
@@ -217,22 +223,26 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 false => scratch.compact(stream, values, count, changes)?,
             };
             let args = RebuildArgs {
-                tree: self.tree_ref(),
+                tree: self.tree_ref(stream)?,
                 changes: compact,
                 nets: scratch.net_sums(stream, changes)?,
-                leaves: regions.leaves.global_mut().cast(),
+                leaves: regions.leaves.write_on(stream)?.cast(),
                 filling: shape.filling(),
             };
-            launch::update::place::<K::Bits, V>(&args, launch::over(stream, changes, 1)?)?;
+            let launch = launch::over(stream, changes, 1)?;
+            // SAFETY: the changes are those that were found in this tree, and the regions have room for what becomes of
+            // it; every pointer is for this stream.
+            unsafe { launch.run(launch::update::place::<K::Bits, V>(&args))? };
             if self.shape.leaves > 0 {
                 let slots = self.shape.leaves as usize * self.shape.fanout as usize;
                 let launch = launch::over(stream, slots.div_ceil(MOVE_SLOTS as usize), WARP)?;
-                launch::update::move_pairs::<K::Bits, V>(&args, launch)?;
+                // SAFETY: as above.
+                unsafe { launch.run(launch::update::move_pairs::<K::Bits, V>(&args))? };
             }
             regions.fill_inner(stream, &shape)?;
         }
-        // Readers in other streams may still read the old regions, which the next batch writes.
-        self.device.synchronize()?;
+        // Other streams may still read the old regions; the next batch, which writes these, comes after them.
+        stream.synchronize()?;
         let Regions { inner, prefix_sum, leaves, .. } = regions;
         let old = (
             core::mem::replace(&mut self.inner, inner),

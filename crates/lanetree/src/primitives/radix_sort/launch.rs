@@ -55,24 +55,38 @@ pub(super) struct Sort<'a, K> {
 
 impl<K: Word> Sort<'_, K> {
     /// Sorts keys alone.
-    pub(super) fn keys(&self, arrays: &Arrays<K, u32>) -> Result<()> {
-        self.run(arrays, false)
+    ///
+    /// # Safety
+    /// As [`Sort::pairs`].
+    pub(super) unsafe fn keys(&self, arrays: &Arrays<K, u32>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.run(arrays, false) }
     }
 
     /// Sorts pairs; where there are no input values, the elements' positions are.
-    pub(super) fn pairs<V: Word>(&self, arrays: &Arrays<K, V>) -> Result<()> {
-        self.run(arrays, true)
+    ///
+    /// # Safety
+    /// The arrays have the sort's elements each, of which the spare ones only matter with two passes or more, and the
+    /// sort's stream may read the input and write the others; so it may the counters, which are for as many elements.
+    pub(super) unsafe fn pairs<V: Word>(&self, arrays: &Arrays<K, V>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.run(arrays, true) }
     }
 
-    fn run<V: Word>(&self, arrays: &Arrays<K, V>, pairs: bool) -> Result<()> {
+    /// # Safety
+    /// As [`Sort::pairs`].
+    unsafe fn run<V: Word>(&self, arrays: &Arrays<K, V>, pairs: bool) -> Result<()> {
         if self.len == 0 {
             return Ok(());
         }
         let tile = tile::<K, V>(pairs);
         let tiles = self.len.div_ceil(tile);
         let passes = self.digits.passes();
-        self.histogram(arrays.input.0, tiles)?;
-        offsets(&OffsetsArgs { counts: self.counters.counts }, self.launch(passes, RADIX))?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.histogram(arrays.input.0, tiles)?;
+            self.launch(passes, RADIX).run(offsets(&OffsetsArgs { counts: self.counters.counts }))?;
+        }
         let mut from = arrays.input;
         for pass in 0..passes {
             let to = if (passes - pass) % 2 == 1 { arrays.output } else { arrays.spare };
@@ -99,7 +113,9 @@ impl<K: Word> Sort<'_, K> {
                 // Two places for the offsets to and from which launches take turns.
                 args.next_offsets =
                     if is_last { GlobalMut::null() } else { self.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
-                onesweep(pairs, &args, self.launch(blocks as u32, threads::<K, V>(pairs)))?;
+                // SAFETY: the caller's contract. Positions come from the histogram of the same keys, which nobody else
+                // writes meanwhile: so they lie inside the outputs.
+                unsafe { self.launch(blocks as u32, threads::<K, V>(pairs)).run(onesweep(pairs, &args))? };
                 args.offsets = args.next_offsets.as_const();
             }
             from = (to.0.as_const(), to.1.as_const());
@@ -112,7 +128,9 @@ impl<K: Word> Sort<'_, K> {
         self.counters.counts.byte_add(8 * u64::from(row) * u64::from(RADIX))
     }
 
-    fn histogram(&self, keys: Global<K>, tiles: u64) -> Result<()> {
+    /// # Safety
+    /// As [`Sort::pairs`].
+    unsafe fn histogram(&self, keys: Global<K>, tiles: u64) -> Result<()> {
         let args = HistogramArgs {
             keys,
             len: self.len,
@@ -126,14 +144,12 @@ impl<K: Word> Sort<'_, K> {
         let most = HISTOGRAM_BLOCKS * u64::from(self.multiprocessors.max(1));
         let blocks = self.len.div_ceil(HISTOGRAM_TILE).min(most).max(self.len.div_ceil(1 << 31));
         let blocks = u32::try_from(blocks).map_err(|_| Error::TooManyElements { elements: self.len as usize })?;
-        Ok(histogram(&args, self.launch(blocks, HISTOGRAM_THREADS))?)
+        // SAFETY: the caller's contract.
+        Ok(unsafe { self.launch(blocks, HISTOGRAM_THREADS).run(histogram(&args)) }?)
     }
 
     fn launch(&self, blocks: u32, threads: u32) -> Launch<'_> {
-        // SAFETY: the callers of this module's parent check the buffers' lengths and that they are of the
-        // stream's device, and the counts are of at least as many passes; a dropped
-        // buffer's memory outlives the kernel.
-        unsafe { Launch::new(self.stream, LaunchShape { blocks, threads, dynamic_shared: 0 }) }
+        Launch::new(self.stream, LaunchShape { blocks, threads, dynamic_shared: 0 })
     }
 }
 

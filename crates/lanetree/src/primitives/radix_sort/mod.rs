@@ -11,6 +11,7 @@ mod native;
 mod tests;
 
 use crate::error::same_device;
+use crate::pointers::optional;
 use crate::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
 use core::ops::Range;
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
@@ -116,11 +117,12 @@ pub fn radix_sort_keys<K: Key, V: Word>(
     }
     scratch.require(stream, len, passes > 1, false)?;
     let arrays = Arrays {
-        input: (bits_of(keys), Global::null()),
-        output: (bits_of_mut(sorted), GlobalMut::null()),
-        spare: (bits_of_mut(&mut scratch.keys), GlobalMut::null()),
+        input: (bits_of(stream, keys)?, Global::null()),
+        output: (bits_of_mut(stream, sorted)?, GlobalMut::null()),
+        spare: (bits_of_mut(stream, &mut scratch.keys)?, GlobalMut::null()),
     };
-    scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays)
+    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays) }
 }
 
 /// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`.
@@ -182,9 +184,10 @@ pub fn radix_sort_keys_in_place<K: Key, V: Word>(
     if bits.is_empty() {
         return Ok(());
     }
-    let own = (bits_of_mut(keys), GlobalMut::null());
-    let arrays = Arrays::in_place(own, (bits_of_mut(&mut scratch.keys), GlobalMut::null()), passes);
-    scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays)?;
+    let own = (bits_of_mut(stream, keys)?, GlobalMut::null());
+    let arrays = Arrays::in_place(own, (bits_of_mut(stream, &mut scratch.keys)?, GlobalMut::null()), passes);
+    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays)? };
     if !passes.is_multiple_of(2) {
         keys.copy_from_buffer(stream, 0, &scratch.keys, 0..len)?;
     }
@@ -215,10 +218,11 @@ pub fn radix_sort_pairs_in_place<K: Key, V: Word>(
     if bits.is_empty() {
         return Ok(());
     }
-    let own = (bits_of_mut(keys), values.global_mut());
-    let spare = (bits_of_mut(&mut scratch.keys), scratch.values.global_mut());
+    let own = (bits_of_mut(stream, keys)?, values.write_on(stream)?);
+    let spare = (bits_of_mut(stream, &mut scratch.keys)?, scratch.values.write_on(stream)?);
     let arrays = Arrays::in_place(own, spare, passes);
-    scratch.sort(stream, len, bits, MAX_PORTION)?.pairs(&arrays)?;
+    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.pairs(&arrays)? };
     if !passes.is_multiple_of(2) {
         keys.copy_from_buffer(stream, 0, &scratch.keys, 0..len)?;
         values.copy_from_buffer(stream, 0, &scratch.values, 0..len)?;
@@ -253,11 +257,12 @@ fn sort_pairs<K: Key, V: Word>(
     }
     scratch.require(stream, len, passes > 1, passes > 1)?;
     let arrays = Arrays {
-        input: (bits_of(keys), values.map_or(Global::null(), Buffer::global)),
-        output: (bits_of_mut(sorted_keys), sorted_values.global_mut()),
-        spare: (bits_of_mut(&mut scratch.keys), scratch.values.global_mut()),
+        input: (bits_of(stream, keys)?, optional(values, stream)?),
+        output: (bits_of_mut(stream, sorted_keys)?, sorted_values.write_on(stream)?),
+        spare: (bits_of_mut(stream, &mut scratch.keys)?, scratch.values.write_on(stream)?),
     };
-    scratch.sort(stream, len, bits, portion)?.pairs(&arrays)
+    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+    unsafe { scratch.sort(stream, len, bits, portion)?.pairs(&arrays) }
 }
 
 /// The number of passes over a range of bits.
@@ -296,16 +301,16 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
         portion: u64,
     ) -> Result<Sort<'a, K::Bits>> {
         self.counts.fill_zero(stream)?;
-        let counters = Counters { counts: self.counts.global_mut(), states: self.states.global_mut() };
+        let counters = Counters { counts: self.counts.write_on(stream)?, states: self.states.write_on(stream)? };
         let (digits, multiprocessors) = (Digits::of(bits), self.multiprocessors);
         Ok(Sort { stream, len: len as u64, digits, flip: K::FLIP, counters, multiprocessors, portion })
     }
 }
 
-fn bits_of<K: Key>(keys: &Buffer<K>) -> Global<K::Bits> {
-    keys.global().cast()
+fn bits_of<K: Key>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+    Ok(keys.read_on(stream)?.cast())
 }
 
-fn bits_of_mut<K: Key>(keys: &mut Buffer<K>) -> GlobalMut<K::Bits> {
-    keys.global_mut().cast()
+fn bits_of_mut<K: Key>(stream: &Stream, keys: &mut Buffer<K>) -> Result<GlobalMut<K::Bits>> {
+    Ok(keys.write_on(stream)?.cast())
 }

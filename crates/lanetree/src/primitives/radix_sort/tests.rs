@@ -190,18 +190,24 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     let mut scratch = RadixSortScratch::<u32>::for_keys(&device, 2).unwrap();
     let mut sort =
         |len, bits| radix_sort_keys(&stream, &keys, len, bits, &mut out, &mut scratch).unwrap_err().to_string();
-    assert_eq!(sort(3, 0..33), "bits 0..33 of a key: it has 32, and a range starts where it ends or before");
+    assert_eq!(sort(3, 0..33), "bits 0..33 of a key of 32 bits: start at or before the end, and end at 32 or before");
     #[expect(clippy::reversed_empty_ranges, reason = "that is the error")]
     let reversed = sort(3, 9..8);
-    assert_eq!(reversed, "bits 9..8 of a key: it has 32, and a range starts where it ends or before");
-    assert_eq!(sort(4, 0..8), "the keys has room for 3 elements, and 4 are needed");
-    assert_eq!(sort(3, 0..8), "the radix sort's scratch memory has room for 2 elements, and 3 are needed");
+    assert_eq!(reversed, "bits 9..8 of a key of 32 bits: start at or before the end, and end at 32 or before");
+    assert_eq!(sort(4, 0..8), "the keys: room for 3 elements, but 4 are needed; allocate at least 4");
+    assert_eq!(
+        sort(3, 0..8),
+        "the radix sort's scratch memory: room for 2 elements, but 3 are needed; allocate at least 3"
+    );
 
     let mut one_pass = RadixSortScratch::<u32>::for_one_pass(&device, 3).unwrap();
     radix_sort_keys(&stream, &keys, 3, 0..8, &mut out, &mut one_pass).unwrap();
     assert_eq!(out.to_vec().unwrap(), [1, 2, 3]);
     let error = radix_sort_keys(&stream, &keys, 3, 0..9, &mut out, &mut one_pass).unwrap_err();
-    assert_eq!(error.to_string(), "the radix sort's spare keys has room for 0 elements, and 3 are needed");
+    assert_eq!(
+        error.to_string(),
+        "the radix sort's spare keys: room for 0 elements, but 3 are needed; allocate at least 3"
+    );
 
     let elsewhere = Device::emulated();
     let mut foreign = elsewhere.alloc::<u32>(3).unwrap();

@@ -60,7 +60,7 @@ impl<V: Word> Builder<V> {
         if width > MAX_FIXED && len > 0 {
             return Err(Error::KeyTooLong { index: 0, len: width, max: MAX_FIXED });
         }
-        let sorted = Sorted { keys: keys.keys_ref(), width, numbers: false, len };
+        let sorted = Sorted { keys: keys.keys_ref(stream)?, width, numbers: false, len };
         let (leaves, first) = match leaves(stream, &sorted, values)? {
             Made::Leaves(leaves, first) => (leaves, first),
             _ if width <= SORTED => return self.build_numbers(stream, keys, width, values),
@@ -73,20 +73,23 @@ impl<V: Word> Builder<V> {
             }
         };
         // SAFETY: leaves of one kind, which were checked to ascend, on the stream's device.
-        unsafe { above(self, stream, *leaves, first, len as u64) }
+        let parts = unsafe { above(self, stream, *leaves, first, len as u64) }?;
+        Ok(Cuart::of_parts(device, *self, parts))
     }
 
     /// Of keys in any order, by sorting them as numbers.
     fn build_numbers(&self, stream: &Stream, keys: &DeviceKeys, width: usize, values: &Buffer<V>) -> Result<Cuart<V>> {
         let (numbers, values, len) = sorted(stream, keys, width, values)?;
-        let bytes = KeysRef { bytes: numbers.global(), offsets: Global::null(), width: width as u32, offset_bytes: 0 };
+        let bytes = numbers.read_on(stream)?;
+        let bytes = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
         let sorted = Sorted { keys: bytes, width, numbers: true, len };
         let Made::Leaves(leaves, first) = leaves(stream, &sorted, &values)? else {
             unreachable!("numbers that were sorted, and are different")
         };
         drop((numbers, values));
         // SAFETY: as in `build_on`.
-        unsafe { above(self, stream, *leaves, first, len as u64) }
+        let parts = unsafe { above(self, stream, *leaves, first, len as u64) }?;
+        Ok(Cuart::of_parts(stream.device(), *self, parts))
     }
 }
 
@@ -100,8 +103,9 @@ fn sorted<V: Word>(
 ) -> Result<(Buffer<u64>, Buffer<V>, usize)> {
     let (device, len) = (stream.device(), keys.len());
     let mut numbers = device.alloc(len)?;
-    let args = NumbersArgs { keys: keys.keys_ref(), count: len as u64, numbers: numbers.global_mut() };
-    launch::numbers(&args, over(stream, len as u64)?)?;
+    let args = NumbersArgs { keys: keys.keys_ref(stream)?, count: len as u64, numbers: numbers.write_on(stream)? };
+    // SAFETY: as many strings as numbers, of at most 8 bytes.
+    unsafe { over(stream, len as u64)?.run(launch::numbers(&args))? };
     let (mut sorted, mut sorted_values) = (device.alloc(len)?, device.alloc(len)?);
     let bits = 64 - 8 * width as u32..64;
     let mut scratch = RadixSortScratch::for_pairs(device, len)?;
@@ -159,18 +163,19 @@ pub(super) fn leaves<V: Word>(stream: &Stream, keys: &Sorted, values: &Buffer<V>
     let mut found = device.upload(&[u64::MAX; 2])?;
     let args = LeavesArgs {
         keys: keys.keys,
-        values: values.global(),
+        values: values.read_on(stream)?,
         leaves: match first.kind() {
-            Kind::Leaf8 => leaves.leaf8.buffer.global_mut().cast(),
-            Kind::Leaf16 => leaves.leaf16.buffer.global_mut().cast(),
-            _ => leaves.leaf32.buffer.global_mut().cast(),
+            Kind::Leaf8 => leaves.leaf8.buffer.write_on(stream)?.cast(),
+            Kind::Leaf16 => leaves.leaf16.buffer.write_on(stream)?.cast(),
+            _ => leaves.leaf32.buffer.write_on(stream)?.cast(),
         },
-        findings: found.global_mut(),
+        findings: found.write_on(stream)?,
         count: keys.len as u64,
         numbers: keys.numbers.into(),
         padding: 0,
     };
-    launch::leaves(&args, over(stream, keys.len as u64)?)?;
+    // SAFETY: as many leaves as keys and values, of the kind for keys of this width.
+    unsafe { over(stream, keys.len as u64)?.run(launch::leaves(&args))? };
     stream.synchronize()?;
     let mut first_found = [0; 2];
     found.copy_to(&mut first_found)?;

@@ -62,26 +62,26 @@ impl Scratch {
         self.boundaries
     }
 
-    /// The arguments, with what has been allocated by now.
-    pub(super) fn args(&mut self) -> NodesArgs {
-        NodesArgs {
+    /// The arguments, with what has been allocated by now, for kernels that the stream is given next.
+    pub(super) fn args(&mut self, stream: &Stream) -> Result<NodesArgs> {
+        Ok(NodesArgs {
             tree: self.tree,
-            minima: self.minima.global_mut(),
-            leaders: self.leaders.global_mut(),
-            right: self.right.global_mut(),
-            left: self.left.global_mut(),
-            depths: self.depths.global_mut(),
-            sorted: self.sorted.global_mut(),
-            tile_counts: self.tile_counts.global_mut(),
-            tile_offsets: self.tile_offsets.global_mut(),
-            starts: self.starts.global_mut(),
-            numbers: self.numbers.global_mut(),
-            links: self.links.global_mut(),
-            list: self.list.global_mut(),
-            findings: self.findings.global_mut(),
+            minima: self.minima.write_on(stream)?,
+            leaders: self.leaders.write_on(stream)?,
+            right: self.right.write_on(stream)?,
+            left: self.left.write_on(stream)?,
+            depths: self.depths.write_on(stream)?,
+            sorted: self.sorted.write_on(stream)?,
+            tile_counts: self.tile_counts.write_on(stream)?,
+            tile_offsets: self.tile_offsets.write_on(stream)?,
+            starts: self.starts.write_on(stream)?,
+            numbers: self.numbers.write_on(stream)?,
+            links: self.links.write_on(stream)?,
+            list: self.list.write_on(stream)?,
+            findings: self.findings.write_on(stream)?,
             boundaries: self.boundaries,
             nodes: self.nodes,
-        }
+        })
     }
 
     /// Waits for the stream, and reads what kernels have found out.

@@ -91,9 +91,9 @@ pub(in crate::cuart::device) fn compare(host: Regions<'_>, device: Regions<'_>) 
 /// Builds the nodes above the host's leaves, copied to a device.
 fn check_nodes(device: &Device, keys: &BTreeSet<Vec<u8>>, table: RootTable) {
     let tree = on_host(keys, table);
-    let copy = tree.to_device(device).unwrap();
+    let copy = tree.parts().unwrap().to_device(device).unwrap();
     // SAFETY: the leaves of a tree, all on the device.
-    let built = unsafe { above(&tree.options, &device.stream().unwrap(), copy.leaves, tree.first, tree.len) };
+    let built = unsafe { above(&tree.options, &device.stream().unwrap(), copy.leaves, copy.first, copy.len) };
     let built = built.unwrap();
     compare(tree.regions().unwrap(), built.regions().unwrap());
 }
@@ -337,17 +337,20 @@ fn what_cannot_be_built_is_refused() {
     let mut keys: Vec<u128> = (0..300).map(|i| u128::from_be_bytes([b'a'; 16]) + i).collect();
     keys[200] = keys[199];
     assert!(check(&keys).starts_with("keys[200] = \"aaaaaaaaaaaaaab("), "{}", check(&keys));
-    assert!(check(&keys).ends_with("equals the one before it: keep one pair of a key"));
+    assert!(check(&keys).ends_with(": keep one pair per key"));
     keys[100] = u128::from_be_bytes([b'a'; 16]);
     let message = check(&keys);
     assert!(message.starts_with("keys[100] = \"aaaaaaaaaaaaaaaa\" is below keys[99] = "), "{message}");
     let wide = DeviceKeys::fixed(words(&device, &[0; 66]), 33, 2).unwrap();
-    assert_eq!(refused(&wide, &values), "keys[0] has 33 bytes, and the index is to hold keys of at most 32");
+    assert_eq!(
+        refused(&wide, &values),
+        "keys[0] has 33 bytes, but the index takes keys of at most 32: leave it out, or choose other `LongKeys`"
+    );
     let two = strings(&device, &[vec![1], vec![2]], 1);
     let one = device.upload(&[1]).unwrap();
-    assert_eq!(refused(&two, &one), "the values' buffer has room for 1 elements, and 2 are needed");
+    assert_eq!(refused(&two, &one), "the values' buffer: room for 1 element, but 2 are needed; allocate at least 2");
     let several: ByteKeysBuf = ["a", "bc"].into_iter().collect();
     let several = DeviceKeys::upload(&device, &several).unwrap();
-    assert!(refused(&several, &values).starts_with("strings with offsets: "));
+    assert!(refused(&several, &values).starts_with("keys with offsets: "));
     assert!(refused(&two, &Device::emulated_with_seed(1).upload(&[1, 2]).unwrap()).contains("values"));
 }

@@ -8,6 +8,7 @@ use super::staged::Strings;
 use super::{Lanes, over};
 use crate::byte_keys::ByteKeys;
 use crate::cuart::Cuart;
+use crate::cuart::parts::Parts;
 use crate::staging::{Piece, PinnedBatch, PinnedStaging, Queries, Results, Route, Staging};
 use crate::{Error, Result};
 use lanetree_kernels_cuart::GetArgs;
@@ -26,59 +27,21 @@ pub(in crate::cuart) struct HostBatches<V: Word> {
 
 impl<V: Word> Cuart<V> {
     /// Looks up a batch in main memory.
-    pub(in crate::cuart) fn get_across(&self, keys: ByteKeys<'_>, out: &mut [Option<V>]) -> Result<()> {
-        let bits = if self.leaves.host.values.is_empty() { 1 } else { 2 };
+    pub(in crate::cuart) fn get_across(&self, tree: &Parts, keys: ByteKeys<'_>, out: &mut [Option<V>]) -> Result<()> {
+        let bits = if tree.leaves.host.values.is_empty() { 1 } else { 2 };
         let route = Route {
             device: &self.device,
             results: Results { arrays: [V::BYTES, 0], bits },
             // Of a tree with long keys the kernel reads a query's bytes where it branches, and again at its leaf.
-            reads_once: self.query_words() > 0,
+            reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Strings<'_>, input, out| {
-                let queries = keys.keys_ref(input);
-                let outputs = (out.arrays[0].cast(), out.found, out.pending);
-                self.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN)
+                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.found, out.pending));
+                // SAFETY: staged queries, and room for their results.
+                unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
             },
-            collect: &|piece, out| self.take_results(piece, out),
+            collect: &|piece, out| take_results(tree, piece, out),
         };
         self.batches.staging.send(Strings(keys), out, &route)
-    }
-
-    /// Takes a piece's results, and does the CPU's part of its long keys.
-    fn take_results(&self, piece: &Piece<'_, Strings<'_>>, out: &mut [Option<V>]) {
-        let (keys, values) = (piece.queries.0, piece.array::<V>(0));
-        piece.place(out, |i| values[i]);
-        for (&word, first) in piece.bits(1).iter().zip((0..).step_by(32)) {
-            let mut left = word;
-            while left != 0 {
-                let i = first + left.trailing_zeros() as usize;
-                left &= left - 1;
-                let leaf = self.host_leaf(values[i].widen());
-                out[i] = leaf.filter(|&(key, _)| key == keys.at(i)).map(|(_, value)| value);
-            }
-        }
-        if keys.len() == 1 && keys.at(0).len() > MAX_KEY {
-            out[0] = None;
-        }
-    }
-
-    /// Launches a look-up: of queries that are on the tree's device, as many; with room for their values, and for
-    /// found and pending bits, or null.
-    pub(super) fn launch_get(
-        &self,
-        stream: &Stream,
-        lanes: Lanes,
-        queries: KeysRef,
-        count: usize,
-        (values, found, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
-        miss: V,
-    ) -> Result<()> {
-        let args = GetArgs { tree: self.tree_ref(), queries, count: count as u64, values, found, pending, miss };
-        let (words, launch) = (self.query_words(), over(stream, count)?);
-        let launched = match lanes.number(words) {
-            1 => lookup::get(words, &args, launch),
-            lanes => lookup::get_tiled(lanes, &args, launch),
-        };
-        Ok(launched?)
     }
 
     /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the keys and
@@ -101,7 +64,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::KeyWidth`] for a width of 0 or of 2^32 bytes or more, or one that the number of bytes is no multiple
-    /// of; [`Error::OutputLength`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some;
+    /// of; [`Error::OutputLength`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some; [`Error::Lost`];
     /// [`Error::Runtime`] where the device has no room, or from its driver.
     pub fn get_many_pinned(
         &self,
@@ -117,16 +80,18 @@ impl<V: Word> Cuart<V> {
         }
         let mut batch = PinnedBatch { queries: keys, width, values, found };
         batch.check()?;
+        let tree = self.parts()?;
         if self.device.kind() == DeviceKind::Host {
             batch.fill(self.get_many(strings)?, miss);
             return Ok(());
         }
-        self.check_not_lost()?;
-        self.check_on_device("Cuart::get_many_pinned")?;
+        tree.check_on_device("Cuart::get_many_pinned")?;
         self.batches.pinned.send(&self.device, batch, &|stream, bytes, count, values, found| {
             let bytes = bytes.cast();
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
-            self.launch_get(stream, Lanes::Auto, queries, count, (values, found, GlobalMut::null()), miss)
+            let outputs = (values, found, GlobalMut::null());
+            // SAFETY: so many queries of the width, and room for their results.
+            unsafe { tree.launch_get(stream, Lanes::Auto, queries, count, outputs, miss) }
         })
     }
 
@@ -136,5 +101,50 @@ impl<V: Word> Cuart<V> {
     /// and 8 MiB.
     pub fn staging_bytes(&self) -> usize {
         self.batches.staging.bytes() + self.batches.pinned.bytes()
+    }
+}
+
+/// Takes a piece's results, and does the CPU's part of its long keys.
+fn take_results<V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: &mut [Option<V>]) {
+    let (keys, values) = (piece.queries.0, piece.array::<V>(0));
+    piece.place(out, |i| values[i]);
+    for (&word, first) in piece.bits(1).iter().zip((0..).step_by(32)) {
+        let mut left = word;
+        while left != 0 {
+            let i = first + left.trailing_zeros() as usize;
+            left &= left - 1;
+            let leaf = tree.host_leaf(values[i].widen());
+            out[i] = leaf.filter(|&(key, _)| key == keys.at(i)).map(|(_, value)| value);
+        }
+    }
+    if keys.len() == 1 && keys.at(0).len() > MAX_KEY {
+        out[0] = None;
+    }
+}
+
+impl Parts {
+    /// Launches a look-up of so many queries, with room for their values, and for found and pending bits, or null.
+    ///
+    /// # Safety
+    /// The addresses are of memory of the stream's device, which is there until the stream has done this, and which
+    /// nothing else uses meanwhile but what the stream was given before.
+    pub(super) unsafe fn launch_get<V: Word>(
+        &self,
+        stream: &Stream,
+        lanes: Lanes,
+        queries: KeysRef,
+        count: usize,
+        (values, found, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
+        miss: V,
+    ) -> Result<()> {
+        let tree = self.tree_ref(stream)?;
+        let args = GetArgs { tree, queries, count: count as u64, values, found, pending, miss };
+        let (words, launch) = (self.query_words(), over(stream, count)?);
+        let call = match lanes.number(words) {
+            1 => lookup::get(words, &args),
+            lanes => lookup::get_tiled(lanes, &args),
+        };
+        // SAFETY: the tree is valid; the caller's promise for the rest.
+        Ok(unsafe { launch.run(call)? })
     }
 }

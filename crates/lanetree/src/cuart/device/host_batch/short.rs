@@ -83,15 +83,15 @@ impl<V: Word> Cuart<V> {
         max: usize,
         out: &mut [Option<V>],
     ) -> Result<()> {
-        self.check_not_lost()?;
+        let tree = self.parts()?;
         let route = Route {
             device: &self.device,
             results: Results { arrays: [V::BYTES, 0], bits: 1 },
-            reads_once: self.query_words() > 0,
+            reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Short<'_>, input, out| {
-                let queries = keys.keys_ref(input);
-                let outputs = (out.arrays[0].cast(), out.found, out.pending);
-                self.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN)
+                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.found, out.pending));
+                // SAFETY: staged queries, and room for their results.
+                unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
             },
             collect: &|piece, out| {
                 let values = piece.array::<V>(0);

@@ -301,11 +301,20 @@ fn wrong_page_locked_buffers_are_named() {
         let error = |width: usize, values: &mut PinnedBuffer<u64>| {
             tree.get_many_pinned(width, &keys, values, None, 0).map_err(|error| error.to_string())
         };
-        assert_eq!(error(0, &mut values).unwrap_err(), "12 bytes are no whole number of keys of 0 bytes");
-        assert_eq!(error(8, &mut values).unwrap_err(), "12 bytes are no whole number of keys of 8 bytes");
-        assert_eq!(error(4, &mut values).unwrap_err(), "the values has room for 2 elements, and 3 are needed");
+        assert_eq!(
+            error(0, &mut values).unwrap_err(),
+            "12 bytes are not keys of 0 bytes: give whole keys, of 1 to 2^32 - 1 bytes each"
+        );
+        assert_eq!(
+            error(8, &mut values).unwrap_err(),
+            "12 bytes are not keys of 8 bytes: give whole keys, of 1 to 2^32 - 1 bytes each"
+        );
+        assert_eq!(
+            error(4, &mut values).unwrap_err(),
+            "the values: room for 2 elements, but 3 are needed; allocate at least 3"
+        );
         let result = error(6, &mut values);
         assert_eq!(result.is_ok(), device.kind() == crate::DeviceKind::Host);
-        assert!(result.err().is_none_or(|error| error.starts_with("Cuart::get_many_pinned of a tree with")));
+        assert!(result.err().is_none_or(|error| error.starts_with("Cuart::get_many_pinned: the tree has")));
     }
 }

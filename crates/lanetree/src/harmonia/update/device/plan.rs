@@ -5,6 +5,7 @@ use super::scratch::{Bases, UpdateScratch};
 use crate::harmonia::Harmonia;
 use crate::harmonia::launch;
 use crate::harmonia::lookup::bits;
+use crate::pointers::optional;
 use crate::primitives::{LOCAL_SORT_FINDINGS, inclusive_max_scan, local_sort, radix_argsort};
 use crate::{Error, Result};
 use core::ops::Range;
@@ -63,7 +64,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         sort(stream, keys, range.clone(), scratch)?;
         // By few bits, as it is likely to suffice; what follows does nothing if it did not.
         let (order, findings) = ((&mut scratch.sorted, &mut scratch.order), &mut scratch.findings);
-        local_sort(stream, order, count, range.start, word(findings, &ORDER))?;
+        let found = word(stream, findings, &ORDER)?;
+        // SAFETY: both have so many elements, and the findings' part is for this stream.
+        unsafe { local_sort(stream, order, count, range.start, found)? };
         self.locate(stream, values, kinds, count, scratch)?;
         download(stream, scratch)?;
         let is_sorted = scratch.found[ORDER.start + 1] == 0;
@@ -82,7 +85,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 kind: first as u32,
             });
         }
-        let mut found = self.findings(scratch, scratch.located(values, count));
+        let mut found = self.findings(scratch, scratch.located(stream, values, count)?);
         if scratch.found[PLAN.start + 3] != 0 {
             // So many operations of one node that some of them must be without effect.
             let changes = scratch.compact(stream, values, count, found.change_count())?;
@@ -108,28 +111,33 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let per_operation = || launch::over(stream, count, 1);
         let (mut kinds_at, mut bases_at) = (Global::null(), Global::null());
         if let (Some(kinds), Some(Bases { marks, bases, scan })) = (kinds, &mut scratch.bases) {
-            (kinds_at, bases_at) = (kinds.global(), bases.global());
-            let (order, marks_at) = (scratch.order.global(), marks.global_mut());
-            let unknown = word(&mut scratch.findings, &UNKNOWN);
+            kinds_at = kinds.read_on(stream)?;
+            let (order, marks_at) = (scratch.order.read_on(stream)?, marks.write_on(stream)?);
+            let unknown = word(stream, &mut scratch.findings, &UNKNOWN)?;
             let args = MarkBasesArgs { order, kinds: kinds_at, marks: marks_at, count: count as u64, unknown };
-            launch::update::mark_bases(&args, per_operation()?)?;
+            // SAFETY: the order was sorted from so many operations, and all else has room for as many; every pointer is
+            // for this stream.
+            unsafe { per_operation()?.run(launch::update::mark_bases(&args))? };
             inclusive_max_scan(stream, marks, count, bases, scan)?;
+            bases_at = bases.read_on(stream)?;
         }
         let args = LocateArgs {
-            tree: self.tree_ref(),
-            keys: bits::<K>(&scratch.sorted),
-            order: scratch.order.global(),
+            tree: self.tree_ref(stream)?,
+            keys: bits::<K>(stream, &scratch.sorted)?,
+            order: scratch.order.read_on(stream)?,
             kinds: kinds_at,
             bases: bases_at,
             count: count as u64,
-            effects: scratch.effects.global_mut(),
-            leaves: scratch.leaves.global_mut(),
-            parents: scratch.parents.global_mut(),
-            tally: word(&mut scratch.findings, &TALLY),
-            unsorted: unsorted(&mut scratch.findings),
+            effects: scratch.effects.write_on(stream)?,
+            leaves: scratch.leaves.write_on(stream)?,
+            parents: scratch.parents.write_on(stream)?,
+            tally: word(stream, &mut scratch.findings, &TALLY)?,
+            unsorted: unsorted(stream, &mut scratch.findings)?,
         };
-        launch::update::locate::<K::Bits, V>(self.shape.fanout, &args, per_operation()?)?;
-        self.plan(stream, scratch.located(values, count), scratch)
+        // SAFETY: as above; the tree is valid by construction, and borrowed.
+        unsafe { per_operation()?.run(launch::update::locate::<K::Bits, V>(self.shape.fanout, &args))? };
+        let located = scratch.located(stream, values, count)?;
+        self.plan(stream, located, scratch)
     }
 
     /// Finds whether the nodes have room for changes.
@@ -138,17 +146,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             return Ok(());
         }
         let args = PlanArgs {
-            tree: self.tree_ref(),
+            tree: self.tree_ref(stream)?,
             changes,
-            leaf_heads: scratch.leaf_heads.global_mut(),
-            node_heads: scratch.node_heads.global_mut(),
-            plan: word(&mut scratch.findings, &PLAN),
-            lens: self.lens.as_ref().map_or(Global::null(), Buffer::global),
-            unsorted: unsorted(&mut scratch.findings),
+            leaf_heads: scratch.leaf_heads.write_on(stream)?,
+            node_heads: scratch.node_heads.write_on(stream)?,
+            plan: word(stream, &mut scratch.findings, &PLAN)?,
+            lens: optional(self.lens.as_ref(), stream)?,
+            unsorted: unsorted(stream, &mut scratch.findings)?,
             fanout: self.shape.fanout,
             by_node: u32::from(self.shape.height > 0 && is_by_node(self.shape.fanout)),
         };
-        Ok(launch::update::plan::<K::Bits, V>(&args, launch::over(stream, changes.count as usize, 1)?)?)
+        let launch = launch::over(stream, changes.count as usize, 1)?;
+        // SAFETY: the changes were found in this tree; every pointer is for this stream.
+        Ok(unsafe { launch.run(launch::update::plan::<K::Bits, V>(&args)) }?)
     }
 
     /// The findings that were downloaded.
@@ -174,19 +184,16 @@ fn sort<K: Key, V: Word>(
 
 /// Brings the findings to the host; waits for the stream.
 fn download<K: Key, V: Word>(stream: &Stream, scratch: &mut UpdateScratch<K, V>) -> Result<()> {
-    // SAFETY: both buffers are the scratch memory's, and the stream is waited for, also after an error: the
-    // copy may have been begun.
-    let copied = unsafe { scratch.findings.download_async(stream, 0..FINDINGS, &mut scratch.found, 0) };
-    stream.synchronize()?;
-    Ok(copied?)
+    scratch.findings.download_async(stream, 0..FINDINGS, &mut scratch.found, 0)?;
+    Ok(stream.synchronize()?)
 }
 
 /// The first word of a part of the findings.
-fn word(findings: &mut Buffer<u64>, part: &Range<usize>) -> GlobalMut<u64> {
-    findings.global_mut().byte_add(part.start as u64 * 8)
+fn word(stream: &Stream, findings: &mut Buffer<u64>, part: &Range<usize>) -> Result<GlobalMut<u64>> {
+    Ok(findings.write_on(stream)?.byte_add(part.start as u64 * 8))
 }
 
 /// Whether the keys are unsorted.
-fn unsorted(findings: &mut Buffer<u64>) -> Global<u64> {
-    word(findings, &(ORDER.start + 1..ORDER.end)).as_const()
+fn unsorted(stream: &Stream, findings: &mut Buffer<u64>) -> Result<Global<u64>> {
+    Ok(word(stream, findings, &(ORDER.start + 1..ORDER.end))?.as_const())
 }

@@ -132,17 +132,17 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
     }
 
     /// All operations of a batch, located.
-    pub(super) fn located(&self, values: &Buffer<V>, count: usize) -> Changes<K::Bits, V> {
-        Changes {
-            keys: bits::<K>(&self.sorted),
-            values: values.global(),
-            order: self.order.global(),
-            effects: self.effects.global(),
-            leaves: self.leaves.global(),
-            parents: self.parents.global(),
+    pub(super) fn located(&self, stream: &Stream, values: &Buffer<V>, count: usize) -> Result<Changes<K::Bits, V>> {
+        Ok(Changes {
+            keys: bits::<K>(stream, &self.sorted)?,
+            values: values.read_on(stream)?,
+            order: self.order.read_on(stream)?,
+            effects: self.effects.read_on(stream)?,
+            leaves: self.leaves.read_on(stream)?,
+            parents: self.parents.read_on(stream)?,
             count: count as u64,
             flip: K::FLIP,
-        }
+        })
     }
 
     /// Puts those operations of a batch next to each other that have an effect, of which there are `changes`.
@@ -154,39 +154,41 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         changes: usize,
     ) -> Result<Changes<K::Bits, V>> {
         self.alloc_compact()?;
-        let located = self.located(values, count);
+        let located = self.located(stream, values, count)?;
         let compact = self.compact.as_mut().expect("allocated above");
         let launch = || launch::over(stream, count, 1);
         let args =
-            MarkEffectsArgs { effects: located.effects, flags: compact.flags.global_mut(), count: located.count };
-        launch::update::mark_effects(&args, launch()?)?;
+            MarkEffectsArgs { effects: located.effects, flags: compact.flags.write_on(stream)?, count: located.count };
+        // SAFETY: the scratch memory has room for so many operations; every pointer is for this stream.
+        unsafe { launch()?.run(launch::update::mark_effects(&args))? };
         exclusive_scan(stream, &compact.flags, count, &mut compact.offsets, &mut compact.scan)?;
         let args = CompactArgs {
             keys: located.keys,
             order: located.order,
             values: located.values,
             count: located.count,
-            offsets: compact.offsets.global(),
+            offsets: compact.offsets.read_on(stream)?,
             effects: located.effects,
             leaves: located.leaves,
             parents: located.parents,
-            out_keys: compact.keys.global_mut(),
-            out_values: compact.values.global_mut(),
-            out_effects: compact.effects.global_mut(),
-            out_leaves: compact.leaves.global_mut(),
-            out_parents: compact.parents.global_mut(),
-            out_nets: compact.nets.global_mut(),
+            out_keys: compact.keys.write_on(stream)?,
+            out_values: compact.values.write_on(stream)?,
+            out_effects: compact.effects.write_on(stream)?,
+            out_leaves: compact.leaves.write_on(stream)?,
+            out_parents: compact.parents.write_on(stream)?,
+            out_nets: compact.nets.write_on(stream)?,
             flip: located.flip,
         };
-        launch::update::compact::<K::Bits, V>(&args, launch()?)?;
-        Ok(compact.changes(changes))
+        // SAFETY: as above; the offsets are the prefix sums of the flags.
+        unsafe { launch()?.run(launch::update::compact::<K::Bits, V>(&args))? };
+        compact.changes(stream, changes)
     }
 
     /// How many inserts and removals are before each of the changes that were put next to each other.
     pub(super) fn net_sums(&mut self, stream: &Stream, changes: usize) -> Result<Global<u64>> {
         let compact = self.compact.as_mut().expect("only for changes that are next to each other");
         exclusive_scan(stream, &compact.nets, changes, &mut compact.sums, &mut compact.scan)?;
-        Ok(compact.sums.global())
+        Ok(compact.sums.read_on(stream)?)
     }
 }
 
@@ -212,16 +214,16 @@ impl<K: Word, V: Word> Compacted<K, V> {
         words.iter().chain(&sums).sum::<usize>() + self.keys.bytes() + self.values.bytes() + self.scan.bytes()
     }
 
-    fn changes(&self, count: usize) -> Changes<K, V> {
-        Changes {
-            keys: self.keys.global(),
-            values: self.values.global(),
+    fn changes(&self, stream: &Stream, count: usize) -> Result<Changes<K, V>> {
+        Ok(Changes {
+            keys: self.keys.read_on(stream)?,
+            values: self.values.read_on(stream)?,
             order: Global::null(),
-            effects: self.effects.global(),
-            leaves: self.leaves.global(),
-            parents: self.parents.global(),
+            effects: self.effects.read_on(stream)?,
+            leaves: self.leaves.read_on(stream)?,
+            parents: self.parents.read_on(stream)?,
             count: count as u64,
             flip: K::MIN,
-        }
+        })
     }
 }

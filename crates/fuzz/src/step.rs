@@ -1,0 +1,273 @@
+//! What is done with an index, whatever its keys are.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+/// Most steps of a case.
+const MOST_STEPS: usize = 16;
+
+/// A build, and steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Where the index lives.
+    pub place: Place,
+    /// Chooses among an index's options, whatever they are.
+    pub options: u8,
+    /// The keys that it is built from.
+    pub keys: Keys,
+    /// What is done with it then.
+    pub steps: Vec<Step>,
+}
+
+/// Where an index lives.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the host.
+    Host,
+    /// On an emulated device with this seed.
+    Emulated(u8),
+}
+
+/// One step.
+#[derive(Arbitrary, Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A batch of changes.
+    Change(Change, Keys, Form),
+    /// A batch of queries.
+    Ask(Ask, Form),
+    /// What else there is.
+    Upkeep(Upkeep),
+}
+
+/// What a batch does with its keys.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Inserts all.
+    Insert,
+    /// Updates all.
+    Update,
+    /// Removes all.
+    Remove,
+    /// For the `i`-th key by bits `2 * (i % 8)` and the next: 1 updates, 2 removes, 0 and 3 insert.
+    Mixed(u16),
+}
+
+/// Queries.
+#[derive(Arbitrary, Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Values.
+    Get(Keys),
+    /// Ranks.
+    Rank(Keys, Side),
+    /// Neighbours: the last pair not above (`Upper`) or the first not below (`Lower`).
+    Neighbor(Keys, Side),
+    /// Pairs of ranges.
+    Range(Vec<Span>, Keys, Keys),
+    /// Pairs of ranges, counted.
+    Count(Vec<Span>, Keys, Keys),
+    /// Keys that begin with these, cut to a length, where keys are strings.
+    Prefix(Keys, u8),
+}
+
+/// A bound of a search.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// At the first key not below.
+    Lower,
+    /// Past the last key not above.
+    Upper,
+}
+
+/// How a range of a batch is bounded. Its keys come from two batches of keys.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Of the start.
+    pub start: Bounds,
+    /// Of the end.
+    pub end: Bounds,
+    /// At most so many pairs, if it is less than 200.
+    pub limit: u8,
+}
+
+/// A bound of a range.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounds {
+    /// The key, and it is inside.
+    Included,
+    /// The key, and it is not.
+    Excluded,
+    /// None.
+    Unbounded,
+}
+
+/// Of a call with two forms.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Slices in and out.
+    Host,
+    /// Buffers in and out, where the index takes them; otherwise as [`Form::Host`].
+    Device,
+}
+
+/// What is done with an index beside changes and queries.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// All pairs are read.
+    Iterate,
+    /// The index is brought into order, if it is of a kind that loses it.
+    Compact,
+    /// It goes to another device, or is taken apart, if it can be.
+    Move,
+    /// The device fails in the next batch of changes.
+    Fail(Failing),
+}
+
+/// How a device fails. The number is that of calls that go well before.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// A launch is refused.
+    Launch(u8),
+    /// A kernel fails on its way.
+    Kernel(u8),
+    /// A copy fails.
+    Transfer(u8),
+    /// There is no room.
+    Allocation(u8),
+}
+
+/// A batch of keys: runs one after another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keys(pub Vec<Run>);
+
+/// Keys by their numbers, evenly spaced. An index says which keys the numbers stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first number.
+    pub first: u16,
+    /// From one number to the next; 0 for one key again and again.
+    pub step: u8,
+    /// How many.
+    pub count: u8,
+}
+
+impl Keys {
+    /// Their numbers.
+    pub fn numbers(&self) -> Vec<u16> {
+        let numbers = |run: &Run| {
+            let Run { first, step, count } = *run;
+            (0..u16::from(count)).map(move |i| first.wrapping_add(i.wrapping_mul(step.into())))
+        };
+        self.0.iter().flat_map(numbers).collect()
+    }
+}
+
+impl Keys {
+    fn of_runs(u: &mut Unstructured<'_>, most_runs: usize, most: u8) -> Result<Self> {
+        let runs = u.int_in_range(0..=most_runs)?;
+        (0..runs).map(|_| Run::of(u, most)).collect::<Result<_>>().map(Self)
+    }
+}
+
+impl Run {
+    fn of(u: &mut Unstructured<'_>, most: u8) -> Result<Self> {
+        // Mostly neighbours.
+        let step = *u.choose(&[1, 1, 1, 0, 2, 3, 17, 255])?;
+        Ok(Self { first: u.arbitrary()?, step, count: u.int_in_range(1..=most)? })
+    }
+}
+
+impl<'a> Arbitrary<'a> for Keys {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Self::of_runs(u, 3, 40)
+    }
+}
+
+impl<'a> Arbitrary<'a> for Case {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let (place, options) = (u.arbitrary()?, u.arbitrary()?);
+        let keys = Keys::of_runs(u, 4, 100)?;
+        let mut steps = Vec::new();
+        while !u.is_empty() && steps.len() < MOST_STEPS {
+            steps.push(u.arbitrary()?);
+        }
+        Ok(Self { place, options, keys, steps })
+    }
+}
+
+impl Case {
+    /// Cases that are like this one but for a part: each step left out, each batch shorter.
+    pub(crate) fn simpler(&self) -> Vec<Self> {
+        let mut cases = Vec::new();
+        let len = self.steps.len();
+        for part in [len / 2, len / 4, 1] {
+            for at in (0..len).step_by(part.max(1)) {
+                let mut case = self.clone();
+                case.steps.drain(at..len.min(at + part));
+                cases.push(case);
+            }
+        }
+        cases.extend(self.keys.shorter().into_iter().map(|keys| Self { keys, ..self.clone() }));
+        for (at, step) in self.steps.iter().enumerate() {
+            for step in step.simpler() {
+                let mut case = self.clone();
+                case.steps[at] = step;
+                cases.push(case);
+            }
+        }
+        cases.retain(|case| case != self);
+        cases
+    }
+}
+
+impl Step {
+    fn simpler(&self) -> Vec<Self> {
+        match self {
+            Self::Change(change, keys, form) => {
+                let shorter = keys.shorter().into_iter().map(|keys| Self::Change(*change, keys, *form));
+                let plain =
+                    [Change::Insert, Change::Update, Change::Remove].map(|to| Self::Change(to, keys.clone(), *form));
+                shorter.chain(plain.into_iter().filter(|_| matches!(change, Change::Mixed(_)))).collect()
+            }
+            Self::Ask(ask, form) => ask.simpler().into_iter().map(|ask| Self::Ask(ask, *form)).collect(),
+            Self::Upkeep(_) => Vec::new(),
+        }
+    }
+}
+
+impl Ask {
+    fn simpler(&self) -> Vec<Self> {
+        let with = |make: &dyn Fn(Keys) -> Self, keys: &Keys| keys.shorter().into_iter().map(make).collect();
+        match self {
+            Self::Get(keys) => with(&Self::Get, keys),
+            Self::Rank(keys, side) => with(&|keys| Self::Rank(keys, *side), keys),
+            Self::Neighbor(keys, side) => with(&|keys| Self::Neighbor(keys, *side), keys),
+            Self::Prefix(keys, len) => with(&|keys| Self::Prefix(keys, *len), keys),
+            Self::Range(spans, starts, ends) => {
+                with(&|starts| Self::Range(spans.clone(), starts, ends.clone()), starts)
+            }
+            Self::Count(spans, starts, ends) => {
+                with(&|starts| Self::Count(spans.clone(), starts, ends.clone()), starts)
+            }
+        }
+    }
+}
+
+impl Keys {
+    fn shorter(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (at, run) in self.0.iter().enumerate() {
+            let with = |run: Option<Run>| {
+                let mut runs = self.0.clone();
+                runs.splice(at..=at, run);
+                Self(runs)
+            };
+            all.push(with(None));
+            if run.count > 1 {
+                all.push(with(Some(Run { count: run.count / 2, ..*run })));
+                all.push(with(Some(Run { count: run.count - 1, ..*run })));
+                let first = run.first.wrapping_add(run.step.into());
+                all.push(with(Some(Run { first, count: run.count - 1, ..*run })));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,378 @@
+//! The emulator as a device: host memory, a list of which of it is buffers, and streams that run late.
+//!
+//! What a stream is given does not run at once but when somebody waits: for that stream, for an event, for the
+//! device, to copy or to look at a buffer. Then the streams run in turns, in an order that the device's seed chooses,
+//! until what is waited for is done; the rest stays where it is. So a result that is read too early is not there, and
+//! a buffer that is written too early is. That work over a buffer comes after other work over it is checked beside
+//! that, whatever the order was (`order`).
+
+mod order;
+mod schedule;
+
+use crate::failure::{Failures, Fate};
+use crate::host;
+use crate::machine::{Direction, Entry, Machine, RawEvent, RawStream};
+use crate::{DeviceKind, Error, Failure, Properties, Result};
+use core::ffi::c_void;
+use core::ops::Range;
+use core::ptr::{NonNull, without_provenance_mut};
+use lanetree_simt::emulator::{self, LaunchReport, Options, Region};
+use lanetree_simt::{Access, KernelArgs, LaunchShape};
+use schedule::{Launch, Schedule, Task, Use};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The bytes of memory that was not asked to be zeroed: what a GPU's holds is anything, so nobody is to find zeros
+/// there and rely on them.
+const UNWRITTEN: u8 = 0xa5;
+
+/// The threads that run blocks. A pool of their own: whoever waits for the device holds a lock, and must not take up
+/// other work of the program meanwhile, as rayon's threads do, which may come to wait for the same device.
+static WORKERS: LazyLock<rayon::ThreadPool> = LazyLock::new(|| {
+    let name = |index| format!("emulator {index}");
+    rayon::ThreadPoolBuilder::new().thread_name(name).build().expect("a process can have threads")
+});
+
+/// A device whose kernels the emulator runs.
+pub(crate) struct Emulated {
+    seed: u64,
+    schedule: Mutex<Schedule>,
+    failures: Mutex<Failures>,
+    /// While launches are counted: the loads whose transactions are, and what there was so far.
+    counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
+}
+
+impl Emulated {
+    pub(crate) fn new(seed: u64) -> Self {
+        let schedule = Mutex::new(Schedule::new(seed));
+        Self { seed, schedule, failures: Mutex::default(), counted: Mutex::default() }
+    }
+
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        // A panic while the lock is held leaves the schedule whole: work that panicked has been taken out of it.
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Option<(Range<usize>, LaunchReport)>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs streams in turns until `done`, or nothing is left.
+    fn run_until(&self, schedule: &mut Schedule, done: impl Fn(&Schedule) -> bool) {
+        while !done(schedule) {
+            let Some(task) = schedule.next() else { return };
+            match task {
+                Task::Launch(launch) => {
+                    if let Err(fault) = self.run(&launch) {
+                        schedule.fail(fault);
+                    }
+                }
+                // SAFETY: those who put the work into a stream keep the ranges, and others away, until it is done.
+                Task::Copy { to, from, bytes } => unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) },
+                // SAFETY: as above.
+                Task::Zero { at, bytes } => unsafe { core::ptr::write_bytes(at, 0, bytes) },
+                Task::Record { .. } | Task::Wait { .. } => {}
+            }
+        }
+    }
+
+    fn run_all(&self, schedule: &mut Schedule) {
+        self.run_until(schedule, |_| false);
+        schedule.host_after_all();
+    }
+
+    /// The error that the caller, who has waited, is to be told.
+    fn outcome(&self, schedule: &mut Schedule) -> Result<()> {
+        match schedule.fault.take() {
+            Some(fault) => Err(fault),
+            None => self.failures().check(),
+        }
+    }
+
+    /// Runs a kernel.
+    fn run(&self, launch: &Launch) -> Result<()> {
+        let Launch { entry, shape, args, regions } = launch;
+        let count_transactions = self.counted().as_ref().map(|(addresses, _)| addresses.clone());
+        let options = Options { seed: self.seed, count_transactions, ..Options::default() };
+        let args = Arguments(args.as_ptr().cast());
+        let run = || {
+            // The whole of it, not its field.
+            let Arguments(args) = { args };
+            // SAFETY: the arguments are the entry's. The regions are live allocations of initialised bytes; whoever
+            // launched keeps them so, and others away, until this is done.
+            unsafe { emulator::launch_program(&entry.program, &options, *shape, args, regions) }
+        };
+        let report = if shape.blocks == 1 {
+            // One thread runs it all.
+            run()
+        } else if rayon::current_thread_index().is_none() {
+            WORKERS.install(run)
+        } else {
+            // A thread of a pool would run other work of its pool while it waits: another has to wait for it.
+            std::thread::scope(|scope| scope.spawn(|| WORKERS.install(run)).join()).unwrap_or_else(|panic| {
+                std::panic::resume_unwind(panic);
+            })
+        };
+        let report = report.map_err(Error::Emulator)?;
+        if let Some((_, sum)) = self.counted().as_mut() {
+            *sum += report;
+        }
+        Ok(())
+    }
+
+    /// A copy's bytes on the device's side, as work that uses buffers.
+    fn sides(&self, schedule: &Schedule, direction: Direction, to: *mut u8, from: *const u8) -> Vec<Use> {
+        let of = |address: usize, writes: bool| schedule.allocation_of(address).map(|(start, _)| (start, writes));
+        let written = matches!(direction, Direction::ToDevice | Direction::Within).then(|| of(to.addr(), true));
+        let read = matches!(direction, Direction::ToHost | Direction::Within).then(|| of(from.addr(), false));
+        written.into_iter().chain(read).flatten().collect()
+    }
+
+    fn launch_task(&self, entry: &Entry, shape: LaunchShape, args: *const c_void) -> (Launch, Vec<Use>) {
+        let schedule = self.schedule();
+        let regions = regions(&schedule, |visit| {
+            // SAFETY: the caller of `launch` passes the entry's arguments.
+            unsafe { (entry.pointers)(args, visit) }
+        });
+        let uses = regions.iter().map(|region| (region.start, region.writable)).collect();
+        let mut copy = vec![0_u128; entry.args_bytes.div_ceil(16)].into_boxed_slice();
+        // SAFETY: so many bytes each; of arguments without padding (`KernelArgs`).
+        unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes) };
+        (Launch { entry: *entry, shape, args: copy, regions }, uses)
+    }
+}
+
+/// Arguments on their way to other threads.
+#[derive(Clone, Copy)]
+struct Arguments(*const ());
+
+// SAFETY: arguments are `Sync` (`KernelArgs`), and kernels only read them.
+unsafe impl Send for Arguments {}
+// SAFETY: as above.
+unsafe impl Sync for Arguments {}
+
+/// The buffers that the arguments point into, each once. A pointer into none gives no region:
+/// the emulator reports the access, if there is one.
+fn regions(schedule: &Schedule, pointers: impl FnOnce(&mut dyn FnMut(usize, Access))) -> Vec<Region> {
+    let mut regions: Vec<Region> = Vec::new();
+    pointers(&mut |address, access| {
+        let Some((start, bytes)) = schedule.allocation_of(address) else { return };
+        let writable = access == Access::ReadWrite;
+        match regions.iter_mut().find(|region| region.start == start) {
+            Some(region) => region.writable |= writable,
+            None => regions.push(Region { start, bytes, writable }),
+        }
+    });
+    regions
+}
+
+/// Visits the pointers of arguments.
+///
+/// # Safety
+/// `args` points to an `A`.
+pub(crate) unsafe fn pointers<A: KernelArgs>(args: *const c_void, visit: &mut dyn FnMut(usize, Access)) {
+    // SAFETY: the caller's contract.
+    unsafe { &*args.cast::<A>() }.pointers(visit);
+}
+
+fn stream_of(id: usize) -> RawStream {
+    RawStream(without_provenance_mut(id))
+}
+
+impl Machine for Emulated {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Emulated
+    }
+    fn name(&self) -> String {
+        "emulated".into()
+    }
+    fn label(&self) -> String {
+        format!("seed {}", self.seed)
+    }
+    fn properties(&self) -> Result<Properties> {
+        Ok(host::properties(self.name()))
+    }
+    fn working(&self) -> Result<()> {
+        self.failures().check()
+    }
+    fn synchronize(&self) -> Result<()> {
+        let mut schedule = self.schedule();
+        self.run_all(&mut schedule);
+        self.outcome(&mut schedule)
+    }
+
+    fn alloc(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
+        let start = self.alloc_pinned(bytes)?;
+        if !zeroed {
+            // SAFETY: new memory of these bytes.
+            unsafe { start.write_bytes(UNWRITTEN, bytes) };
+        }
+        self.schedule().add_allocation(start.addr().get(), bytes);
+        Ok(start)
+    }
+    unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
+        {
+            let mut schedule = self.schedule();
+            self.run_all(&mut schedule);
+            // Before the memory: another thread may be given the same address at once.
+            schedule.remove_allocation(at.addr().get());
+        }
+        // SAFETY: the caller's contract is that of `host::free`.
+        unsafe { host::free(at, bytes) }
+    }
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let fails = self.failures().allocation()?;
+        let start = if fails { None } else { host::alloc(bytes) };
+        start.ok_or_else(|| self.out_of_memory(bytes as u128))
+    }
+    unsafe fn lend(&self, at: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { at.write_bytes(UNWRITTEN, bytes) };
+        self.schedule().add_allocation(at.addr().get(), bytes);
+    }
+    fn take_back(&self, at: NonNull<u8>) {
+        self.schedule().return_allocation(at.addr().get());
+    }
+
+    unsafe fn copy(
+        &self,
+        direction: Direction,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        stream: Option<RawStream>,
+    ) -> Result<()> {
+        self.failures().transfer()?;
+        let mut schedule = self.schedule();
+        let uses = self.sides(&schedule, direction, to, from);
+        match stream {
+            Some(stream) => schedule.put(stream.0.addr(), "a copy", &uses, Task::Copy { to, from, bytes }),
+            None => {
+                schedule.host_access("a copy", &uses)?;
+                // SAFETY: all memory of this machine is host memory; the ranges are valid and disjoint.
+                unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+                Ok(())
+            }
+        }
+    }
+    unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
+        self.failures().transfer()?;
+        let mut schedule = self.schedule();
+        let uses: Vec<Use> = schedule.allocation_of(at.addr()).map(|(start, _)| (start, true)).into_iter().collect();
+        schedule.put(stream.0.addr(), "a zeroing", &uses, Task::Zero { at, bytes })
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        self.working()?;
+        Ok(stream_of(self.schedule().add_stream()))
+    }
+    unsafe fn destroy_stream(&self, stream: RawStream) {
+        let mut schedule = self.schedule();
+        self.run_until(&mut schedule, |schedule| schedule.is_idle(stream.0.addr()));
+        schedule.remove_stream(stream.0.addr());
+    }
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.quiesce_stream(stream) };
+        self.outcome(&mut self.schedule())
+    }
+    unsafe fn quiesce_stream(&self, stream: RawStream) {
+        let mut schedule = self.schedule();
+        self.run_until(&mut schedule, |schedule| schedule.is_idle(stream.0.addr()));
+        schedule.host_after_stream(stream.0.addr());
+    }
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        self.working()?;
+        self.schedule().wait(stream.0.addr(), event.0.addr())
+    }
+
+    fn create_event(&self, _timed: bool) -> Result<RawEvent> {
+        self.working()?;
+        Ok(RawEvent(without_provenance_mut(self.schedule().add_event())))
+    }
+    unsafe fn destroy_event(&self, event: RawEvent) {
+        self.schedule().remove_event(event.0.addr());
+    }
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        self.working()?;
+        self.schedule().record(event.0.addr(), stream.0.addr())
+    }
+    unsafe fn synchronize_event(&self, event: RawEvent) -> Result<()> {
+        let mut schedule = self.schedule();
+        self.run_until(&mut schedule, |schedule| schedule.is_reached(event.0.addr()));
+        schedule.host_after_event(event.0.addr());
+        self.outcome(&mut schedule)
+    }
+
+    fn inject(&self, failure: Option<Failure>) -> Option<Failure> {
+        self.failures().inject(failure)
+    }
+    fn start_counting(&self, addresses: Range<usize>) {
+        self.run_all(&mut self.schedule());
+        *self.counted() = Some((addresses, LaunchReport::default()));
+    }
+    fn stop_counting(&self) -> Option<LaunchReport> {
+        self.run_all(&mut self.schedule());
+        self.counted().take().map(|(_, sum)| sum)
+    }
+    fn load(&self, _: &Entry) -> Result<()> {
+        Ok(())
+    }
+    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
+        entry.check(shape)?;
+        let fate = self.failures().launch(entry.symbol)?;
+        let shape = match fate {
+            Fate::Runs => shape,
+            Fate::IsCutShort => LaunchShape { blocks: shape.blocks / 2, ..shape },
+        };
+        if shape.blocks > 0 {
+            let (launch, uses) = self.launch_task(entry, shape, args);
+            self.schedule().put(stream.0.addr(), entry.symbol, &uses, Task::Launch(launch))?;
+        }
+        if fate == Fate::IsCutShort {
+            // From now on nothing runs any more: what there is runs before.
+            self.run_all(&mut self.schedule());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        let fault = self.schedule.get_mut().unwrap_or_else(PoisonError::into_inner).fault.take();
+        if let Some(fault) = fault
+            && !std::thread::panicking()
+        {
+            panic!("nobody waited, who would have been told: {fault}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_resolve_to_whole_allocations_each_once() {
+        let device = Emulated::new(0);
+        let a = device.alloc(100, true).unwrap();
+        let b = device.alloc(50, true).unwrap();
+        let (start_a, start_b) = (a.addr().get(), b.addr().get());
+        let regions = regions(&device.schedule(), |visit| {
+            visit(0, Access::ReadWrite);
+            visit(start_a + 40, Access::Read);
+            visit(start_b + 50 + 1, Access::ReadWrite);
+            visit(start_a, Access::ReadWrite);
+        });
+        assert_eq!(regions.len(), 1, "null and a pointer into no buffer give no region");
+        assert_eq!((regions[0].start, regions[0].bytes, regions[0].writable), (start_a, 100, true));
+        for (at, bytes) in [(a, 100), (b, 50)] {
+            // SAFETY: allocated above with this size, and used no more.
+            unsafe { device.free(at, bytes) };
+        }
+        assert!(device.schedule().allocation_of(start_a).is_none());
+    }
+}

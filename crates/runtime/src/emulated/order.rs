@@ -1,0 +1,81 @@
+//! Which work is known to be done before which other: a vector clock for each stream, and one for the CPU.
+//!
+//! Kept as work is put into streams, not as it runs, so that a missing wait is found whatever order the streams
+//! happen to run in. The threads of the program count as one: what they share, Rust's borrows order among them.
+
+use std::collections::BTreeMap;
+
+/// A stream of the device.
+pub(super) type StreamId = usize;
+
+/// A piece of work: the stream that it is in, and its number among all of the device's.
+pub(super) type Work = (StreamId, u64);
+
+/// What is known to be done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock {
+    /// All work up to this number, of whichever stream.
+    floor: u64,
+    /// Of a stream, all work up to a number.
+    streams: BTreeMap<StreamId, u64>,
+}
+
+impl Clock {
+    pub(super) fn covers(&self, (stream, number): Work) -> bool {
+        number <= self.floor || self.streams.get(&stream).is_some_and(|&known| number <= known)
+    }
+
+    pub(super) fn learn(&mut self, other: &Self) {
+        self.floor = self.floor.max(other.floor);
+        for (&stream, &number) in &other.streams {
+            self.learn_work((stream, number));
+        }
+        let floor = self.floor;
+        self.streams.retain(|_, number| *number > floor);
+    }
+
+    pub(super) fn learn_work(&mut self, (stream, number): Work) {
+        let known = self.streams.entry(stream).or_default();
+        *known = number.max(*known);
+    }
+
+    /// All work up to a number is done.
+    pub(super) fn learn_all(&mut self, number: u64) {
+        self.floor = number;
+        self.streams.clear();
+    }
+
+    pub(super) fn forget(&mut self, stream: StreamId) {
+        self.streams.remove(&stream);
+    }
+}
+
+/// What has been done to a buffer since it was last known to be at rest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    writer: Option<Work>,
+    /// Since then; of each stream the last.
+    readers: Vec<Work>,
+}
+
+impl History {
+    /// Work that a read, or a write, by one who knows what `clock` says would race with.
+    pub(super) fn conflict(&self, clock: &Clock, writes: bool) -> Option<Work> {
+        let readers = if writes { &self.readers[..] } else { &[] };
+        self.writer.iter().chain(readers).copied().find(|&work| !clock.covers(work))
+    }
+
+    pub(super) fn forget(&mut self, stream: StreamId) {
+        self.writer.take_if(|work| work.0 == stream);
+        self.readers.retain(|work| work.0 != stream);
+    }
+
+    pub(super) fn note(&mut self, work: Work, writes: bool) {
+        if writes {
+            (self.writer, self.readers) = (Some(work), Vec::new());
+        } else {
+            self.readers.retain(|&(stream, _)| stream != work.0);
+            self.readers.push(work);
+        }
+    }
+}

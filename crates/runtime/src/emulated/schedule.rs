@@ -1,0 +1,281 @@
+//! The emulated device's streams: what they have been given, and the order in which it runs.
+
+use super::order::{Clock, History, StreamId, Work};
+use crate::machine::Entry;
+use crate::{Error, Result};
+use lanetree_simt::LaunchShape;
+use lanetree_simt::emulator::Region;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Work in a stream.
+pub(super) enum Task {
+    Launch(Launch),
+    /// So many bytes, from one address to another.
+    Copy {
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    },
+    Zero {
+        at: *mut u8,
+        bytes: usize,
+    },
+    /// Of an event, the time of its recording that is done then.
+    Record {
+        event: usize,
+        time: u64,
+    },
+    /// Runs once the event's recording is done.
+    Wait {
+        event: usize,
+        time: u64,
+    },
+}
+
+// SAFETY: addresses; those who gave them keep the memory, and others away from it, until the work is done.
+unsafe impl Send for Task {}
+
+/// A kernel, and all that it needs to run.
+pub(super) struct Launch {
+    pub(super) entry: Entry,
+    pub(super) shape: LaunchShape,
+    /// A copy of the arguments, aligned for any.
+    pub(super) args: Box<[u128]>,
+    pub(super) regions: Vec<Region>,
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct Recorded {
+    clock: Clock,
+    /// Times that the recording was asked for, and the last of them that was reached.
+    asked: u64,
+    done: u64,
+}
+
+/// A buffer: bytes from an address on.
+struct Allocation {
+    bytes: usize,
+    history: History,
+}
+
+/// An access of a piece of work to a buffer, for which its first byte stands.
+pub(super) type Use = (usize, bool);
+
+/// All streams of a device.
+pub(super) struct Schedule {
+    queues: BTreeMap<StreamId, Queue>,
+    events: BTreeMap<usize, Recorded>,
+    /// Every buffer, by its address: a live allocation, or what a pool has lent of one.
+    allocations: BTreeMap<usize, Allocation>,
+    /// What was done to the memory that pools have been given back.
+    returned: BTreeMap<usize, History>,
+    /// What the program's threads have waited for.
+    host: Clock,
+    /// The number of the last piece of work, and of the last stream or event.
+    issued: u64,
+    handles: usize,
+    random: u64,
+    /// The first rule that a kernel has broken, until somebody is told.
+    pub(super) fault: Option<Error>,
+}
+
+impl Schedule {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            events: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            host: Clock::default(),
+            issued: 0,
+            handles: 0,
+            random: seed,
+            fault: None,
+        }
+    }
+
+    fn handle(&mut self) -> usize {
+        self.handles += 1;
+        self.handles
+    }
+
+    pub(super) fn add_stream(&mut self) -> StreamId {
+        let id = self.handle();
+        self.queues.insert(id, Queue::default());
+        id
+    }
+
+    /// The stream's work is done, and it gets no more.
+    pub(super) fn remove_stream(&mut self, stream: StreamId) {
+        self.queues.remove(&stream);
+        // A buffer holds on to the streams that it has to wait for, so none has to wait for this one.
+        let allocations = self.allocations.values_mut().map(|allocation| &mut allocation.history);
+        allocations.chain(self.returned.values_mut()).for_each(|history| history.forget(stream));
+        self.host.forget(stream);
+        self.queues.values_mut().for_each(|queue| queue.clock.forget(stream));
+    }
+
+    pub(super) fn add_event(&mut self) -> usize {
+        let id = self.handle();
+        self.events.insert(id, Recorded::default());
+        id
+    }
+
+    pub(super) fn remove_event(&mut self, event: usize) {
+        self.events.remove(&event);
+    }
+
+    /// New memory, or a pool's that is lent.
+    pub(super) fn add_allocation(&mut self, start: usize, bytes: usize) {
+        let history = self.returned.remove(&start).unwrap_or_default();
+        if history.conflict(&self.host, true).is_some() {
+            let what = "what comes next in the memory of a buffer that was given back".to_owned();
+            self.fail(Error::Unordered { what, bytes, address: start });
+        }
+        self.allocations.insert(start, Allocation { bytes, history: History::default() });
+    }
+
+    /// Memory that is freed.
+    pub(super) fn remove_allocation(&mut self, start: usize) {
+        self.allocations.remove(&start);
+        self.returned.remove(&start);
+    }
+
+    /// A pool's memory, over which work may still run.
+    pub(super) fn return_allocation(&mut self, start: usize) {
+        if let Some(allocation) = self.allocations.remove(&start) {
+            self.returned.insert(start, allocation.history);
+        }
+    }
+
+    /// The buffer that an address is in, or at whose end it is (a view of no elements may point there).
+    pub(super) fn allocation_of(&self, address: usize) -> Option<(usize, usize)> {
+        let (&start, allocation) = self.allocations.range(..=address).next_back()?;
+        (address <= start + allocation.bytes).then_some((start, allocation.bytes))
+    }
+
+    /// Puts work into a stream.
+    ///
+    /// # Errors
+    /// [`Error::Unordered`] over a buffer that other work uses which the stream does not wait for.
+    pub(super) fn put(&mut self, stream: StreamId, what: &str, uses: &[Use], task: Task) -> Result<()> {
+        let clock = &mut self.queues.get_mut(&stream).expect("streams live while they are used").clock;
+        clock.learn(&self.host);
+        let clock = clock.clone();
+        let work = (stream, self.issued + 1);
+        self.access(what, &clock, Some(work), uses)?;
+        self.issued += 1;
+        let queue = self.queues.get_mut(&stream).expect("as above");
+        queue.clock.learn_work(work);
+        queue.tasks.push_back(task);
+        Ok(())
+    }
+
+    /// Checks what the CPU does to buffers itself.
+    ///
+    /// # Errors
+    /// As [`Schedule::put`].
+    pub(super) fn host_access(&mut self, what: &str, uses: &[Use]) -> Result<()> {
+        let clock = self.host.clone();
+        self.access(what, &clock, None, uses)
+    }
+
+    fn access(&mut self, what: &str, clock: &Clock, work: Option<Work>, uses: &[Use]) -> Result<()> {
+        for &(start, writes) in uses {
+            let Some(allocation) = self.allocations.get(&start) else { continue };
+            if allocation.history.conflict(clock, writes).is_some() {
+                return Err(Error::Unordered { what: what.to_owned(), bytes: allocation.bytes, address: start });
+            }
+        }
+        if let Some(work) = work {
+            for &(start, writes) in uses {
+                if let Some(allocation) = self.allocations.get_mut(&start) {
+                    allocation.history.note(work, writes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn record(&mut self, event: usize, stream: StreamId) -> Result<()> {
+        let recorded = self.events.get_mut(&event).expect("events live while they are used");
+        recorded.asked += 1;
+        let time = recorded.asked;
+        self.put(stream, "recording an event", &[], Task::Record { event, time })?;
+        let clock = self.queues[&stream].clock.clone();
+        self.events.get_mut(&event).expect("as above").clock = clock;
+        Ok(())
+    }
+
+    pub(super) fn wait(&mut self, stream: StreamId, event: usize) -> Result<()> {
+        let recorded = &self.events[&event];
+        let (clock, time) = (recorded.clock.clone(), recorded.asked);
+        self.queues.get_mut(&stream).expect("streams live while they are used").clock.learn(&clock);
+        self.put(stream, "waiting for an event", &[], Task::Wait { event, time })
+    }
+
+    /// The program has waited for a stream.
+    pub(super) fn host_after_stream(&mut self, stream: StreamId) {
+        let clock = self.queues[&stream].clock.clone();
+        self.host.learn(&clock);
+    }
+
+    /// The program has waited for an event.
+    pub(super) fn host_after_event(&mut self, event: usize) {
+        let clock = self.events[&event].clock.clone();
+        self.host.learn(&clock);
+    }
+
+    /// The program has waited for all streams.
+    pub(super) fn host_after_all(&mut self) {
+        self.host.learn_all(self.issued);
+    }
+
+    pub(super) fn is_idle(&self, stream: StreamId) -> bool {
+        self.queues.get(&stream).is_none_or(|queue| queue.tasks.is_empty())
+    }
+
+    pub(super) fn is_reached(&self, event: usize) -> bool {
+        self.events.get(&event).is_none_or(|recorded| recorded.done == recorded.asked)
+    }
+
+    /// Takes the next work to run, of a stream that chance names. `None` where there is none.
+    pub(super) fn next(&mut self) -> Option<Task> {
+        let events = &self.events;
+        let ready = |task: &Task| match *task {
+            Task::Wait { event, time } => events.get(&event).is_none_or(|recorded| recorded.done >= time),
+            _ => true,
+        };
+        let runnable = self.queues.values().filter(|queue| queue.tasks.front().is_some_and(ready)).count();
+        let chosen = if runnable < 2 { 0 } else { splitmix(&mut self.random) % runnable as u64 };
+        let mut queues = self.queues.values_mut().filter(|queue| queue.tasks.front().is_some_and(ready));
+        let task = queues.nth(chosen as usize)?.tasks.pop_front()?;
+        if let Task::Record { event, time } = task
+            && let Some(recorded) = self.events.get_mut(&event)
+        {
+            recorded.done = time;
+        }
+        Some(task)
+    }
+
+    /// A kernel has broken a rule: what was to come does not.
+    pub(super) fn fail(&mut self, fault: Error) {
+        self.fault.get_or_insert(fault);
+        self.queues.values_mut().for_each(|queue| queue.tasks.clear());
+        self.events.values_mut().for_each(|recorded| recorded.done = recorded.asked);
+    }
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}

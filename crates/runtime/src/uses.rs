@@ -1,0 +1,148 @@
+//! Who uses a buffer: what makes calls that return before their work is done safe.
+//!
+//! A call borrows its buffers until it returns, and its work goes on after that. So each buffer remembers the
+//! streams that have used it, and the next use, in another stream or by the CPU, is put after theirs. In the common
+//! case, one stream, that is a comparison of two numbers: no event is recorded, nothing is allocated. (cudarc's
+//! `CudaSlice` records an event for every use, and waits for two at the next.)
+
+use crate::stream::Queue;
+use crate::{Result, Stream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Streams that are known without the lock: as many as a host batch has on its way in one thread, and some.
+const KNOWN: usize = 6;
+
+/// The streams that use a buffer.
+#[derive(Default)]
+pub(crate) struct Uses {
+    /// Queues that are in `list`, by their numbers, so that they may read: what they are given runs after the last
+    /// write. Zeros fill up. Only ever added to by those who share the buffer.
+    known: [AtomicU64; KNOWN],
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    /// Wrote last.
+    writer: Option<Arc<Queue>>,
+    /// Have read since, each once; the writer is none of them.
+    readers: Vec<Arc<Queue>>,
+}
+
+/// How the CPU is to wait before it touches a buffer.
+pub(crate) enum Wait {
+    /// Not at all: all that it must come after is done.
+    Done,
+    /// By working in the order of this queue and waiting for that.
+    InOrderOf(Arc<Queue>),
+}
+
+impl Uses {
+    fn list(&self) -> MutexGuard<'_, List> {
+        // Whatever panics while the lock is held leaves a list that says too much at worst.
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no stream uses the buffer that has not been waited for.
+    #[inline]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.known.iter().all(|known| known.load(Ordering::Acquire) == 0)
+    }
+
+    /// Puts what `stream` will be given next after the last write, and remembers that it reads.
+    #[inline]
+    pub(crate) fn read(&self, stream: &Stream) -> Result<()> {
+        let id = stream.queue().id();
+        // Acquire: the queue was made to wait for the writer before its number was stored.
+        if self.known.iter().any(|known| known.load(Ordering::Acquire) == id) {
+            return Ok(());
+        }
+        self.add_reader(stream.queue())
+    }
+
+    #[cold]
+    fn add_reader(&self, queue: &Arc<Queue>) -> Result<()> {
+        let mut list = self.list();
+        let is_new = |other: &Arc<Queue>| other.id() != queue.id();
+        if let Some(writer) = &list.writer {
+            if is_new(writer) {
+                queue.run_after(writer)?;
+            }
+        }
+        if list.writer.iter().chain(&list.readers).all(is_new) {
+            list.readers.push(queue.clone());
+        }
+        // Stores are under the lock.
+        if let Some(free) = self.known.iter().find(|known| known.load(Ordering::Relaxed) == 0) {
+            free.store(queue.id(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Puts what `stream` will be given next after all uses so far, and remembers that it writes.
+    #[inline]
+    pub(crate) fn write(&mut self, stream: &Stream) -> Result<()> {
+        let queue = stream.queue();
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if list.readers.is_empty() && list.writer.as_ref().is_some_and(|writer| writer.id() == queue.id()) {
+            return Ok(());
+        }
+        for other in list.writer.iter().chain(&list.readers) {
+            if other.id() != queue.id() {
+                queue.run_after(other)?;
+            }
+        }
+        list.readers.clear();
+        list.writer = Some(queue.clone());
+        self.known = Default::default();
+        *self.known[0].get_mut() = queue.id();
+        Ok(())
+    }
+
+    /// How the CPU waits to read.
+    pub(crate) fn before_host_read(&self) -> Wait {
+        if self.is_unused() {
+            return Wait::Done;
+        }
+        self.list().writer.clone().map_or(Wait::Done, Wait::InOrderOf)
+    }
+
+    /// How the CPU waits to write. Where several streams use the buffer, it has waited for all but the one.
+    pub(crate) fn before_host_write(&mut self) -> Result<Wait> {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut users = list.writer.iter().chain(&list.readers);
+        let Some(first) = users.next() else { return Ok(Wait::Done) };
+        users.try_for_each(|user| user.synchronize())?;
+        Ok(Wait::InOrderOf(first.clone()))
+    }
+
+    /// Waits for all uses, and forgets them. What has failed is reported by the next call that can.
+    pub(crate) fn quiesce(&mut self) {
+        if !self.is_unused() {
+            let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+            list.writer.iter().chain(&list.readers).for_each(|user| user.quiesce());
+            self.forget();
+        }
+    }
+
+    /// Waits for the last write. What has failed is reported by the next call that can.
+    pub(crate) fn quiesce_write(&self) {
+        if let Wait::InOrderOf(writer) = self.before_host_read() {
+            writer.quiesce();
+            // So that the next one need not wait. The writer stays as a reader: its number is among the known.
+            let mut list = self.list();
+            if list.writer.take_if(|it| it.id() == writer.id()).is_some() {
+                list.readers.push(writer);
+            }
+        }
+    }
+
+    /// Forgets all uses, which are done.
+    pub(crate) fn forget(&mut self) {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        list.readers.clear();
+        list.writer = None;
+        self.known = Default::default();
+    }
+}
