@@ -90,7 +90,7 @@ fn small<W: BenchWord>(session: &mut Session, subject: &Subject<W>, batch: &Batc
     let call =
         |queries: Range<usize>, out: &mut [W]| Ok(subject.tree.get_many_or(&batch.queries[queries], miss(), out)?);
     let pool = batch.queries.len();
-    let latency = Latency::of_calls(session, &what, (count, pool), call, |value| value, |i| batch.value(i))?;
+    let latency = Latency::of_calls(session, &what, (count, pool), call, (|value| value, miss()), |i| batch.value(i))?;
     let row = latency.row(|timing, checksum| row(session, subject, "get_many_or", count, timing, checksum));
     session.push(row);
     Ok(())
@@ -110,11 +110,8 @@ pub(super) fn bus<A: Pod, B: Pod>(session: &Session, there: usize, back: usize) 
         &mut state,
         |_| (),
         |((to, from), output, second)| {
-            // SAFETY: all of it lives, and nobody else touches it, until both streams are done.
-            unsafe {
-                to.upload_async(&session.stream, 0, &input, 0..there)?;
-                from.download_async(second, 0..back, output, 0)?;
-            }
+            to.upload_async(&session.stream, 0, &input, 0..there)?;
+            from.download_async(second, 0..back, output, 0)?;
             session.stream.synchronize()?;
             Ok(second.synchronize()?)
         },

@@ -31,7 +31,8 @@ pub(super) struct Latency {
 
 impl Latency {
     /// Of batches of `count` queries that follow one another through a pool of them. `call` looks up those of a
-    /// range; `value` is what it should find, and `word` makes a number of that. An element of every output is
+    /// range; `value` is what it should find, `word` makes a number of that, which is
+    /// `miss` where there is none. An element of every output is
     /// checked, and the last output as a whole.
     ///
     /// # Errors
@@ -41,7 +42,7 @@ impl Latency {
         row: &dyn Display,
         (count, pool): (usize, usize),
         mut call: impl FnMut(Range<usize>, &mut [O]) -> Result<()>,
-        word: impl Fn(O) -> V,
+        (word, miss): (impl Fn(O) -> V, V),
         value: impl Fn(usize) -> V + Sync,
     ) -> Result<Self> {
         let calls = if session.device.kind() == DeviceKind::Emulated { 3 } else { CALLS };
@@ -54,11 +55,11 @@ impl Latency {
             let start = Instant::now();
             call(first..first + count, &mut out)?;
             runs.push(start.elapsed().as_secs_f64() * 1e3);
-            session.check_slice(row, "values", &[word(out[checked])], first + checked, miss(), &value)?;
+            session.check_slice(row, "values", &[word(out[checked])], first + checked, miss, &value)?;
         }
         let first = start_of(calls - 1);
         let out: Vec<V> = out.into_iter().map(word).collect();
-        let checksum = session.check_slice(row, "values", &out, 0, miss(), |i| value(first + i))?;
+        let checksum = session.check_slice(row, "values", &out, 0, miss, |i| value(first + i))?;
         let mut sorted = runs.clone();
         sorted.sort_by(f64::total_cmp);
         let p99_ms = sorted[(sorted.len() * 99).div_ceil(100) - 1];
@@ -79,7 +80,9 @@ impl Latency {
 pub(super) fn measure(session: &mut Session) -> Result<()> {
     let main = session.plan.main_size();
     let data = Data::<u64>::uniform(1 << main, mix(session.seed ^ u64::from(main) << 56));
-    of_harmonia(session, &Subject::build(session, data)?)?;
+    let subject = Subject::build(session, data)?;
+    of_harmonia(session, &subject)?;
+    drop(subject);
     cuart::latency(session)
 }
 
@@ -98,7 +101,8 @@ fn of_harmonia<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Res
             let call = |queries: Range<usize>, out: &mut [W]| {
                 Ok(subject.tree.get_many_or(&batch.queries[queries], miss(), out)?)
             };
-            let latency = Latency::of_calls(session, &what, (count, pool), call, |value| value, |i| batch.value(i))?;
+            let latency =
+                Latency::of_calls(session, &what, (count, pool), call, (|value| value, miss()), |i| batch.value(i))?;
             let row = latency
                 .row(|timing, checksum| subject.row(session, Section::Latency, "get_many_or", count, timing, checksum));
             session.push(row);

@@ -57,7 +57,7 @@ pub(in crate::bench) fn latency(session: &mut Session) -> Result<()> {
                     Ok(subject.tree.get_many_into(keys(width, bytes), out)?)
                 };
                 let (word, value) = (|found: Option<u32>| found.unwrap_or(0), |i| data.query(1, i) as u32 + 1);
-                let latency = Latency::of_calls(session, &what, (count, pool), call, word, value)?;
+                let latency = Latency::of_calls(session, &what, (count, pool), call, (word, 0), value)?;
                 let parts = ("cuart", "get_many_into".to_owned());
                 let row = latency.row(|timing, sum| subject.row(session, Section::Latency, parts, count, timing, sum));
                 session.push(row);

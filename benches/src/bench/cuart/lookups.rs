@@ -119,8 +119,8 @@ fn grt(session: &mut Session, data: Data, batches: &[(usize, f64)]) -> Result<()
 fn grt_of_batch(session: &mut Session, data: &Data, grt: &mut Grt<u32>, count: usize, cuart: f64) -> Result<()> {
     let batch = upload(session, data, count)?;
     let device = session.device.clone();
-    // SAFETY: the strings of the batch, on the session's device.
-    let queries = unsafe { Queries::from_raw(batch.keys_ref(), count, &device) };
+    // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
+    let queries = unsafe { Queries::from_raw(batch.keys_ref(&session.stream)?, count, &device) };
     let mut out = session.device.alloc::<u32>(count)?;
     let timing = session.time_on_stream(
         &mut out,
