@@ -34,6 +34,12 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
             _ => {}
         }
     }
+    for row in report.rows.iter().filter(|_| report.machine.kind == DeviceKind::Cuda) {
+        if let Some(part) = row.above_ceiling() {
+            let (operation, order) = (&row.operation, row.order.unwrap_or("-"));
+            writeln!(out, "above its ceiling: {operation}, {order}, n = {}: {part:.2} of it", power(row.n))?;
+        }
+    }
     if let Some(figure) = &report.memory {
         memory::print(figure, out)?;
     }
@@ -352,7 +358,8 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         }
         Section::Ranges => &[
             "Locate, prefix sums and copy, with all memory allocated beforehand; batch: ranges. GB/s: each pair read once",
-            "and written once. Ceiling: these bytes at copy bandwidth.",
+            "and written once. Ceiling, at copy bandwidth: bounds and offsets, each pair written, and those of the tree that lie",
+            "in any range read once.",
         ],
         Section::Build => &["One run, without warm-up; checked by look-ups."],
         Section::Updates => &[

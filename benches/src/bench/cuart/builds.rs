@@ -44,7 +44,7 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let sorted = keys(data.width, &bytes);
     let (timing, tree) = built(session, || Ok(Cuart::builder().build_sorted(&session.device, sorted, &values)?))?;
     let stats = tree.stats();
-    let mut subject = Built { subject: Subject { data, stats, ceiling: None, tree }, order };
+    let mut subject = Built { subject: Subject { data, stats, of_gathers: None, tree }, order };
     let baseline = push(session, &subject, "build_sorted on the CPU", timing, None)?;
 
     let pairs = (DeviceKeys::upload(&session.device, sorted)?, session.device.upload(&values)?);
@@ -190,7 +190,7 @@ mod tests {
         let mut order: Vec<u64> = (0..300).collect();
         order.sort_by_key(|&i| bytes[8 * i as usize..][..8].to_vec());
         let tree = Cuart::build(&session.device, keys(8, &bytes), &data.values()).unwrap();
-        Built { subject: Subject { data, stats: tree.stats(), ceiling: None, tree }, order }
+        Built { subject: Subject { data, stats: tree.stats(), of_gathers: None, tree }, order }
     }
 
     fn difference(outcome: Result<Checksum>) -> &'static str {

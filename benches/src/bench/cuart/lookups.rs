@@ -70,7 +70,7 @@ fn of_words<V: Word>(session: &mut Session, data: Data, batches: &[usize], witho
         let bytes = data.all();
         let builder = Cuart::builder().root_table(RootTable::None);
         let tree = builder.build(&session.device, keys(data.width, &bytes), &data.values::<V>())?;
-        let subject = Subject { stats: tree.stats(), tree, ceiling: None, ..subject };
+        let subject = Subject { stats: tree.stats(), tree, of_gathers: None, ..subject };
         batches.iter().try_for_each(|&count| get(session, &subject, count, "get, without root table").map(drop))?;
     }
     Ok(rates)
@@ -87,7 +87,7 @@ fn get<V: Word>(session: &mut Session, subject: &Subject<V>, count: usize, opera
     let checksum = session.check(&operation, "values", &out, out.len(), V::MIN, expected)?;
     let parts = ("cuart", operation.to_owned());
     let mut row = subject.row(session, Section::CuartLookups, parts, out.len(), timing, checksum);
-    row.ceiling_giga_per_second = subject.ceiling;
+    row.gathers_giga_per_second = subject.of_gathers;
     let rate = row.giga_per_second;
     session.push(row);
     Ok(rate)
