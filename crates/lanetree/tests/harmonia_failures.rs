@@ -439,9 +439,7 @@ impl Work {
 fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable() {
     type Call = fn(&mut Work) -> Result<()>;
     let calls: [(&str, Call); 14] = [
-        ("radix_sort_keys", |it| {
-            radix_sort_keys(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.sort)
-        }),
+        ("radix_sort_keys", |it| radix_sort_keys(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.sort)),
         ("radix_argsort", |it| {
             let out = (&mut it.out_keys, &mut it.out_values);
             radix_argsort(&it.stream, &it.keys, LEN, 0..64, out, &mut it.sort)
