@@ -1,48 +1,47 @@
 //! The bounded run: for each index the same cases each time.
 
-use lanetree_fuzz::index::{CuartIndex, HarmoniaIndex, HybridIndex, MirroredCuart, MirroredHarmonia};
-use lanetree_fuzz::{bounded, check, parsers};
+use lanetree_fuzz::{bounded, parsers, targets};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 #[test]
 fn harmonia_answers_as_a_map() {
-    bounded(300, check::<HarmoniaIndex<u32, u32>>);
+    bounded(300, targets::HARMONIA);
 }
 
 #[test]
 fn harmonia_with_wide_keys_answers_as_a_map() {
-    bounded(200, check::<HarmoniaIndex<u64, u64>>);
+    bounded(200, targets::HARMONIA_WIDE);
 }
 
 #[test]
 fn harmonia_with_signed_keys_answers_as_a_map() {
-    bounded(200, check::<HarmoniaIndex<i64, u32>>);
+    bounded(200, targets::HARMONIA_SIGNED);
 }
 
 #[test]
 fn harmonia_mirrored_answers_as_a_map() {
-    bounded(200, check::<MirroredHarmonia<u64, u64>>);
+    bounded(200, targets::HARMONIA_MIRRORED);
 }
 
 #[test]
 fn cuart_answers_as_a_map() {
-    bounded(300, check::<CuartIndex<u64>>);
+    bounded(300, targets::CUART);
 }
 
 #[test]
 fn cuart_with_narrow_values_answers_as_a_map() {
-    bounded(200, check::<CuartIndex<u32>>);
+    bounded(200, targets::CUART_NARROW);
 }
 
 #[test]
 fn cuart_mirrored_answers_as_a_map() {
-    bounded(200, check::<MirroredCuart<u64>>);
+    bounded(200, targets::CUART_MIRRORED);
 }
 
 #[test]
 fn hybrid_answers_as_a_map() {
-    bounded(200, check::<HybridIndex<u64>>);
+    bounded(200, targets::HYBRID);
 }
 
 #[test]
