@@ -24,5 +24,5 @@ pub mod targets;
 pub use drive::bounded;
 pub use index::{Counts, Index};
 pub use model::{Model, Range};
-pub use run::check;
+pub use run::{Tally, check};
 pub use step::{Ask, Bounds, Case, Change, Failing, Form, Keys, Place, Run, Side, Span, Step, Upkeep};

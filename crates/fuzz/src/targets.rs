@@ -1,11 +1,11 @@
 //! The indexes that are put through cases, by name.
 
 use crate::index::{CuartIndex, HarmoniaIndex, HybridIndex, MirroredCuart, MirroredHarmonia};
-use crate::{Case, check};
+use crate::{Case, Tally, check};
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Runs a case, and says what differs.
-pub type Target = fn(&Case) -> Result<(), String>;
+pub type Target = fn(&Case) -> Result<Tally, String>;
 
 /// Harmonia.
 pub const HARMONIA: Target = check::<HarmoniaIndex<u32, u32>>;
