@@ -1,6 +1,7 @@
 //! `verify` itself put to the test: it passes what is right, and finds what was made wrong on purpose.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,8 +24,17 @@ fn stderr(output: &Output) -> String {
 
 /// Runs over small trees; gives the exit code and the JSON.
 fn small(device: &str, more: &[&str], json: &Path) -> (Option<i32>, Value) {
+    run(&[&["--device", device, "--max-len", "40"], more].concat(), json)
+}
+
+/// Runs on the emulator.
+fn emulated(more: &[&str], json: &Path) -> (Option<i32>, Value) {
+    run(&[&["--device", "emulated"], more].concat(), json)
+}
+
+fn run(arguments: &[&str], json: &Path) -> (Option<i32>, Value) {
     let json = json.to_str().unwrap();
-    let arguments = [&["--device", device, "--max-len", "40", "--json", json], more].concat();
+    let arguments = [arguments, &["--json", json]].concat();
     let output = verify(&arguments);
     let text = std::fs::read_to_string(json).unwrap_or_else(|error| panic!("{error}\n{}", stderr(&output)));
     (code(&output), serde_json::from_str(&text).unwrap())
@@ -62,13 +72,13 @@ fn right_answers_pass() {
 #[test]
 fn one_seed_gives_one_run() {
     let folder = tempfile::tempdir().unwrap();
-    let run = |seed: &str, name: &str| {
+    let rows_of = |seed: &str, name: &str| {
         let (_, mut json) = small("host", &["--seed", seed], &folder.path().join(name));
         json["rows"].as_array_mut().unwrap().iter_mut().for_each(|row| row["seconds"] = 0.into());
         json["rows"].take()
     };
-    assert_eq!(run("5", "a"), run("5", "b"));
-    assert_ne!(run("5", "c"), run("6", "d"));
+    assert_eq!(rows_of("5", "a"), rows_of("5", "b"));
+    assert_ne!(rows_of("5", "c"), rows_of("6", "d"));
 }
 
 /// Every operation's comparison is alive: wrong outputs fail in device form, and a tree that lacks a pair
@@ -119,6 +129,56 @@ fn a_wrong_answer_says_how_to_see_it_again() {
     assert_eq!(case(&stderr(&again)), case(&text), "the same case, and the same answer");
 }
 
+fn indexes(json: &Value) -> BTreeSet<&str> {
+    json["rows"].as_array().unwrap().iter().map(|row| row["index"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn only_the_indexes_that_are_named_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    // Emulated, as one of them has no cases without kernels; few cases of the others.
+    for names in ["harmonia", "cuart", "grt", "primitives", "grt,primitives"] {
+        let only = if names == "harmonia" { "u32-u32/f8/fill1/" } else { "n1" };
+        let (code, json) = small("emulated", &["--index", names, "--only", only], &file);
+        assert_eq!((code, indexes(&json)), (Some(0), names.split(',').collect()));
+    }
+    let (_, json) = small("host", &[], &file);
+    assert_eq!(indexes(&json), ["cuart", "harmonia", "primitives"].into());
+}
+
+#[test]
+fn an_unknown_index_is_refused_with_those_that_are_known() {
+    let output = verify(&["--index", "hash"]);
+    assert_eq!(code(&output), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("'hash'"), "{text}");
+    for name in ["harmonia", "cuart", "grt", "primitives"] {
+        assert!(text.contains(name), "{name} is missing in:\n{text}");
+    }
+    let output = verify(&["--device", "host", "--index", "grt"]);
+    assert_eq!(code(&output), Some(2), "there are no kernels");
+    assert!(stderr(&output).contains("no case was run; --index was grt"), "{}", stderr(&output));
+}
+
+/// The comparisons of what only kernels do are alive too.
+#[test]
+fn wrong_answers_of_radix_trees_are_found_in_every_operation() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    for sabotage in ["tree", "output", "guard"] {
+        // Larger than the smallest trees that are changed.
+        let more = ["--max-len", "250", "--index", "cuart,grt", "--only", "u32", "--sabotage", sabotage];
+        let (code, json) = emulated(&more, &file);
+        assert_eq!(code, Some(1));
+        // Two trees as one have a host form only, which has no guards.
+        let is_host_form = |operation: &str| operation == "hybrid" && sabotage != "tree";
+        for (operation, cases, failed) in rows(&json).filter(|row| !is_host_form(row.0)) {
+            assert!(failed * 4 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");
+        }
+    }
+}
+
 #[test]
 fn no_case_is_not_a_pass() {
     let output = verify(&["--device", "host", "--only", "no such case"]);
@@ -149,7 +209,6 @@ fn without_a_gpu_auto_says_what_it_did_instead() {
 fn bad_arguments_are_refused() {
     for arguments in [
         &["--device", "tpu"][..],
-        &["--index", "hash"],
         &["--quick", "--full"],
         &["--seed", "many"],
         &["--device", "host", "--json", "/no/such/folder/out.json"],

@@ -2,15 +2,22 @@
 
 use crate::failure::Result;
 use crate::{paths, process, ptx, stub};
+use std::fmt;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Runs the steps.
+/// Runs the steps, and tells at the end what each took.
 pub(crate) fn run() -> Result<()> {
-    let start = Instant::now();
-    step("format", || cargo(&["fmt", "--all", "--check"]))?;
-    step("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    step("clippy, feature cuda", || {
+    let mut steps = Steps::default();
+    let result = run_all(&mut steps);
+    println!("\n{steps}");
+    result
+}
+
+fn run_all(steps: &mut Steps) -> Result<()> {
+    steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
+    steps.run("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    steps.run("clippy, feature cuda", || {
         let mut command = process::cargo();
         command.args([
             "clippy",
@@ -25,32 +32,66 @@ pub(crate) fn run() -> Result<()> {
         ]);
         process::run(command.env("CUDA_LIBRARY_PATH", stub::library_path()?))
     })?;
-    step("documentation", || {
+    steps.run("documentation", || {
         let mut command = process::cargo();
         command.args(["doc", "--workspace", "--no-deps", "--locked"]);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    step("ptx --check", || ptx::run(&ptx::Options::checking()))?;
-    step("tests", || cargo(&["test", "--workspace", "--locked"]))?;
-    step("verify --quick --device emulated", || {
+    steps.run("ptx --check", || ptx::run(&ptx::Options::checking()))?;
+    steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
+    steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
         let runner = paths::target().join("debug/lanetree-bench");
         process::run(Command::new(runner).args(["verify", "--quick", "--device", "emulated"]))
-    })?;
-    println!("\nall steps passed in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
+    })
 }
 
-fn step(name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
-    println!("\n==== {name}");
-    let start = Instant::now();
-    let result = run();
-    let outcome = if result.is_ok() { "passed" } else { "FAILED" };
-    println!("==== {name}: {outcome} after {:.0} s", start.elapsed().as_secs_f64());
-    result
+/// The steps so far: what each took, and whether it passed.
+#[derive(Default)]
+struct Steps(Vec<(String, Duration, bool)>);
+
+impl Steps {
+    fn run(&mut self, name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("\n==== {name}");
+        let start = Instant::now();
+        let result = run();
+        self.0.push((name.to_owned(), start.elapsed(), result.is_ok()));
+        result
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, time, passed) in &self.0 {
+            let outcome = if *passed { "passed" } else { "FAILED" };
+            writeln!(f, "{:6.0} s  {outcome}  {name}", time.as_secs_f64())?;
+        }
+        let all: Duration = self.0.iter().map(|step| step.1).sum();
+        let outcome = if self.0.iter().all(|step| step.2) { "all steps passed" } else { "the rest was not run" };
+        write!(f, "{:6.0} s  {outcome}", all.as_secs_f64())
+    }
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().args(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn each_step_is_listed_with_its_time() {
+        let mut steps = Steps::default();
+        assert!(steps.run("format", || Ok(())).is_ok());
+        steps.0[0].1 = Duration::from_secs(75);
+        assert_eq!(steps.to_string(), "    75 s  passed  format\n    75 s  all steps passed");
+        assert!(steps.run("tests", || Err(Failure::Wrong("x".to_owned()))).is_err());
+        assert_eq!(
+            steps.to_string(),
+            "    75 s  passed  format\n     0 s  FAILED  tests\n    75 s  the rest was not run"
+        );
+    }
 }

@@ -1,8 +1,7 @@
 //! `doctor`: what this machine has, what is missing, and the command that mends it.
 
 use crate::failure::{Failure, Result};
-use crate::process::{self, which};
-use crate::{paths, ptxas, stub, toolchain};
+use crate::{paths, process, ptxas, rust_cuda, stub, toolchain};
 use clap::Args;
 use std::process::Command;
 
@@ -92,13 +91,12 @@ fn assembler() -> Finding {
 }
 
 fn nvvm() -> Finding {
-    let rustup = which("rustup").is_some();
-    let cuda = ["/usr/local/cuda", "/opt/cuda"].into_iter().map(str::to_owned).chain(std::env::var("CUDA_PATH"));
-    let toolkit = cuda.into_iter().find(|folder| std::path::Path::new(folder).join("nvvm").is_dir());
-    let state = match (rustup, toolkit) {
-        (true, Some(toolkit)) => Ok(format!("rustup, and the CUDA toolkit in {toolkit}")),
-        (false, _) => Err("install rustup (https://rustup.rs)".to_owned()),
-        (true, None) => Err("install the CUDA toolkit, 12 or later, and LLVM 7; see rust-cuda's guide".to_owned()),
+    let state = match rust_cuda::find() {
+        Ok(found) => {
+            let (llvm, toolkit) = (found.llvm_config.display(), found.toolkit.display());
+            Ok(format!("rustup, LLVM 7 ({llvm}), libclang, and libNVVM of the CUDA toolkit in {toolkit}"))
+        }
+        Err(missing) => Err(missing.join(&format!("\n{:36}", ""))),
     };
     Finding { what: "rust-cuda", state, needed_for: "`ptx --codegen nvvm` only", required: false }
 }

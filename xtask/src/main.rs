@@ -12,6 +12,7 @@ mod process;
 mod ptx;
 mod ptxas;
 mod runner;
+mod rust_cuda;
 mod stub;
 mod toolchain;
 

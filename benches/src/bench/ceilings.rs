@@ -91,6 +91,11 @@ pub(super) struct Lookups {
     pub(super) leaf_bytes: u64,
 }
 
+/// Of so many things, those that at least one of `count` uniform draws is.
+fn touched(count: f64, of: f64) -> f64 {
+    of * -(-count / of.max(1.0)).exp_m1()
+}
+
 impl Ceilings {
     /// Gathers of chunks from a table of so many bytes, rounded up to a power of two, if they were measured.
     pub(super) fn of_gathers(&self, chunk: Chunk, bytes: u64) -> Option<f64> {
@@ -104,11 +109,19 @@ impl Ceilings {
         if lookups.order == Order::Random {
             return self.of_gathers(Chunk::B128, lookups.tree_bytes);
         }
-        let (count, leaves) = (lookups.count as f64, lookups.leaves as f64);
-        // Leaves that at least one of so many uniform queries needs.
-        let touched = leaves * -(-count / leaves.max(1.0)).exp_m1();
-        let bytes = count * lookups.query_bytes as f64 + touched * lookups.leaf_bytes as f64;
+        let count = lookups.count as f64;
+        let leaves = touched(count, lookups.leaves as f64);
+        let bytes = count * lookups.query_bytes as f64 + leaves * lookups.leaf_bytes as f64;
         self.copy.map(|copy| count * copy / bytes)
+    }
+
+    /// The most ranges, in 10^9 per second, that the hardware could do: so many of so many pairs in all, anywhere in
+    /// a tree of `n` pairs. Both bounds are read and an offset is written, each pair is written, and those that lie
+    /// in any of the ranges are read once: however many ranges share one, it may come from a cache.
+    pub(super) fn of_ranges(&self, count: u64, pairs: u64, n: u64, pair_bytes: u64) -> Option<f64> {
+        let read = touched(pairs as f64, n as f64);
+        let bytes = (count * (pair_bytes + size_of::<u64>() as u64)) as f64 + (pairs as f64 + read) * pair_bytes as f64;
+        self.copy.map(|copy| count as f64 * copy / bytes)
     }
 }
 
@@ -144,5 +157,17 @@ mod tests {
         assert_eq!(ceilings.of_lookups(&Lookups { tree_bytes: 1 << 30, ..lookups }), None);
         let sorted = ceilings.of_lookups(&Lookups { order: Order::Sorted, ..lookups }).unwrap();
         assert!((249.0..=250.0).contains(&sorted), "{sorted}");
+    }
+
+    #[test]
+    fn ranges_that_overlap_share_what_they_read() {
+        let ceilings = Ceilings { copy: Some(4000.0), gathers: Vec::new() };
+        // Eight times as many pairs come back as there are: nearly all is writing.
+        let overlapping = ceilings.of_ranges(1 << 19, 1 << 29, 1 << 26, 16).unwrap();
+        let written_alone = 4000.0 / (1024.0 * 16.0);
+        assert!((0.87..=0.90).contains(&(overlapping / written_alone)), "{overlapping}");
+        // Few ranges share nothing: each pair is read and written.
+        let apart = ceilings.of_ranges(1 << 10, 1 << 20, 1 << 30, 16).unwrap();
+        assert!((0.49..=0.51).contains(&(apart / written_alone)), "{apart}");
     }
 }

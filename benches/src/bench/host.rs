@@ -2,19 +2,14 @@
 
 use super::data::{Batch, BenchWord, Order, miss};
 use super::error::Result;
+use super::latency::{Latency, SMALL};
 use super::report::{Row, Section, Timing};
 use super::session::Session;
 use super::subject::{Subject, power};
 use bytemuck::Pod;
+use core::ops::Range;
 use lanetree::DeviceKind;
 use lanetree_baselines::Checksum;
-use std::time::Instant;
-
-/// Queries of the batches whose latency counts.
-const SMALL: [usize; 3] = [1, 1 << 10, 1 << 14];
-
-/// Calls by which a latency is judged.
-const CALLS: usize = 1000;
 
 /// Random hits, transfers and all: large batches from ordinary and from page-locked memory, and small ones.
 pub(super) fn end_to_end<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
@@ -91,24 +86,12 @@ fn row<W: BenchWord>(
 
 /// The latency of one small batch after another.
 fn small<W: BenchWord>(session: &mut Session, subject: &Subject<W>, batch: &Batch<W>, count: usize) -> Result<()> {
-    let calls = if session.device.kind() == DeviceKind::Emulated { 3 } else { CALLS };
-    let mut out = vec![W::default(); count];
-    let mut runs = Vec::with_capacity(calls);
-    // The batches follow one another through the queries.
-    let start_of = |call: usize| (call * count) % (batch.queries.len() - count + 1);
-    for call in 0..calls {
-        let queries = &batch.queries[start_of(call)..][..count];
-        let start = Instant::now();
-        subject.tree.get_many_or(queries, miss(), &mut out)?;
-        runs.push(start.elapsed().as_secs_f64() * 1e3);
-    }
-    let first = start_of(calls - 1);
     let what = format!("get_many_or, {count} queries, {}", subject.describe());
-    let checksum = session.check_slice(&what, "values", &out, 0, miss(), |i| batch.value(first + i))?;
-    let mut sorted = runs.clone();
-    sorted.sort_by(f64::total_cmp);
-    let mut row = row(session, subject, "get_many_or", count, Timing::of(runs), checksum);
-    row.p99_ms = Some(sorted[(sorted.len() * 99).div_ceil(100) - 1]);
+    let call =
+        |queries: Range<usize>, out: &mut [W]| Ok(subject.tree.get_many_or(&batch.queries[queries], miss(), out)?);
+    let pool = batch.queries.len();
+    let latency = Latency::of_calls(session, &what, (count, pool), call, (|value| value, miss()), |i| batch.value(i))?;
+    let row = latency.row(|timing, checksum| row(session, subject, "get_many_or", count, timing, checksum));
     session.push(row);
     Ok(())
 }
@@ -127,11 +110,8 @@ pub(super) fn bus<A: Pod, B: Pod>(session: &Session, there: usize, back: usize) 
         &mut state,
         |_| (),
         |((to, from), output, second)| {
-            // SAFETY: all of it lives, and nobody else touches it, until both streams are done.
-            unsafe {
-                to.upload_async(&session.stream, 0, &input, 0..there)?;
-                from.download_async(second, 0..back, output, 0)?;
-            }
+            to.upload_async(&session.stream, 0, &input, 0..there)?;
+            from.download_async(second, 0..back, output, 0)?;
             session.stream.synchronize()?;
             Ok(second.synchronize()?)
         },

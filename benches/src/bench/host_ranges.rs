@@ -117,11 +117,8 @@ fn bus<W: BenchWord>(session: &Session, ranges: usize) -> Result<Option<f64>> {
         &mut state,
         |_| (),
         |((to, from), to_host, second)| {
-            // SAFETY: all of it lives, and nobody else touches it, until both streams are done.
-            unsafe {
-                to.upload_async(&session.stream, 0, &from_host, 0..there)?;
-                from.download_async(second, 0..back, to_host, 0)?;
-            }
+            to.upload_async(&session.stream, 0, &from_host, 0..there)?;
+            from.download_async(second, 0..back, to_host, 0)?;
             session.stream.synchronize()?;
             Ok(second.synchronize()?)
         },

@@ -8,6 +8,7 @@ mod error;
 mod host;
 mod host_ranges;
 mod ladder;
+mod latency;
 mod lookups;
 mod machine;
 mod memory;
@@ -50,6 +51,7 @@ Examples:
   lanetree-bench bench --figure harmonia-ladder          the paper's optimisations, one by one
   lanetree-bench bench --figure harmonia-memory          memory transactions, counted without a GPU
   lanetree-bench bench --figure harmonia-psa             what sorting the queries costs, and gains
+  lanetree-bench bench --figure latency                  small batches: medians and 99th percentiles
   lanetree-bench bench --figure cuart-widths             CuART and GRT, keys of 4 to 32 bytes
   lanetree-bench bench --figure cuart-long               CuART's three ways with keys of more than 32 bytes
   lanetree-bench bench --figure cuart-cpu --sizes 20,24  radix trees on the CPU
@@ -129,6 +131,9 @@ enum Figure {
     /// Every fanout and width of thread groups, for queries sorted by few or many bits, at one size
     #[value(name = "harmonia-psa-widths")]
     PsaWidths,
+    /// The latency of small batches in host memory, of Harmonia and CuART: medians and 99th percentiles
+    #[value(name = "latency")]
+    Latency,
     /// CuART's paper, figure 11: look-ups by the keys' width, beside GRT's
     #[value(name = "cuart-widths")]
     CuartWidths,
@@ -220,6 +225,7 @@ fn bench(args: &Args) -> Result<()> {
         (Some(Figure::Psa), _) => [Section::HarmoniaPsa].into(),
         (Some(Figure::PsaWidths), _) => [Section::HarmoniaPsaWidths].into(),
         (Some(Figure::Memory), _) => [].into(),
+        (Some(Figure::Latency), _) => [Section::Latency].into(),
         (Some(Figure::CuartWidths | Figure::CuartSizes | Figure::CuartUrls), _) => {
             [Section::Ceilings, Section::CuartLookups].into()
         }

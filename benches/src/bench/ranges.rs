@@ -67,12 +67,13 @@ fn of_length<W: BenchWord>(session: &mut Session, subject: &Subject<W>, length: 
         let by_value = session.check(&what, "values", &out.values, pairs, miss(), |i| subject.data.values[rank(i)])?;
         let operation = format!("range of {length}");
         let mut row = subject.row(session, Section::Ranges, operation, count, timing, by_key.and(by_value));
-        // Each pair is read from its leaf, and written.
-        let moved = pairs as u64 * 4 * size_of::<W>() as u64;
+        let pair_bytes = 2 * size_of::<W>() as u64;
+        let ceiling = session.ceilings.of_ranges(count as u64, pairs as u64, subject.data.len() as u64, pair_bytes);
         row.order = Some(order.name());
         row.pairs = Some(pairs as u64);
-        row.bytes_moved = Some(moved);
-        row.ceiling_giga_per_second = session.ceilings.copy.map(|copy| copy * count as f64 / moved as f64);
+        // Each pair is read from its leaf, and written.
+        row.bytes_moved = Some(2 * pairs as u64 * pair_bytes);
+        row.ceiling_giga_per_second = ceiling;
         session.push(row);
     }
     Ok(())

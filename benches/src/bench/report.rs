@@ -25,6 +25,9 @@ pub(super) enum Section {
     Primitives,
     /// Look-ups with queries and results in host memory
     EndToEnd,
+    /// The latency of small batches in host memory
+    #[value(skip)]
+    Latency,
     /// The CPU: Harmonia on it, the standard library's B-tree, binary search
     Cpu,
     /// Every fanout, width of thread groups and child region
@@ -137,7 +140,7 @@ pub(super) struct Timing {
     pub(super) median_ms: f64,
     pub(super) min_ms: f64,
     pub(super) max_ms: f64,
-    /// In the order of the runs, after one that is not counted.
+    /// In the order of the runs, after one that is not counted; empty where they are many thousands.
     pub(super) runs_ms: Vec<f64>,
 }
 
@@ -194,6 +197,9 @@ pub(super) struct Row {
     pub(super) ratio_to_baseline: Option<f64>,
     /// The ceiling of these operations, in 10^9 per second.
     pub(super) ceiling_giga_per_second: Option<f64>,
+    /// Look-ups in a radix tree, in 10^9 per second, if each took the reciprocal rates of its gathers. No ceiling:
+    /// gathers of different regions may overlap, and of queries that have much in common most are of cached lines.
+    pub(super) gathers_giga_per_second: Option<f64>,
     /// Of the outputs of the last run: they were compared with what is right, one by one.
     #[serde(serialize_with = "checksum")]
     pub(super) checksum: Checksum,
@@ -212,8 +218,9 @@ pub(super) struct Row {
     pub(super) cpu: Option<CpuParts>,
     /// The width that the library chooses by itself.
     pub(super) auto_group: Option<u32>,
-    /// What 99 of 100 runs take at most, where latency is the point.
+    /// What 99 of 100 runs take at most, and how many there were, where latency is the point.
     pub(super) p99_ms: Option<f64>,
+    pub(super) calls: Option<usize>,
 }
 
 impl Row {
@@ -250,6 +257,7 @@ impl Row {
             timing,
             ratio_to_baseline: None,
             ceiling_giga_per_second: None,
+            gathers_giga_per_second: None,
             checksum,
             profile_group: None,
             rung: None,
@@ -260,7 +268,15 @@ impl Row {
             cpu: None,
             auto_group: None,
             p99_ms: None,
+            calls: None,
         }
+    }
+
+    /// The part of its ceiling that was reached, where that is more than clocks can be off by: what it was taken for
+    /// is none.
+    pub(super) fn above_ceiling(&self) -> Option<f64> {
+        let part = self.giga_per_second / self.ceiling_giga_per_second?;
+        (part > 1.03).then_some(part)
     }
 
     /// So many of something per operation, in 10^9 per second.
@@ -302,6 +318,16 @@ mod tests {
         let timing = Timing::of(vec![4.0, 1.0]);
         assert_eq!((timing.median_ms, timing.min_ms, timing.max_ms), (2.5, 1.0, 4.0));
         assert_eq!(timing.runs_ms, [4.0, 1.0]);
+    }
+
+    #[test]
+    fn what_is_above_its_ceiling_is_told() {
+        let mut row = Row::new(Section::Ranges, "harmonia", "range", 1000, Timing::of(vec![1.0]), Checksum::default());
+        assert_eq!(row.above_ceiling(), None);
+        row.ceiling_giga_per_second = Some(row.giga_per_second / 1.02);
+        assert_eq!(row.above_ceiling(), None);
+        row.ceiling_giga_per_second = Some(row.giga_per_second / 1.5);
+        assert!(row.above_ceiling().is_some_and(|part| (part - 1.5).abs() < 1e-9));
     }
 
     #[test]

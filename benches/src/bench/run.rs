@@ -6,8 +6,8 @@ use super::report::Section;
 use super::session::Session;
 use super::subject::{Subject, power};
 use super::{
-    Args, Figure, KeyWidth, ceilings, cpu, cuart, host, host_ranges, ladder, lookups, memory, primitives, psa_figure,
-    psa_widths, ranges, rungs, updates,
+    Args, Figure, KeyWidth, ceilings, cpu, cuart, host, host_ranges, ladder, latency, lookups, memory, primitives,
+    psa_figure, psa_widths, ranges, rungs, updates,
 };
 use crate::keys::{self, FileKey, Format};
 use std::path::Path;
@@ -59,6 +59,7 @@ pub(super) fn run(session: &mut Session, args: &Args) -> Result<()> {
         };
     }
     match args.figure {
+        Some(Figure::Latency) => return latency::measure(session),
         Some(Figure::CuartWidths) => return cuart::by_width(session),
         Some(Figure::CuartSizes) => return cuart::by_size(session),
         Some(Figure::CuartLanes) => return cuart::by_lanes(session),
@@ -310,6 +311,18 @@ mod tests {
         let ratios = || rows.iter().filter(|row| row.section == CuartLong).map(|row| row.ratio_to_baseline);
         assert_eq!((ratios().flatten().count(), ratios().filter(|&ratio| ratio == Some(1.0)).count() >= 9), (24, true));
         assert_eq!((of(CuartUpdates, "cuart"), of(CuartInserts, "cuart")), (22, 4));
+    }
+
+    #[test]
+    fn latencies_are_those_of_harmonia_and_cuart() {
+        let mut session = session(Device::emulated(), &[Section::Latency]);
+        session.plan.is_default = false;
+        latency::measure(&mut session).unwrap();
+        let rows = &session.report.rows;
+        // The pool is too small for the largest batches.
+        let of = |index| rows.iter().filter(move |row| row.index == index).map(|row| row.batch).collect::<Vec<_>>();
+        assert_eq!((of("harmonia"), of("cuart")), (vec![1, 1 << 10], vec![1, 1 << 10, 1, 1 << 10]));
+        assert!(rows.iter().all(|row| row.p99_ms >= Some(row.timing.median_ms) && row.calls == Some(3)));
     }
 
     #[test]

@@ -216,6 +216,11 @@ impl Session {
         }
     }
 
+    /// Compares one number with what is right, as [`Session::check`] does many.
+    pub(super) fn expect(&self, row: &dyn Display, what: &'static str, found: u64, expected: u64) -> Result<()> {
+        self.check_slice(row, what, &[found], 0, u64::MAX, |_| expected).map(drop)
+    }
+
     /// The last run's poison is zeros: no answer is zero, but for some first keys and ranks.
     pub(super) fn poison<T: Pod>(&self, out: &mut Buffer<T>) -> Result<()> {
         Ok(out.fill_zero(&self.stream)?)

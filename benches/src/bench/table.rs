@@ -34,6 +34,12 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
             _ => {}
         }
     }
+    for row in report.rows.iter().filter(|_| report.machine.kind == DeviceKind::Cuda) {
+        if let Some(part) = row.above_ceiling() {
+            let (operation, order) = (&row.operation, row.order.unwrap_or("-"));
+            writeln!(out, "above its ceiling: {operation}, {order}, n = {}: {part:.2} of it", power(row.n))?;
+        }
+    }
     if let Some(figure) = &report.memory {
         memory::print(figure, out)?;
     }
@@ -49,7 +55,8 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What is timed by the CPU's clock, as the footnotes say.
-const BY_THE_CPU: [Section; 10] = [
+const BY_THE_CPU: [Section; 11] = [
+    Section::Latency,
     Section::Cpu,
     Section::EndToEnd,
     Section::Build,
@@ -62,7 +69,7 @@ const BY_THE_CPU: [Section; 10] = [
     Section::CuartReal,
 ];
 
-const SECTIONS: [Section; 22] = [
+const SECTIONS: [Section; 23] = [
     Section::Ceilings,
     Section::Lookups,
     Section::HarmoniaNtg,
@@ -84,6 +91,7 @@ const SECTIONS: [Section; 22] = [
     Section::Updates,
     Section::Primitives,
     Section::EndToEnd,
+    Section::Latency,
     Section::Cpu,
 ];
 
@@ -112,6 +120,7 @@ fn title(section: Section, kind: DeviceKind) -> String {
         Section::Updates => "Builds and batches of updates, pairs on the device",
         Section::Primitives => "Primitives, input and output on the device",
         Section::EndToEnd => "Look-ups and ranges, queries and results in host memory, transfers included",
+        Section::Latency => "Latency of small batches, queries and results in host memory, one call after another",
         Section::Cpu => "CPU look-ups",
     };
     match (kind, section) {
@@ -214,6 +223,17 @@ fn columns(section: Section) -> &'static [Column] {
             ("p99 ms", |row| optional(row.p99_ms, |ms| format!("{ms:.3}"))),
             RATE,
             ("of the bus", CEILING.1),
+        ],
+        Section::Latency => &[
+            INDEX,
+            OPERATION,
+            WORDS,
+            N,
+            BATCH,
+            ("calls", |row| optional(row.calls, |calls| calls.to_string())),
+            ("median µs", |row| format!("{:.2}", row.timing.median_ms * 1e3)),
+            ("p99 µs", |row| optional(row.p99_ms, |ms| format!("{:.2}", ms * 1e3))),
+            ("fewest µs", |row| format!("{:.2}", row.timing.min_ms * 1e3)),
         ],
         Section::Cpu => &[
             INDEX,
@@ -338,7 +358,8 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         }
         Section::Ranges => &[
             "Locate, prefix sums and copy, with all memory allocated beforehand; batch: ranges. GB/s: each pair read once",
-            "and written once. Ceiling: these bytes at copy bandwidth.",
+            "and written once. Ceiling, at copy bandwidth: bounds and offsets, each pair written, and those of the tree that lie",
+            "in any range read once.",
         ],
         Section::Build => &["One run, without warm-up; checked by look-ups."],
         Section::Updates => &[
@@ -348,12 +369,15 @@ fn footnotes(section: Section) -> &'static [&'static str] {
         ],
         Section::Primitives => &["Uniform keys. The sorts' n pairs in random order; the merge's n pairs in all."],
         Section::EndToEnd => &[
-            "By the CPU's clock; ms: the median. Bus: as many keys to the device and values back, both at once, from and",
+            "By the CPU's clock; ms: the median; p99: of small batches, one call after another. Bus: as many keys to the device and values back, both at once, from and",
             "to page-locked memory, and nothing else. get_many_into writes Options, twice the bytes of get_many_or;",
             "get_many_pinned is given page-locked memory, and copies nothing on the CPU. range_many makes its vectors,",
             "range_many_into uses them again, range_between_many_into is given slices of bounds; G/s: ranges; bus: bounds",
             "to the device, and offsets, keys and values back.",
         ],
+        Section::Latency => {
+            &["By the CPU's clock, from the call to its return; all hits, other queries in every call."]
+        }
         Section::Cpu => &["By the CPU's clock. BTreeMap does not tell its size."],
     }
 }

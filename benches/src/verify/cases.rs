@@ -426,7 +426,7 @@ mod tests {
         // Builds and updates have cases of their own, which tell what they ran.
         let is_update =
             |name: &String| ["harmonia_update", "__locate", "__apply_leaves"].iter().any(|part| name.contains(part));
-        let compiled = super::super::compiled_kernels()
+        let compiled = super::super::compiled_kernels(&[super::super::Index::Harmonia])
             .into_iter()
             .filter(|name| name.starts_with("harmonia") && !is_update(name));
         let missing: Vec<_> = compiled.filter(|name| !reached.contains(name)).collect();

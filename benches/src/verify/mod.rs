@@ -36,6 +36,7 @@ Examples:
   lanetree-bench verify --device cuda --full --json verified.json
   lanetree-bench verify --device emulated --seed 7
   lanetree-bench verify --device host --only u64-u32/f16
+  lanetree-bench verify --index cuart,grt            the radix trees alone
   compute-sanitizer lanetree-bench verify --device cuda --max-len 4096
 
 Exit codes: 0 all passed, 1 a wrong answer, 2 could not run (no GPU when one was asked for,
@@ -44,9 +45,9 @@ pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host and the emulator
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     device: Choice,
-    /// Which index
-    #[arg(long, value_enum, default_value_t = Index::Harmonia)]
-    index: Index,
+    /// Only these indexes, or what stands beside them [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "INDEX")]
+    index: Vec<Index>,
     /// Every kernel, up to 2^16 pairs (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -79,10 +80,28 @@ enum Choice {
     Emulated,
 }
 
-/// The value of `--index`.
+/// A value of `--index`: the second part of a case's name, and what the kernels' modules begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Index {
+    /// The B+tree, its builds and updates
     Harmonia,
+    /// The radix tree, beside the CPU's too, and its builds
+    Cuart,
+    /// What CuART is compared with; on devices with kernels only
+    Grt,
+    /// Sorts, scans, selection, runs, merging
+    Primitives,
+}
+
+impl Index {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Harmonia => "harmonia",
+            Self::Cuart => "cuart",
+            Self::Grt => "grt",
+            Self::Primitives => "primitives",
+        }
+    }
 }
 
 /// A wrong answer.
@@ -104,7 +123,6 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// # Errors
 /// What kept it from running.
 fn verify(args: &Args) -> Result<ExitCode, String> {
-    let Index::Harmonia = args.index;
     let (targets, no_gpu) = targets(args.device)?;
     let mut machines = Vec::new();
     for target in &targets {
@@ -122,6 +140,7 @@ fn verify(args: &Args) -> Result<ExitCode, String> {
         mode: if args.full { Mode::Full } else { Mode::Quick },
         seed: args.seed,
         max_len: args.max_len.unwrap_or(usize::MAX),
+        indexes: if args.index.is_empty() { Index::value_variants().into() } else { args.index.clone() },
         only: args.only.clone(),
         sabotage: args.sabotage,
     };
@@ -134,7 +153,7 @@ fn verify(args: &Args) -> Result<ExitCode, String> {
     for target in &targets {
         tally.merge(run::run(&settings, target));
     }
-    let (compiled, missing) = coverage(args, &targets, &tally);
+    let (compiled, missing) = coverage(args, &settings.indexes, &targets, &tally);
     let report = Report {
         mode: settings.mode,
         seed: settings.seed,
@@ -158,10 +177,15 @@ fn verify(args: &Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::from(WRONG));
     }
     if tally.cases() == 0 {
-        return Err(match &settings.only {
-            Some(only) => format!("no case was run: none has {only:?} in its name"),
-            None => "no case was run".into(),
-        });
+        let mut message = "no case was run".to_owned();
+        if let Some(only) = &settings.only {
+            message += &format!(": none has {only:?} in its name");
+        }
+        if !args.index.is_empty() {
+            let names: Vec<_> = args.index.iter().map(|index| index.name()).collect();
+            message += &format!("; --index was {}", names.join(","));
+        }
+        return Err(message);
     }
     // A kernel that nobody ran was not verified, whatever else passed.
     Ok(ExitCode::from(if report.missing.is_empty() { 0 } else { COULD_NOT_RUN }))
@@ -183,21 +207,20 @@ fn targets(choice: Choice) -> Result<(Vec<Target>, Option<String>), String> {
 
 /// How many kernels are compiled, and which of them did not run. Where only a part of the cases was
 /// asked for, or nothing that runs kernels, there is nothing to say.
-fn coverage(args: &Args, targets: &[Target], tally: &Tally) -> (usize, Vec<String>) {
+fn coverage(args: &Args, indexes: &[Index], targets: &[Target], tally: &Tally) -> (usize, Vec<String>) {
     if args.only.is_some() || args.max_len.is_some() || targets.iter().all(|t| t.device.kind() == DeviceKind::Host) {
         return (0, Vec::new());
     }
-    let compiled = compiled_kernels();
+    let compiled = compiled_kernels(indexes);
     (compiled.len(), compiled.difference(&tally.kernels).cloned().collect())
 }
 
-/// The symbols of the kernels in the PTX that is part of the program: the library's, and those of the baselines
-/// that are compared with it in updates.
-fn compiled_kernels() -> BTreeSet<String> {
+/// The symbols of these indexes' kernels in the PTX that is part of the program.
+fn compiled_kernels(indexes: &[Index]) -> BTreeSet<String> {
     let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
-    let verified =
-        |name: &&str| ["harmonia_", "primitives_", "cuart", "grt_"].iter().any(|index| name.starts_with(index));
-    symbols.filter(verified).map(String::from).collect()
+    // A module is called after its index, alone or with more behind it.
+    let module = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
+    symbols.filter(|name| indexes.iter().any(|index| module(name) == index.name())).map(String::from).collect()
 }
 
 /// Writes to stdout. A reader who has seen enough and left is no error.

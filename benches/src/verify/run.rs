@@ -6,7 +6,7 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::{cuart, cuart_build, grt, radix_sort, updates};
+use super::{Index, cuart, cuart_build, grt, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -21,6 +21,7 @@ pub(super) struct Settings {
     pub(super) mode: Mode,
     pub(super) seed: u64,
     pub(super) max_len: usize,
+    pub(super) indexes: Vec<Index>,
     pub(super) only: Option<String>,
     pub(super) sabotage: Option<Sabotage>,
 }
@@ -158,8 +159,11 @@ impl Case<'_> {
     }
 }
 
+/// Whether a case is, by its name: `device/index/…`.
 fn is_wanted(settings: &Settings, name: &str) -> bool {
-    settings.only.as_ref().is_none_or(|only| name.contains(only))
+    let index = name.split('/').nth(1);
+    settings.indexes.iter().any(|wanted| index == Some(wanted.name()))
+        && settings.only.as_ref().is_none_or(|only| name.contains(only))
 }
 
 fn run_primitive(settings: &Settings, target: &Target, operation: &Operation) -> Tally {

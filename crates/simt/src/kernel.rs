@@ -117,6 +117,7 @@ macro_rules! instance {
         #[doc(hidden)]
         #[cuda_std::kernel]
         pub unsafe fn $symbol(args: <$kernel as $crate::Kernel>::Args) {
+            $crate::nvptx::launch_bounds::<$kernel>();
             // SAFETY: the host launches the entry as the kernel's contract asks.
             unsafe { <$kernel as $crate::Kernel>::run($crate::nvptx::Nvptx::new(), &args) }
         }

@@ -1,6 +1,6 @@
 //! Byte strings as kernels see them.
 
-use crate::{Access, Global, Hint, Simt};
+use crate::{Access, Global, Hint, Simt, lowest_one};
 
 /// Byte strings in device memory, packed one behind the other, as Arrow has them: passed to kernels by value.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub fn first_equal(word: u64, byte: u32) -> u32 {
     const ONES: u64 = u64::MAX / 0xff;
     let differences = word ^ (u64::from(byte) * ONES);
     // The lowest byte that is 0 is exact; those above it may be marked by the borrow.
-    (differences.wrapping_sub(ONES) & !differences & (ONES << 7)).trailing_zeros() / 8
+    lowest_one(differences.wrapping_sub(ONES) & !differences & (ONES << 7)) / 8
 }
 
 impl KeysRef {

@@ -9,7 +9,7 @@
 //!
 //! Grids and blocks are one-dimensional: every kernel here maps an index space that is a line.
 #![cfg_attr(
-    all(target_os = "cuda", not(feature = "cuda_std")),
+    target_os = "cuda",
     expect(internal_features, reason = "NVVM intrinsics by name: LLVM knows that these are convergent")
 )]
 #![cfg_attr(any(target_os = "cuda", not(feature = "emulator")), no_std)]
@@ -17,8 +17,9 @@
     all(target_os = "cuda", not(feature = "cuda_std")),
     feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
 )]
-#![cfg_attr(all(target_os = "cuda", feature = "cuda_std"), feature(asm_experimental_arch))]
+#![cfg_attr(all(target_os = "cuda", feature = "cuda_std"), feature(asm_experimental_arch, link_llvm_intrinsics))]
 
+mod bits;
 #[cfg(all(feature = "emulator", not(target_os = "cuda")))]
 pub mod emulator;
 mod kernel;
@@ -28,6 +29,7 @@ mod memory;
 pub mod nvptx;
 mod unroll;
 
+pub use bits::{highest_one, lowest_one};
 pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
 pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
 pub use lanetree_layout::Word;

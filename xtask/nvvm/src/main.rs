@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         let built = CudaBuilder::new(workspace.join("crates/kernels").join(&name))
             .arch(NvvmArch::Compute75)
             .generate_line_info(false)
-            .build_args(&["--features", "cuda_std"])
+            // Line tables crash the code generator.
+            .build_args(&["--features", "cuda_std", "--config", "profile.release.debug=false"])
             .copy_to(out.join(&name).with_extension("ptx"))
             .build();
         if let Err(error) = built {

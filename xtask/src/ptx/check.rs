@@ -2,14 +2,17 @@
 
 use super::manifest::{COUNTED_ON, KernelCrate, Manifest, differences, module_table, sha256};
 use super::sources::Source;
-use super::split::Calls;
-use super::{Options, assemble, compile, compile_all, conclude, local_variables, modules_folder, table_path};
+use super::{
+    Codegen, Options, assemble, compile, compile_all, conclude, local_variables, modules_folder, nvvm, slow, split,
+    table_path,
+};
 use crate::failure::{Failure, Result};
 use crate::{paths, toolchain};
 use std::collections::BTreeMap;
 
 /// Runs the check: of the files among themselves and of the hash of the sources, always; of the text,
-/// by compiling anew, where the recorded compiler is here; by assembling, where there is a ptxas.
+/// by compiling anew, where the recorded compiler is here; by assembling, where there is a ptxas. Where one of
+/// the two is missing a strict check fails.
 pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> Result<()> {
     let committed = committed_texts();
     let mut problems = consistency(recorded, &committed);
@@ -24,10 +27,14 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> 
         problems.extend(gone.map(|name| format!("kernel crate {name}: in the manifest, but not in crates/kernels")));
     }
 
-    match toolchain::find(Some(&recorded.compiler)).map_err(Failure::CannotRun)? {
-        Some(compiler) if compiler.version == recorded.compiler => {
-            println!("compiling anew with {}", compiler.version);
-            let compiled = compile_all(crates, |source| compile::compile(&compiler, source), Calls::Refuse)?;
+    let compiler = toolchain::find(Some(&recorded.compiler)).map_err(Failure::CannotRun)?;
+    match no_recompilation(&recorded.compiler, compiler.as_ref().map(|compiler| compiler.version.as_str())) {
+        Some(reason) => options.skip("RECOMPILED", &reason)?,
+        None => {
+            println!("compiling anew with {}", recorded.compiler);
+            let compile =
+                |source: &Source| compile::compile(compiler.as_ref().expect("it is the recorded one"), source);
+            let compiled = compile_all(crates, compile, Codegen::Rustc)?;
             for source in crates {
                 let modules = compiled[&source.name].iter();
                 let fresh = modules.map(|module| (module.name.clone(), module.text.clone())).collect();
@@ -37,15 +44,6 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> 
                 problems.extend(differences(&texts.collect(), &fresh));
             }
         }
-        Some(other) => eprintln!(
-            "warning: NOT RECOMPILED: the committed PTX is of {}, and here is {}. Only the hash of the sources was compared.",
-            recorded.compiler, other.version
-        ),
-        None => eprintln!(
-            "warning: NOT RECOMPILED: there is no device compiler here. Only the hash of the sources was compared. \
-             To compile: {}",
-            toolchain::INSTALL
-        ),
     }
 
     if let Some(ptxas) = options.ptxas()? {
@@ -61,12 +59,25 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> 
             problems.extend(recorded.crates.values().flat_map(|entry| golden_counts(entry, &assembled)));
         } else {
             let counted = recorded.ptxas.as_deref().unwrap_or("none");
-            println!("registers not compared: counted with ptxas {counted}, and here is {}", ptxas.version);
+            options.skip(
+                "COMPARED",
+                &format!("registers were counted with ptxas {counted}, and here is {}", ptxas.version),
+            )?;
         }
     }
     conclude(&problems, "`cargo xtask ptx` compiles anew; commit what it changes")?;
     println!("the committed PTX is in order: {} modules", committed.len());
     Ok(())
+}
+
+/// Why the committed PTX cannot be compiled anew `here`, if so.
+fn no_recompilation(recorded: &str, here: Option<&str>) -> Option<String> {
+    let reason = match here {
+        Some(here) if here == recorded => return None,
+        Some(here) => format!("the committed PTX is of {recorded}, and here is {here}"),
+        None => format!("there is no device compiler here; to compile: {}", toolchain::INSTALL),
+    };
+    Some(reason + ". Only the hash of the sources was compared")
 }
 
 /// The committed modules, by name.
@@ -83,13 +94,14 @@ fn committed_texts() -> BTreeMap<String, String> {
 /// Whether modules, manifest and table agree.
 fn consistency(recorded: &Manifest, committed: &BTreeMap<String, String>) -> Vec<String> {
     let mut problems = Vec::new();
-    if (recorded.target.as_str(), recorded.isa.as_str()) != (compile::CPU, compile::ISA.1) {
-        let (target, isa) = (&recorded.target, &recorded.isa);
-        problems.push(format!(
-            "the manifest says {target} PTX {isa}, but kernels are compiled for {} PTX {}",
-            compile::CPU,
-            compile::ISA.1
-        ));
+    let (target, isa) = (&recorded.target, &recorded.isa);
+    if target != compile::CPU {
+        problems.push(format!("the manifest says {target}, but kernels are compiled for {}", compile::CPU));
+    }
+    let codegen = if recorded.compiler == nvvm::COMPILER { Codegen::Nvvm } else { Codegen::Rustc };
+    // libNVVM writes the newest version that it knows.
+    if codegen == Codegen::Rustc && isa != compile::ISA.1 {
+        problems.push(format!("the manifest says PTX {isa}, but kernels are compiled for {}", compile::ISA.1));
     }
     for (name, entry) in recorded.crates.values().flat_map(|krate| &krate.modules) {
         match committed.get(name) {
@@ -97,13 +109,16 @@ fn consistency(recorded: &Manifest, committed: &BTreeMap<String, String>) -> Vec
             Some(text) if sha256(text.as_bytes()) != entry.sha256 => {
                 problems.push(format!("module {name}: {name}.ptx is not what the manifest says (edited by hand?)"));
             }
+            Some(text) if split::isa(text).is_some_and(|version| version != isa) => {
+                problems.push(format!("module {name}: {name}.ptx is not of PTX {isa}, as the manifest says"));
+            }
             Some(_) => {}
         }
     }
     let names = recorded.module_names();
     for (name, text) in committed {
         if names.contains(&name.as_str()) {
-            problems.extend(local_variables(text));
+            problems.extend(slow(codegen, local_variables(text)));
         } else {
             problems.push(format!("module {name}: {name}.ptx is there, but not in the manifest"));
         }
@@ -142,6 +157,7 @@ mod tests {
         let module = ModuleEntry { sha256: sha256(text.as_bytes()), kernels: BTreeMap::new() };
         let krate = KernelCrate { source_sha256: String::new(), modules: [("m_f8".to_owned(), module)].into() };
         Manifest {
+            compiler: "rustc 1.96.0 (x), LLVM 22".to_owned(),
             target: compile::CPU.to_owned(),
             isa: compile::ISA.1.to_owned(),
             crates: [("m".to_owned(), krate)].into(),
@@ -171,6 +187,29 @@ mod tests {
     fn another_target_is_named() {
         let manifest = Manifest { target: "sm_90".to_owned(), ..recorded("x") };
         assert!(problems(&manifest, &[("m_f8", "x")])[0].contains("sm_90"));
+    }
+
+    #[test]
+    fn another_ptx_version_is_named() {
+        let manifest = Manifest { isa: "8.8".to_owned(), ..recorded("x") };
+        assert!(problems(&manifest, &[("m_f8", "x")])[0].contains("8.8"));
+        let text = ".version 8.8\n";
+        assert!(problems(&recorded(text), &[("m_f8", text)])[0].contains("m_f8.ptx is not of PTX 7.4"));
+        // What libNVVM wrote is as old as it says.
+        let nvvm = Manifest { compiler: nvvm::COMPILER.to_owned(), isa: "8.8".to_owned(), ..recorded(text) };
+        assert!(problems(&nvvm, &[("m_f8", text)]).is_empty());
+    }
+
+    #[test]
+    fn without_the_recorded_compiler_a_strict_check_fails() {
+        for here in [None, Some("rustc 1.97.0 (y), LLVM 23")] {
+            let reason = no_recompilation("rustc 1.96.0 (x), LLVM 22", here).expect("it is another one, or none");
+            let error = Options::checking().skip("RECOMPILED", &reason).expect_err("strict").to_string();
+            assert!(error.contains("NOT RECOMPILED"), "{error}");
+            let lenient = Options { strict: false, ..Options::checking() };
+            lenient.skip("RECOMPILED", &reason).expect("only a warning");
+        }
+        assert_eq!(no_recompilation("rustc 1.96.0 (x), LLVM 22", Some("rustc 1.96.0 (x), LLVM 22")), None);
     }
 
     #[test]

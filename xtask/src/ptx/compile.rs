@@ -4,7 +4,7 @@ use super::sources::Source;
 use crate::failure::{Failure, Result};
 use crate::toolchain::Toolchain;
 use crate::{paths, process};
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
 /// The oldest GPU served: Turing. Nothing that the kernels use asks for a newer one.
 pub(crate) const CPU: &str = "sm_75";
@@ -13,9 +13,20 @@ pub(crate) const CPU: &str = "sm_75";
 /// drivers for nothing.
 pub(crate) const ISA: (&str, &str) = ("ptx74", "7.4");
 
-/// The PTX of one kernel crate, as the compiler wrote it.
+/// The PTX of one kernel crate, as the compiler wrote it just now.
 pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> {
     let folder = paths::target().join("ptx");
+    // What an earlier run left may be of another compiler or profile, and cargo takes it to be up to date when it
+    // comes back to those: neither the text nor cargo's record of it stays.
+    let stem = source.package.replace('-', "_");
+    let built = folder.join(super::TARGET).join("ptx");
+    for path in texts(&built.join("deps"), &stem) {
+        std::fs::remove_file(&path).map_err(|error| cannot_remove(&path, &error))?;
+    }
+    let records = paths::list(&built.join(".fingerprint"));
+    for path in records.into_iter().filter(|path| is_of(path, &source.package, "")) {
+        std::fs::remove_dir_all(&path).map_err(|error| cannot_remove(&path, &error))?;
+    }
     let mut command = toolchain.cargo();
     command.current_dir(paths::root()).env("CARGO_TARGET_DIR", &folder);
     command.args(["rustc", "--quiet", "--locked", "--profile", "ptx", "--package", &source.package]);
@@ -34,18 +45,43 @@ pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> 
         let package = &source.package;
         return Err(Failure::Wrong(format!("{package} does not compile for {} (see above)", super::TARGET)));
     }
-    // Cargo names the file after the package, with or without a hash.
-    let stem = source.package.replace('-', "_");
-    let deps = folder.join(super::TARGET).join("ptx/deps");
-    let candidates = paths::list(&deps).into_iter().filter(|path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let rest = name.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(".s"));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    });
-    let age =
-        |path: &std::path::PathBuf| path.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let newest = candidates
-        .max_by_key(age)
-        .ok_or_else(|| Failure::CannotRun(format!("the compiler left no {stem}.s in {}", paths::shown(&deps))))?;
-    paths::read(&newest)
+    match &texts(&built.join("deps"), &stem)[..] {
+        [text] => paths::read(text),
+        found => {
+            let (found, folder) = (found.len(), paths::shown(&built));
+            Err(Failure::CannotRun(format!("the compiler left {found} files {stem}*.s in {folder}, and not one")))
+        }
+    }
+}
+
+/// The compiler's texts of a crate. Cargo names the file after the package, with or without a hash.
+fn texts(folder: &Path, stem: &str) -> Vec<PathBuf> {
+    paths::list(folder).into_iter().filter(|path| is_of(path, stem, ".s")).collect()
+}
+
+/// Whether a file is called `stem`, or that with a hash, before `suffix`.
+fn is_of(path: &Path, stem: &str, suffix: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(suffix));
+    let hash = rest.and_then(|rest| if rest.is_empty() { Some(rest) } else { rest.strip_prefix('-') });
+    hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+fn cannot_remove(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::CannotRun(format!("cannot remove {}: {error}", paths::shown(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crates_files_are_told_from_those_of_others() {
+        let is_text = |name: &str| is_of(Path::new(name), "lanetree_kernels_cuart", ".s");
+        assert!(is_text("lanetree_kernels_cuart.s") && is_text("lanetree_kernels_cuart-0123456789abcdef.s"));
+        assert!(!is_text("lanetree_kernels_cuart_two-0123456789abcdef.s") && !is_text("lanetree_kernels_cuart.d"));
+        let is_record = |name: &str| is_of(Path::new(name), "lanetree-kernels-cuart", "");
+        assert!(is_record("lanetree-kernels-cuart-0123456789abcdef"));
+        assert!(!is_record("lanetree-kernels-cuart-two-0123456789abcdef"));
+    }
 }

@@ -5,11 +5,11 @@
 //! real one as it is.
 
 use super::sources::Source;
-use super::{Compiled, Options, assemble, conclude};
+use super::{Codegen, Compiled, Options, assemble, conclude, slow, split};
 use crate::failure::{Failure, Result};
-use crate::process::{self, which};
-use crate::{paths, toolchain};
+use crate::{paths, process, rust_cuda, toolchain};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,20 +28,32 @@ pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNV
 
 /// The PTX of each kernel crate, by the folder's name.
 pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
-    if which("rustup").is_none() {
-        let reason =
-            "rust-cuda needs rustup, for the toolchain in xtask/nvvm/rust-toolchain.toml; see https://rustup.rs";
-        return Err(Failure::CannotRun(reason.to_owned()));
-    }
+    let rust_cuda = rust_cuda::find().map_err(|missing| {
+        Failure::CannotRun(format!("rust-cuda cannot be built without\n  {}", missing.join("\n  ")))
+    })?;
     let folder = paths::target().join("nvvm");
     let copy = folder.join("workspace");
     copy_device_crates(&copy, crates)?;
 
+    let target = folder.join("target");
+    // Cargo keeps what a compiler says of itself, and that it could not be loaded; another libNVVM may mend that.
+    match std::fs::remove_file(target.join(".rustc_info.json")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Failure::CannotRun(format!(
+                "cannot remove .rustc_info.json in {}: {error}",
+                paths::shown(&target)
+            )));
+        }
+        _ => {}
+    }
     let cargo = || {
         let mut command = Command::new("cargo");
         // The shim chooses the toolchain by the folder that it is called in.
         toolchain::clean(&mut command).current_dir(paths::root().join("xtask/nvvm"));
-        command.env("CARGO_TARGET_DIR", folder.join("target"));
+        command.env("CARGO_TARGET_DIR", &target);
+        command.env("CUDA_PATH", &rust_cuda.toolkit).env("LLVM_CONFIG", &rust_cuda.llvm_config);
+        // The code generator is linked with libnvvm.so.4, which no loader's path has.
+        command.env("LD_LIBRARY_PATH", &rust_cuda.libnvvm);
         command
     };
     // First the lock takes in the patched cuda_std with what it needs, then glam can be set back.
@@ -50,7 +62,7 @@ pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
         process::run(cargo().args(["update", "--quiet"]).args(what).arg("--manifest-path").arg(manifest))?;
     }
     let mut command = cargo();
-    command.args(["run", "--release", "--"]).arg(&copy).arg(folder.join("ptx"));
+    command.args(["run", "--release", "--locked", "--"]).arg(&copy).arg(folder.join("ptx"));
     command.args(crates.iter().map(|source| &source.name));
     process::run(&mut command)?;
     let texts = crates.iter().map(|source| {
@@ -58,6 +70,21 @@ pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
         Ok((source.name.clone(), paths::read(&file)?))
     });
     texts.collect()
+}
+
+/// One line for each kernel that counts the bits of 64-bit words: rust-cuda's code generator has these wrong.
+pub(super) fn miscompiled(text: &str) -> Vec<String> {
+    const COUNTS: [&str; 4] = ["popc.b64", "clz.b64", "brev.b64", "bfind.u64"];
+    let counts = |line: &str| COUNTS.iter().any(|count| line.split_whitespace().any(|word| word == *count));
+    let kernels = split::kernels_with(text, counts);
+    kernels
+        .into_iter()
+        .map(|kernel| {
+            format!(
+                "kernel {kernel} counts bits of 64-bit words, which rust-cuda miscompiles: see crates/simt/src/bits.rs"
+            )
+        })
+        .collect()
 }
 
 /// Assembles what was compiled, without a change to crates/ptx.
@@ -73,7 +100,7 @@ pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
     let names: Vec<_> = modules.iter().map(|module| module.name.as_str()).collect();
     let (assembled, mut problems) = assemble::assemble(&ptxas, &folder, &names, &architectures)?;
     print!("{}", assemble::table(&assembled, &architectures));
-    problems.extend(assemble::local_memory(&assembled));
+    problems.extend(slow(Codegen::Nvvm, assemble::local_memory(&assembled)));
     conclude(&problems, "the kernels must be mended")
 }
 
@@ -130,5 +157,24 @@ mod tests {
         let manifest = "[workspace]\nmembers = [\n    \"a\",\n    \"b\",\n]\n[profile.ptx]\nlto = \"fat\"\n";
         let expected = "[workspace]\nmembers = [\n    \"c\",\n]\n[profile.ptx]\nlto = \"fat\"\n";
         assert_eq!(device_workspace(manifest, &["c"]), expected);
+    }
+
+    #[test]
+    fn counts_of_64_bits_are_named_with_their_kernel() {
+        let text = ".visible .entry m__a(\n)\n{\n\tpopc.b32 %r1, %r2;\n}\n\
+            .visible .entry m__b(\n)\n{\n\tpopc.b64 %r1, %rd2;\n\tclz.b64 %r1, %rd2;\n}\n";
+        let lines = miscompiled(text);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("m__b"), "{lines:?}");
+    }
+
+    #[test]
+    fn the_package_is_locked_to_the_revision_that_kernels_are_patched_with() {
+        let folder = paths::root().join("xtask/nvvm");
+        let revision = PATCH.split_once("rev = \"").expect("it names one").1.split('"').next().expect("and ends");
+        let lock = paths::read(&folder.join("Cargo.lock")).expect("it is checked in");
+        assert!(lock.contains(&format!("rust-cuda?rev={revision}#{revision}")), "Cargo.lock is of another revision");
+        let manifest = paths::read(&folder.join("Cargo.toml")).expect("it is checked in");
+        assert!(manifest.contains(&format!("rev = \"{revision}\"")) && COMPILER.contains(revision));
     }
 }

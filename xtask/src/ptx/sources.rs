@@ -28,63 +28,122 @@ pub(crate) fn discover(only: Option<&str>) -> Result<Vec<Source>> {
     Ok(chosen.map(|name| Source { package: format!("lanetree-kernels-{name}"), name }).collect())
 }
 
+/// What of xtask shapes the PTX: the compiler's flags, its environment, and what is made of its output.
+const SHAPING: [&str; 3] = ["xtask/src/ptx/compile.rs", "xtask/src/ptx/split.rs", "xtask/src/toolchain.rs"];
+
 impl Source {
-    /// The hash of everything that goes into the crate's PTX besides the compiler: its sources, those
-    /// of layout and simt, its other dependencies by version, and the profile. Comments on lines of
-    /// their own and tests do not count; nor does the place of the workspace on the disk.
+    /// The hash of everything that shapes the crate's PTX besides the compiler: see [`inputs`].
     pub(crate) fn hash(&self) -> Result<String> {
-        let root = paths::root();
-        let mut text = String::new();
-        for folder in ["crates/layout", "crates/simt", &format!("crates/kernels/{}", self.name)] {
-            for file in source_files(&root.join(folder)) {
-                let name = file.strip_prefix(&root).unwrap_or(&file);
-                let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
-                let comment = if name.ends_with(".rs") { "//" } else { "#" };
-                text.extend(["file ", &name, "\n", &significant(&paths::read(&file)?, comment)]);
-            }
-        }
-        for dependency in self.dependencies()? {
-            text.extend(["dependency ", &dependency, "\n"]);
-        }
-        text += &profiles(&paths::read(&root.join("Cargo.toml"))?);
-        Ok(sha256(text.as_bytes()))
+        Ok(sha256(inputs(&paths::root(), &self.tree()?)?.as_bytes()))
     }
 
-    /// Names, versions and features of the crates from the registry that the device code uses.
-    fn dependencies(&self) -> Result<BTreeSet<String>> {
+    /// The crates that the device code is made of, a line each: package, version, folder or source, features.
+    fn tree(&self) -> Result<String> {
         let mut command = process::cargo();
-        command.args(["tree", "--locked", "--edges", "normal", "--target", super::TARGET, "--package", &self.package]);
-        command.args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"]);
+        command.args(["tree", "--locked", "--edges", "normal,build", "--target", super::TARGET]);
+        command.args(["--package", &self.package, "--prefix", "none", "--no-dedupe", "--format", "{p} {f}"]);
         let output = process::output(&mut command)?;
         if !output.status.success() {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(Failure::CannotRun(format!("`cargo tree` failed for {}: {reason}", self.package)));
         }
-        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-        let registry = lines.lines().filter(|line| !line.starts_with("lanetree-") && !line.is_empty());
-        Ok(registry.map(|line| line.trim().to_owned()).collect())
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
-/// A crate's manifest and sources, without tests and without simt's emulator, which is host code.
+/// Everything that shapes the PTX of the crates of `tree`, but for the compiler: the sources of those in the
+/// workspace, the versions and features of the others as Cargo.lock has them, the profile and the edition,
+/// cargo's settings, and what xtask does before and after. Comments on lines of their own and tests do not
+/// count; nor does the place of the workspace on the disk.
+fn inputs(root: &Path, tree: &str) -> Result<String> {
+    let mut text = String::new();
+    let lines: BTreeSet<_> = tree.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for line in lines {
+        match folder(root, line) {
+            Some((folder, shown)) => {
+                text.extend(["crate ", &shown, "\n"]);
+                for file in source_files(&folder) {
+                    add_file(&mut text, root, &file)?;
+                }
+            }
+            None => text.extend(["dependency ", line, "\n"]),
+        }
+    }
+    for file in SHAPING {
+        add_file(&mut text, root, &root.join(file))?;
+    }
+    let settings = root.join(".cargo/config.toml");
+    if settings.is_file() {
+        add_file(&mut text, root, &settings)?;
+    }
+    text += &device_settings(&paths::read(&root.join("Cargo.toml"))?);
+    Ok(text)
+}
+
+/// The folder of a crate of the workspace, from its line of `cargo tree`, and the line without the place of the
+/// workspace; `None` for a crate from elsewhere.
+fn folder(root: &Path, line: &str) -> Option<(PathBuf, String)> {
+    let (head, rest) = line.split_once(" (")?;
+    let (place, features) = rest.split_once(')')?;
+    let folder = Path::new(place);
+    let inside = folder.strip_prefix(root).ok()?;
+    Some((folder.to_owned(), format!("{head} ({}){features}", inside.display())))
+}
+
+/// Adds what counts of a file, under its name.
+fn add_file(text: &mut String, root: &Path, file: &Path) -> Result<()> {
+    let name = file.strip_prefix(root).unwrap_or(file);
+    let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
+    let content = paths::read(file)?;
+    let content = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => significant(&without_tests(&content), "//"),
+        Some("toml") => significant(&content, "#"),
+        _ => content,
+    };
+    text.extend(["file ", &name, "\n", &content]);
+    Ok(())
+}
+
+/// A crate's manifest, build script and sources, without tests and without simt's emulator, which is host code.
 fn source_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = vec![folder.join("Cargo.toml")];
+    let mut files: Vec<_> = ["Cargo.toml", "build.rs"].map(|name| folder.join(name)).into();
+    files.retain(|file| file.is_file());
+    let emulator = Path::new("simt/src/emulator");
     let mut folders = vec![folder.join("src")];
     while let Some(folder) = folders.pop() {
         for path in paths::list(&folder) {
-            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            if stem == "tests" || stem == "emulator" {
+            if path.file_stem().is_some_and(|stem| stem == "tests") || path.ends_with(emulator) {
                 continue;
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else {
                 files.push(path);
             }
         }
     }
     files.sort();
     files
+}
+
+/// The text without its modules of tests, as rustfmt lays them out: `#[cfg(test)]`, then `mod … {` up to a brace
+/// in the first column, or `mod …;`.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let module = lines.peek().filter(|next| line == "#[cfg(test)]" && next.starts_with("mod "));
+        match module.map(|module| module.ends_with('{')) {
+            Some(true) => {
+                let _end = lines.find(|line| *line == "}");
+            }
+            Some(false) => {
+                let _declaration = lines.next();
+            }
+            None => kept.extend([line, "\n"]),
+        }
+    }
+    kept
 }
 
 /// The lines that are neither blank nor only a comment.
@@ -94,15 +153,17 @@ fn significant(text: &str, comment: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The tables of the root manifest that say how kernels are compiled.
-fn profiles(manifest: &str) -> String {
+/// What the root manifest says of how kernels are compiled: the profiles but for those of host builds, and the
+/// edition.
+fn device_settings(manifest: &str) -> String {
     let mut inside = false;
     let mut text = String::new();
     for line in significant(manifest, "#").lines() {
         if line.starts_with('[') {
-            inside = ["[profile.release", "[profile.ptx"].iter().any(|table| line.starts_with(table));
+            let host = ["[profile.dev", "[profile.test", "[profile.bench"].iter().any(|table| line.starts_with(table));
+            inside = line.starts_with("[profile") && !host;
         }
-        if inside {
+        if inside || line.starts_with("edition") {
             text.extend([line, "\n"]);
         }
     }
@@ -112,6 +173,112 @@ fn profiles(manifest: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    const MANIFEST: &str = "[workspace]\nmembers = []\n# why\n[workspace.package]\nversion = \"0.1.0\"\n\
+        edition = \"2024\"\n[profile.release]\ndebug = 1\n[profile.dev]\nopt-level = 1\n[profile.ptx]\n\
+        lto = \"fat\"\n";
+
+    /// A workspace in the temporary folder, removed when dropped.
+    struct Workspace(PathBuf);
+
+    impl Workspace {
+        fn new(test: &str) -> Self {
+            let root = std::env::temp_dir().join(format!("lanetree-sources-{}-{test}", std::process::id()));
+            let workspace = Self(root);
+            workspace.write("Cargo.toml", MANIFEST);
+            workspace.write(".cargo/config.toml", "[alias]\nxtask = \"run\"\n");
+            for name in ["kernels/own", "kernels/other", "simt"] {
+                workspace.write(&format!("crates/{name}/Cargo.toml"), "[package]\n");
+                workspace.write(&format!("crates/{name}/src/lib.rs"), "//! Docs.\nfn f() {}\n");
+            }
+            workspace.write("crates/simt/src/emulator/mod.rs", "fn host() {}\n");
+            for file in SHAPING {
+                workspace.write(file, "const FLAG: u32 = 1;\n\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n");
+            }
+            workspace
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            paths::write(&self.0.join(name), text).expect("the temporary folder can be written to");
+        }
+
+        fn tree(&self) -> String {
+            let root = self.0.display();
+            format!(
+                "own v0.1.0 ({root}/crates/kernels/own) \nother v0.1.0 ({root}/crates/kernels/other) \n\
+                 simt v0.1.0 ({root}/crates/simt) \nbytemuck v1.25.2 min_const_generics\n\n\
+                 pastey v0.2.3 (proc-macro) \n"
+            )
+        }
+
+        fn inputs(&self) -> String {
+            inputs(&self.0, &self.tree()).expect("all files are there")
+        }
+    }
+
+    impl Drop for Workspace {
+        fn drop(&mut self) {
+            let _gone = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn all_that_shapes_the_ptx_is_hashed() {
+        let workspace = Workspace::new("all");
+        let changes = [
+            ("crates/kernels/own/src/lib.rs", "fn g() {}\n"),
+            ("crates/kernels/own/src/table.bin", "1"),
+            ("crates/kernels/own/build.rs", "fn main() {}\n"),
+            ("crates/kernels/other/src/lib.rs", "fn g() {}\n"),
+            ("crates/kernels/other/Cargo.toml", "[package]\nedition = \"2021\"\n"),
+            ("crates/simt/src/emulated.rs", "fn g() {}\n"),
+            ("xtask/src/ptx/compile.rs", "const FLAG: u32 = 2;\n"),
+            ("xtask/src/ptx/split.rs", "const FLAG: u32 = 2;\n"),
+            ("xtask/src/toolchain.rs", "const FLAG: u32 = 2;\n"),
+            (".cargo/config.toml", "[build]\nrustflags = [\"-O\"]\n"),
+            ("Cargo.toml", &MANIFEST.replace("fat", "thin")),
+            ("Cargo.toml", &MANIFEST.replace("debug = 1", "debug = 2")),
+            ("Cargo.toml", &MANIFEST.replace("2024", "2021")),
+        ];
+        for (name, text) in changes {
+            let before = workspace.inputs();
+            workspace.write(name, text);
+            assert_ne!(workspace.inputs(), before, "{name}");
+        }
+        let newer = workspace.tree().replace("1.25.2", "1.25.3");
+        assert_ne!(inputs(&workspace.0, &newer).expect("all files are there"), workspace.inputs());
+        let more = workspace.tree().replace("min_const_generics", "derive,min_const_generics");
+        assert_ne!(inputs(&workspace.0, &more).expect("all files are there"), workspace.inputs());
+    }
+
+    #[test]
+    fn comments_tests_and_host_code_are_not_hashed() {
+        let workspace = Workspace::new("comments");
+        let before = workspace.inputs();
+        workspace.write("crates/kernels/own/src/lib.rs", "//! Other docs.\n\nfn f() {}\n\n#[cfg(test)]\nmod tests;\n");
+        workspace.write("crates/kernels/own/src/tests.rs", "fn t() {}\n");
+        workspace.write("crates/simt/src/emulator/mod.rs", "fn other() {}\n");
+        workspace.write("xtask/src/ptx/split.rs", "const FLAG: u32 = 1;\n");
+        workspace.write("Cargo.toml", &MANIFEST.replace("opt-level = 1", "opt-level = 2").replace("0.1.0", "0.2.0"));
+        assert_eq!(workspace.inputs(), before);
+    }
+
+    #[test]
+    fn the_place_of_the_workspace_is_not_hashed() {
+        let (here, there) = (Workspace::new("here"), Workspace::new("there"));
+        assert_eq!(here.inputs(), there.inputs());
+    }
+
+    #[test]
+    fn kernel_crates_are_hashed_with_the_crates_that_they_use() {
+        let source = discover(Some("harmonia")).expect("it is there").remove(0);
+        let text = inputs(&paths::root(), &source.tree().expect("cargo runs")).expect("all files are there");
+        for file in ["crates/kernels/harmonia/src/get.rs", "crates/simt/src/lib.rs", "crates/layout/src/lib.rs"] {
+            assert!(text.contains(&format!("file {file}\n")), "{file}");
+        }
+        assert!(text.contains("dependency bytemuck v") && !text.contains(&paths::root().display().to_string()));
+    }
 
     #[test]
     fn comments_and_blank_lines_do_not_count() {
@@ -120,18 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_device_profiles_count() {
-        let manifest = "[workspace]\nmembers = []\n# why\n[profile.release]\ndebug = 1\n[profile.dev]\nopt-level = 1\n\
-            [profile.ptx]\nlto = \"fat\"\n";
-        assert_eq!(profiles(manifest), "[profile.release]\ndebug = 1\n[profile.ptx]\nlto = \"fat\"\n");
-    }
-
-    #[test]
-    fn the_emulator_and_tests_are_left_out() {
-        let files = source_files(&paths::root().join("crates/simt"));
-        assert!(files.iter().any(|file| file.ends_with("src/lib.rs")));
-        assert!(files.iter().any(|file| file.ends_with("Cargo.toml")));
-        assert!(!files.iter().any(|file| file.to_string_lossy().contains("emulator")));
+    fn what_follows_a_module_of_tests_counts() {
+        let text = "f\n#[cfg(test)]\nmod tests {\n    {\n    }\n}\ng\n#[cfg(test)]\nuse h;\n";
+        assert_eq!(without_tests(text), "f\ng\n#[cfg(test)]\nuse h;\n");
     }
 
     #[test]

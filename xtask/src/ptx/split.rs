@@ -70,14 +70,24 @@ pub(crate) fn split(ptx: &str, calls: Calls) -> Result<Vec<Module>, String> {
     Ok(modules.collect())
 }
 
+/// The PTX version that a module's text states: `7.4`.
+pub(crate) fn isa(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix(".version ")).map(str::trim)
+}
+
 /// The kernels of a module's text that keep variables in local memory: in DRAM, thread by thread.
 pub(crate) fn kernels_with_local(text: &str) -> Vec<&str> {
+    kernels_with(text, |line| line.trim_start().starts_with(".local"))
+}
+
+/// The kernels of a module's text that have such a line.
+pub(crate) fn kernels_with(text: &str, is_sought: impl Fn(&str) -> bool) -> Vec<&str> {
     let mut found = Vec::new();
     let mut kernel = "";
     for line in text.lines() {
         if let Some(rest) = line.split_once(".entry ") {
             kernel = rest.1.split(['(', ' ']).next().unwrap_or_default();
-        } else if line.trim_start().starts_with(".local") && found.last() != Some(&kernel) {
+        } else if is_sought(line) && found.last() != Some(&kernel) {
             found.push(kernel);
         }
     }
@@ -359,6 +369,12 @@ $L2:
     #[test]
     fn an_empty_text_has_no_modules() {
         assert_eq!(split("", Calls::Refuse), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn the_ptx_version_is_read() {
+        assert_eq!(isa(PTX), Some("7.4"));
+        assert_eq!(isa("// nothing\n"), None);
     }
 
     #[test]

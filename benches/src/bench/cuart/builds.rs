@@ -1,4 +1,7 @@
 //! Bulk builds of pairs that are on the device, and compaction there, beside a build by the CPU.
+//!
+//! A tree is checked by look-ups, ranks and ranges, and by its nodes and leaves: a tree that was not compacted
+//! answers look-ups just as well.
 
 use super::data::{Data, keys};
 use super::{Subject, len};
@@ -7,10 +10,13 @@ use crate::bench::report::{Section, Timing};
 use crate::bench::session::Session;
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Cuart, DeviceKeys};
+use lanetree_baselines::Checksum;
 use rayon::prelude::*;
 
-/// Queries that a tree is checked with.
+/// Queries that a tree is checked with, and ranges of [`RANGE`] pairs.
 const CHECKED: usize = 1 << 20;
+const RANGES: usize = 1 << 12;
+const RANGE: usize = 8;
 
 /// Of keys of 8 and 32 bytes; the ratio is to the CPU's build, with the copy of the tree to the device.
 pub(in crate::bench) fn builds(session: &mut Session) -> Result<()> {
@@ -35,11 +41,10 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     }
     let bytes = data.bytes(data.len, |rank| order[rank]);
     let values: Vec<u32> = order.par_iter().map(|&i| i as u32 + 1).collect();
-    drop(order);
     let sorted = keys(data.width, &bytes);
     let (timing, tree) = built(session, || Ok(Cuart::builder().build_sorted(&session.device, sorted, &values)?))?;
     let stats = tree.stats();
-    let mut subject = Subject { data, stats, ceiling: None, tree };
+    let mut subject = Built { subject: Subject { data, stats, of_gathers: None, tree }, order };
     let baseline = push(session, &subject, "build_sorted on the CPU", timing, None)?;
 
     let pairs = (DeviceKeys::upload(&session.device, sorted)?, session.device.upload(&values)?);
@@ -55,16 +60,22 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     compaction(session, &mut subject, baseline)
 }
 
+/// A tree, and the numbers of its keys in their order.
+struct Built {
+    subject: Subject<u32>,
+    order: Vec<u64>,
+}
+
 fn on_device(
     session: &mut Session,
-    subject: &mut Subject<u32>,
+    built_before: &mut Built,
     pairs: &(DeviceKeys, lanetree::Buffer<u32>),
     operation: &str,
     baseline: f64,
 ) -> Result<()> {
-    let timing;
-    (timing, subject.tree) = built(session, || Ok(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?))?;
-    push(session, subject, operation, timing, Some(baseline)).map(drop)
+    let (timing, tree) = built(session, || Ok(Cuart::builder().build_on(&session.stream, &pairs.0, &pairs.1)?))?;
+    built_before.subject.tree = tree;
+    push(session, built_before, operation, timing, Some(baseline)).map(drop)
 }
 
 /// Times a build; each run's tree is gone before the next.
@@ -82,8 +93,8 @@ fn built(session: &Session, build: impl Fn() -> Result<Cuart<u32>>) -> Result<(T
 }
 
 /// Of a tree from which an eighth of the keys was taken away and put back.
-fn compaction(session: &mut Session, subject: &mut Subject<u32>, baseline: f64) -> Result<()> {
-    let data = subject.data;
+fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result<()> {
+    let data = built.subject.data;
     let count = data.len / 8;
     let bytes = data.bytes(count, |i| 8 * i as u64);
     let values: Vec<u32> = (0..count as u32).map(|i| 8 * i + 1).collect();
@@ -94,10 +105,11 @@ fn compaction(session: &mut Session, subject: &mut Subject<u32>, baseline: f64) 
     let mut change = |tree: &mut Cuart<u32>| -> Result<()> {
         tree.remove_on(&session.stream, &batch)?;
         tree.insert_on(&session.stream, &batch, &values, &mut scratch)?;
-        Ok(session.stream.synchronize()?)
+        session.stream.synchronize()?;
+        session.expect(&"compact", "is_compact, before it", tree.is_compact().into(), 0)
     };
     let timing = session.time_on_cpu(
-        &mut subject.tree,
+        &mut built.subject.tree,
         |tree| {
             if failed.is_ok() {
                 failed = change(tree);
@@ -106,31 +118,111 @@ fn compaction(session: &mut Session, subject: &mut Subject<u32>, baseline: f64) 
         |tree| Ok(tree.compact()?),
     )?;
     failed?;
-    push(session, subject, "compact", timing, Some(baseline)).map(drop)
+    push(session, built, "compact", timing, Some(baseline)).map(drop)
 }
 
-/// A row, once look-ups in the tree gave what is right; its rate.
-fn push(
-    session: &mut Session,
-    subject: &Subject<u32>,
-    operation: &str,
-    timing: Timing,
-    baseline: Option<f64>,
-) -> Result<f64> {
-    let data = subject.data;
-    let bytes = data.bytes(CHECKED.min(data.len), |query| data.query(1, query));
-    let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
-    let mut out = session.device.alloc::<u32>(batch.len())?;
-    subject.tree.on(&session.stream).get(&batch, &mut out, None, 0)?;
-    session.stream.synchronize()?;
-    let expected = |query: usize| data.query(1, query) as u32 + 1;
-    let checksum = session.check(&operation, "values", &out, out.len(), 0, expected)?;
+/// A row, once the tree was found to be what it should be; its rate.
+fn push(session: &mut Session, built: &Built, operation: &str, timing: Timing, baseline: Option<f64>) -> Result<f64> {
+    let subject = &built.subject;
+    let checksum = check(session, built, operation)?;
     let parts = ("cuart", operation.to_owned());
-    let mut row = subject.row(session, Section::CuartBuilds, parts, data.len, timing, checksum);
+    let mut row = subject.row(session, Section::CuartBuilds, parts, subject.data.len, timing, checksum);
     (row.order, row.hit_rate) = (None, None);
     row.footprint_bytes = subject.tree.stats().bytes();
     let rate = row.giga_per_second;
     row.ratio_to_baseline = Some(rate / baseline.unwrap_or(rate));
     session.push(row);
     Ok(rate)
+}
+
+/// Look-ups, ranks and ranges, and whether there are as many nodes and leaves as where the CPU has built, all of
+/// them in use.
+fn check(session: &Session, Built { subject, order }: &Built, operation: &str) -> Result<Checksum> {
+    let Subject { data, tree, stats, .. } = subject;
+    let found = tree.stats();
+    session.expect(&operation, "is_compact", tree.is_compact().into(), 1)?;
+    session.expect(&operation, "len", tree.len(), data.len as u64)?;
+    session.check_slice(&operation, "nodes", &found.nodes, 0, u64::MAX, |kind| stats.nodes[kind])?;
+    session.check_slice(&operation, "leaves", &found.leaves, 0, u64::MAX, |kind| stats.leaves[kind])?;
+    session.expect(&operation, "free bytes", found.free_bytes, 0)?;
+
+    let checked = CHECKED.min(data.len);
+    let bytes = data.bytes(checked, |query| data.query(1, query));
+    let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
+    let mut out = session.device.alloc::<u32>(checked)?;
+    tree.on(&session.stream).get(&batch, &mut out, None, 0)?;
+    session.stream.synchronize()?;
+    let checksum = session.check(&operation, "values", &out, checked, 0, |query| data.query(1, query) as u32 + 1)?;
+
+    // All over the tree, the first key among them.
+    let rank = |i: usize| i * (data.len / checked.max(1)).max(1);
+    let bytes = data.bytes(checked, |i| order[rank(i)]);
+    let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
+    let mut ranks = session.device.alloc::<u64>(checked)?;
+    tree.on(&session.stream).lower_bound(&batch, &mut ranks)?;
+    session.stream.synchronize()?;
+    session.check(&operation, "ranks", &ranks, checked, u64::MAX, |i| rank(i) as u64)?;
+
+    let count = if data.len < RANGE { 0 } else { RANGES.min(data.len / RANGE) };
+    let first = |i: usize| i * (data.len / count.max(1)).min(data.len - RANGE);
+    let keys_at = |offset: usize| data.bytes(count, |i| order[first(i) + offset]);
+    let (starts, ends) = (keys_at(0), keys_at(RANGE - 1));
+    let bounds = starts.chunks(data.width).zip(ends.chunks(data.width));
+    let ranges = tree.range_many(bounds.map(|(start, end)| start..=end))?;
+    let values: Vec<u32> = (0..ranges.len()).flat_map(|range| ranges.get(range).1).copied().collect();
+    let expected = |i: usize| order[first(i / RANGE) + i % RANGE] as u32 + 1;
+    session.expect(&operation, "pairs of ranges", values.len() as u64, (count * RANGE) as u64)?;
+    session.check_slice(&operation, "values of ranges", &values, 0, 0, expected)?;
+    Ok(checksum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::error::Error;
+    use crate::bench::session::tests::session;
+    use lanetree::Device;
+
+    /// A tree of 300 keys of 8 bytes as the CPU builds it.
+    fn small(session: &Session) -> Built {
+        let data = Data::new(8, 300, session.seed);
+        let bytes = data.all();
+        let mut order: Vec<u64> = (0..300).collect();
+        order.sort_by_key(|&i| bytes[8 * i as usize..][..8].to_vec());
+        let tree = Cuart::build(&session.device, keys(8, &bytes), &data.values()).unwrap();
+        Built { subject: Subject { data, stats: tree.stats(), of_gathers: None, tree }, order }
+    }
+
+    fn difference(outcome: Result<Checksum>) -> &'static str {
+        match outcome {
+            Err(Error::Wrong { what, .. }) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_tree_that_was_not_compacted_is_found() {
+        let session = session(Device::emulated(), &[Section::CuartBuilds]);
+        let mut built = small(&session);
+        check(&session, &built, "build").unwrap();
+        let key = built.subject.data.bytes(1, |_| 7);
+        built.subject.tree.remove_many(keys(8, &key)).unwrap();
+        built.subject.tree.insert_many(keys(8, &key), &[8]).unwrap();
+        // Its look-ups are what they were.
+        assert_eq!(built.subject.tree.get_many(keys(8, &key)).unwrap(), [Some(8)]);
+        assert_eq!(difference(check(&session, &built, "compact")), "is_compact");
+        built.subject.tree.compact().unwrap();
+        check(&session, &built, "compact").unwrap();
+    }
+
+    #[test]
+    fn a_tree_of_other_shape_or_order_is_found() {
+        let session = session(Device::emulated(), &[Section::CuartBuilds]);
+        let mut built = small(&session);
+        built.order.swap(10, 20);
+        assert_eq!(difference(check(&session, &built, "build")), "ranks");
+        let mut built = small(&session);
+        built.subject.stats.nodes[0] += 1;
+        assert_eq!(difference(check(&session, &built, "build")), "nodes");
+    }
 }

@@ -5,8 +5,10 @@ use super::data::{Data, keys};
 use super::{Subject, len};
 use crate::bench::error::Result;
 use crate::bench::host::bus;
+use crate::bench::latency::{Latency, SMALL, pool};
 use crate::bench::report::{Section, Timing};
 use crate::bench::session::Session;
+use core::ops::Range;
 use lanetree_baselines::Checksum;
 use std::thread;
 
@@ -35,6 +37,31 @@ pub(in crate::bench) fn batches(session: &mut Session) -> Result<()> {
     for threads in THREADS.into_iter().filter(|_| SENT <= most) {
         if session.has_time(format_args!("host batches from {threads} threads")) {
             of_threads(session, &subject, threads, 1 << SENT)?;
+        }
+    }
+    Ok(())
+}
+
+/// The latency of small batches, of keys of 8 and 32 bytes.
+pub(in crate::bench) fn latency(session: &mut Session) -> Result<()> {
+    let pool = pool(session);
+    for width in [8, 32] {
+        let data = Data::new(width, len(session), session.seed);
+        let subject = Subject::<u32>::build(session, data)?;
+        let bytes = data.bytes(pool, |query| data.query(1, query));
+        for count in SMALL.into_iter().filter(|&count| count <= pool) {
+            let what = format!("latency of {count} queries, n = {}, {width} bytes", data.len);
+            if session.has_time(&what) {
+                let call = |queries: Range<usize>, out: &mut [Option<u32>]| {
+                    let bytes = &bytes[width * queries.start..width * queries.end];
+                    Ok(subject.tree.get_many_into(keys(width, bytes), out)?)
+                };
+                let (word, value) = (|found: Option<u32>| found.unwrap_or(0), |i| data.query(1, i) as u32 + 1);
+                let latency = Latency::of_calls(session, &what, (count, pool), call, (word, 0), value)?;
+                let parts = ("cuart", "get_many_into".to_owned());
+                let row = latency.row(|timing, sum| subject.row(session, Section::Latency, parts, count, timing, sum));
+                session.push(row);
+            }
         }
     }
     Ok(())

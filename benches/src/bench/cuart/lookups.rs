@@ -1,6 +1,7 @@
 //! Point look-ups beside GRT's: by the keys' width (the paper's figure 11), by the tree's size (figure 10), and of
 //! keys that begin alike (figure 12).
 
+use super::changes::{LastWriters, written};
 use super::data::{Data, keys};
 use super::{Subject, len, queries, urls};
 use crate::bench::error::Result;
@@ -11,6 +12,7 @@ use lanetree::{Cuart, DeviceKeys, Word};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, Queries};
+use rayon::prelude::*;
 
 /// The most keys for which GRT is built: through a tree with pointers, by one thread.
 const GRT: usize = 26 << 20;
@@ -68,7 +70,7 @@ fn of_words<V: Word>(session: &mut Session, data: Data, batches: &[usize], witho
         let bytes = data.all();
         let builder = Cuart::builder().root_table(RootTable::None);
         let tree = builder.build(&session.device, keys(data.width, &bytes), &data.values::<V>())?;
-        let subject = Subject { stats: tree.stats(), tree, ceiling: None, ..subject };
+        let subject = Subject { stats: tree.stats(), tree, of_gathers: None, ..subject };
         batches.iter().try_for_each(|&count| get(session, &subject, count, "get, without root table").map(drop))?;
     }
     Ok(rates)
@@ -85,7 +87,7 @@ fn get<V: Word>(session: &mut Session, subject: &Subject<V>, count: usize, opera
     let checksum = session.check(&operation, "values", &out, out.len(), V::MIN, expected)?;
     let parts = ("cuart", operation.to_owned());
     let mut row = subject.row(session, Section::CuartLookups, parts, out.len(), timing, checksum);
-    row.ceiling_giga_per_second = subject.ceiling;
+    row.gathers_giga_per_second = subject.of_gathers;
     let rate = row.giga_per_second;
     session.push(row);
     Ok(rate)
@@ -106,9 +108,7 @@ fn grt(session: &mut Session, data: Data, batches: &[(usize, f64)]) -> Result<()
     let bytes = data.all();
     let mut grt = {
         let mut order: Vec<usize> = (0..data.len).collect();
-        rayon::slice::ParallelSliceMut::par_sort_unstable_by_key(&mut order[..], |&i| {
-            &bytes[i * data.width..][..data.width]
-        });
+        order.par_sort_unstable_by_key(|&i| &bytes[i * data.width..][..data.width]);
         let pair = |i: usize| (&bytes[i * data.width..][..data.width], i as u64 + 1);
         Grt::<u32>::new(&session.device, &Art::new(order.into_iter().map(pair)))?
     };
@@ -119,8 +119,8 @@ fn grt(session: &mut Session, data: Data, batches: &[(usize, f64)]) -> Result<()
 fn grt_of_batch(session: &mut Session, data: &Data, grt: &mut Grt<u32>, count: usize, cuart: f64) -> Result<()> {
     let batch = upload(session, data, count)?;
     let device = session.device.clone();
-    // SAFETY: the strings of the batch, on the session's device.
-    let queries = unsafe { Queries::from_raw(batch.keys_ref(), count, &device) };
+    // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
+    let queries = unsafe { Queries::from_raw(batch.keys_ref(&session.stream)?, count, &device) };
     let mut out = session.device.alloc::<u32>(count)?;
     let timing = session.time_on_stream(
         &mut out,
@@ -132,14 +132,23 @@ fn grt_of_batch(session: &mut Session, data: &Data, grt: &mut Grt<u32>, count: u
     push_grt(session, data, Section::CuartLookups, "get", (timing, checksum), (count, grt.bytes()), cuart);
     // Its updates of the same keys.
     if session.wants(Section::CuartUpdates) {
-        let values: Vec<u32> = (0..count as u32).collect();
-        let values = session.device.upload(&values)?;
-        let timing =
-            session.time_on_stream(grt, |_| Ok(()), |grt| Ok(grt.update(&session.stream, queries, &values, None)?))?;
+        let (mut run, mut host) = (0, vec![0; count]);
+        let mut state = (&mut *grt, session.device.alloc::<u32>(count)?);
+        let timing = session.time_on_stream(
+            &mut state,
+            |(_, values)| {
+                run += 1;
+                host.par_iter_mut().enumerate().for_each(|(query, value)| *value = written(run, query as u64));
+                Ok(values.copy_from(&host)?)
+            },
+            |(grt, values)| Ok(grt.update(&session.stream, queries, values, None)?),
+        )?;
+        session.poison(&mut out)?;
         grt.get(&session.stream, queries, &mut out, None, 0)?;
         session.stream.synchronize()?;
-        let last = super::changes::last_writers(data, 1, count);
-        let checksum = session.check(&"GRT, update", "values", &out, count, 0, |query| last(query) as u32)?;
+        let last = LastWriters::new(data, 1, count);
+        let expected = |query| written(run, last.of(data.query(1, query)).expect("it is of the batch"));
+        let checksum = session.check(&"GRT, update", "values", &out, count, 0, expected)?;
         push_grt(session, data, Section::CuartUpdates, "update", (timing, checksum), (count, grt.bytes()), 0.0);
     }
     Ok(())

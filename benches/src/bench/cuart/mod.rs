@@ -16,7 +16,7 @@ mod urls;
 pub(super) use builds::builds;
 pub(super) use changes::{inserts, updates};
 pub(super) use cpu::on_cpu;
-pub(super) use host::batches;
+pub(super) use host::{batches, latency};
 pub(super) use lanes::by_lanes;
 pub(super) use long::long_keys;
 pub(super) use lookups::{by_size, by_width, of_urls};
@@ -54,8 +54,8 @@ struct Subject<V: Word> {
     data: Data,
     tree: Cuart<V>,
     stats: Stats,
-    /// Look-ups in 10^9 per second, if gathering the lines that they touch were all.
-    ceiling: Option<f64>,
+    /// Look-ups in 10^9 per second, if each took the reciprocal rates of its gathers.
+    of_gathers: Option<f64>,
 }
 
 impl<V: Word> Subject<V> {
@@ -65,9 +65,9 @@ impl<V: Word> Subject<V> {
         let host = Cuart::build(&Device::host(), keys(data.width, &bytes), &data.values::<V>())?;
         drop(bytes);
         let stats = host.stats();
-        let ceiling = ceiling(session, &data, &host)?;
+        let of_gathers = of_gathers(session, &data, &host)?;
         let tree = if session.runs_kernels() { host.to_device(&session.device)? } else { host };
-        Ok(Self { data, tree, stats, ceiling })
+        Ok(Self { data, tree, stats, of_gathers })
     }
 
     fn row(
@@ -114,7 +114,7 @@ fn gathers(kind: Kind, stats: &Stats) -> ([Option<Chunk>; 2], u64) {
 
 /// The rate of look-ups if each took the sum of its gathers' reciprocal rates, as measured over tables of the size
 /// of what they gather from: of a sample of queries.
-fn ceiling<V: Word>(session: &mut Session, data: &Data, host: &Cuart<V>) -> Result<Option<f64>> {
+fn of_gathers<V: Word>(session: &mut Session, data: &Data, host: &Cuart<V>) -> Result<Option<f64>> {
     if !session.runs_kernels() || data.len == 0 {
         return Ok(None);
     }

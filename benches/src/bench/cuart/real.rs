@@ -169,8 +169,8 @@ impl Subject {
         rows.push(session, ("cuart", "get", session.device_name()), timing, checksum);
 
         let device = session.device.clone();
-        // SAFETY: the strings of the batch, on the session's device.
-        let queries = unsafe { Queries::from_raw(queries.keys_ref(), count, &device) };
+        // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
+        let queries = unsafe { Queries::from_raw(queries.keys_ref(&session.stream)?, count, &device) };
         let timing = session.time_on_stream(
             &mut out,
             |out| session.poison(out),

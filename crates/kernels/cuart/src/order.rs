@@ -4,7 +4,7 @@
 use crate::tree::TreeRef;
 use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Leaf16, Leaf32, Link, N4, N16, N48, N256, PREFIX};
-use lanetree_simt::{Hint, KeyRef, Simt, first_bytes};
+use lanetree_simt::{Hint, KeyRef, Simt, first_bytes, highest_one, lowest_one};
 
 /// How what leads to a node compares with a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl TreeRef {
                     // Of eight at a time, those before the one that is looked for do not count.
                     let eight = simt.load(slots, u64::from(slot / 8), hint) & !first_bytes(slot % 8);
                     if eight != 0 {
-                        let byte = (slot & !7) + eight.trailing_zeros() / 8;
+                        let byte = (slot & !7) + lowest_one(eight) / 8;
                         let place = eight >> (8 * (byte % 8)) & 0xff;
                         return (byte, Link::from_bits(simt.load(links, place - 1, hint)));
                     }
@@ -105,7 +105,7 @@ impl TreeRef {
                 if eight == 0 {
                     return Link::NONE;
                 }
-                let place = eight >> ((63 - eight.leading_zeros()) / 8 * 8) & 0xff;
+                let place = eight >> (highest_one(eight) / 8 * 8) & 0xff;
                 let links = at.byte_add(offset_of!(N48, links) as u64).cast::<u64>();
                 return Link::from_bits(simt.load(links, place - 1, hint));
             }

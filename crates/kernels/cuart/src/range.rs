@@ -10,9 +10,12 @@ use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, Simt, W
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MeasureArgs {
-    /// In and out: spans of ranks, first and end one after another: `[2 * count]`. An end before the first becomes
-    /// it, and one beyond a limit comes nearer.
+    /// In and out: spans of ranks, first and end one after another: `[2 * count]`. They are anything that a caller
+    /// has left there: both become `len` at most, an end before the first becomes it, and one beyond a limit comes
+    /// nearer.
     pub spans: GlobalMut<u64>,
+    /// Keys of the tree.
+    pub len: u64,
     /// Most pairs of a span.
     pub limit: u64,
     /// How many.
@@ -45,9 +48,11 @@ impl Kernel for Measure {
         // SAFETY: `index` is a span.
         unsafe {
             let [first, end] = simt.load_vector(args.spans.as_const(), 2 * index, Hint::Default);
+            let first = if first < args.len { first } else { args.len };
+            let end = if end < args.len { end } else { args.len };
             let found = end.saturating_sub(first);
             let len = if found < args.limit { found } else { args.limit };
-            simt.store(args.spans, 2 * index + 1, first + len, Hint::Default);
+            simt.store_vector(args.spans, 2 * index, [first, first + len], Hint::Default);
             if !args.lens.is_null() {
                 simt.store(args.lens, index, len, Hint::Default);
             }
@@ -61,7 +66,7 @@ impl Kernel for Measure {
 pub struct ExpandArgs<V> {
     /// The tree, all of whose leaves are on the device, and whose places tell ranks.
     pub tree: TreeRef,
-    /// Spans of ranks, first and end one after another: `[2 * spans]`.
+    /// Spans of ranks, first and end one after another, as [`Measure`] has left them: `[2 * spans]`.
     pub spans: Global<u64>,
     /// Where the pairs of each span go: `[spans + 1]`, the exclusive prefix sums of their lengths and the total.
     pub offsets: Global<u64>,

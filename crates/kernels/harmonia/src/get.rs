@@ -116,8 +116,8 @@ fn hand_over<S: Simt, V: Word, const G: u32, const Q: usize>(simt: S, hit: bool,
     }
     let server = Rounds::<G, Q>::server(simt.lane());
     let bits = group_bits::<G>(simt.ballot(FULL_MASK, hit), server);
-    // A miss shuffles from the group's first lane: any lane of the warp will do.
-    let holder = if bits == 0 { 0 } else { bits.trailing_zeros() };
+    // A miss shuffles from the group's last lane: any lane of the warp will do, and a bit costs no branch.
+    let holder = (bits | 1 << (G - 1)).trailing_zeros();
     (bits != 0, simt.shuffle(FULL_MASK, value, server * G + holder))
 }
 

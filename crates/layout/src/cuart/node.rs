@@ -14,7 +14,8 @@ pub struct Header {
     pub here: Link,
     /// Bytes of a key in front of the one that the node branches by.
     pub depth: u32,
-    /// Children, without `here`.
+    /// Slots that have a byte, of an N256 links that there are; without `here`. A child that is removed keeps its
+    /// slot, as a tombstone without a link, until the node grows or a host needs the room.
     pub count: u16,
     #[doc(hidden)]
     pub reserved: u16,

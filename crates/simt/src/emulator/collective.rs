@@ -36,7 +36,14 @@ impl Lane<'_> {
             self.block.count(|counters| &counters.collectives);
             let time = warp.time.get() + 1;
             warp.time.set(time);
-            lanes(mask).for_each(|lane| slots[lane].synced.set(time));
+            let met = self.block.tick();
+            for lane in lanes(mask) {
+                slots[lane].synced.set(time);
+                slots[lane].met.set(met);
+            }
+            if self.block.launch.memory.releases.any() {
+                share(lanes(mask).map(|lane| &slots[lane]));
+            }
             self.after_collective(mask);
             self.maybe_pause();
         } else {
@@ -57,6 +64,10 @@ impl Lane<'_> {
         if block.arrived.get() == block.launch.shape.threads {
             block.arrived.set(0);
             block.shared.next_epoch();
+            block.barrier_time.set(block.tick());
+            if block.launch.memory.releases.any() {
+                share(block.slots.iter());
+            }
             block.count(|counters| &counters.barriers);
             block.close_loads();
             for warp in &block.warps {
@@ -77,9 +88,15 @@ impl Block<'_> {
     }
 }
 
+/// What one of these threads knows all know.
+fn share<'a>(slots: impl Iterator<Item = &'a Slot> + Clone) {
+    let knows = slots.clone().map(|slot| slot.knows.get()).max().unwrap_or(0);
+    slots.for_each(|slot| slot.knows.set(knows));
+}
+
 /// The lanes of a mask, ascending.
 #[inline]
-fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     let mut rest = mask;
     core::iter::from_fn(move || {
         let lane = rest.trailing_zeros();

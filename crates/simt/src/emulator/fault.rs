@@ -107,6 +107,30 @@ pub enum FaultKind {
         /// The nearest buffer; `None` where the launch has none.
         nearest: Option<Nearest>,
     },
+    /// Two accesses of different threads to the same global memory, at least one of them plain and one a write, and
+    /// nothing orders them: no barrier, no collective, no release that was acquired.
+    GlobalRace {
+        /// The address of the first word of 4 bytes that both touch.
+        address: usize,
+        /// Its byte offset in the buffer.
+        offset: usize,
+        /// What the thread did.
+        access: GlobalAccess,
+        /// What was done before.
+        earlier: Earlier,
+    },
+    /// Two atomic accesses of different threads and different widths to the same global memory, at least one of them
+    /// a write, and nothing orders them: they are not atomic to each other.
+    MixedWidths {
+        /// The address of the first word of 4 bytes that both touch.
+        address: usize,
+        /// Its byte offset in the buffer.
+        offset: usize,
+        /// What the thread did.
+        access: GlobalAccess,
+        /// What was done before.
+        earlier: Earlier,
+    },
     /// A write to a buffer that the kernel's arguments name for reading only.
     WriteToReadOnly {
         /// The address.
@@ -158,6 +182,59 @@ pub enum SharedAccess {
     Write,
     /// [`Simt::shared_atomic_add`](crate::Simt::shared_atomic_add).
     Atomic,
+}
+
+/// How a thread touched global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalAccess {
+    /// Whether it read or wrote, and whether atomically.
+    pub kind: GlobalAccessKind,
+    /// Bytes accessed: 4, 8 or 16.
+    pub bytes: u32,
+}
+
+/// Whether an access to global memory reads or writes, and whether atomically.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GlobalAccessKind {
+    /// [`Simt::load`](crate::Simt::load), [`Simt::load_vector`](crate::Simt::load_vector).
+    Read = 0,
+    /// [`Simt::store`](crate::Simt::store), [`Simt::store_vector`](crate::Simt::store_vector).
+    Write = 1,
+    /// [`Simt::atomic_load`](crate::Simt::atomic_load).
+    AtomicRead = 2,
+    /// [`Simt::atomic_store`](crate::Simt::atomic_store), and what reads and writes in one.
+    AtomicWrite = 3,
+}
+
+impl GlobalAccessKind {
+    #[inline]
+    pub(super) fn is_atomic(self) -> bool {
+        matches!(self, Self::AtomicRead | Self::AtomicWrite)
+    }
+
+    #[inline]
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::AtomicWrite)
+    }
+}
+
+impl GlobalAccess {
+    /// Whether two accesses need no order between them, of which one writes: both are atomic, and to each other.
+    #[inline]
+    pub(super) fn agrees(self, other: Self) -> bool {
+        self.kind.is_atomic() && other.kind.is_atomic() && self.bytes == other.bytes
+    }
+}
+
+/// An access that another one races with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// The block of the thread.
+    pub block: u32,
+    /// The thread's index in its block.
+    pub thread: u32,
+    /// What it did.
+    pub access: GlobalAccess,
 }
 
 /// The warp collectives of [`Simt`](crate::Simt).
@@ -250,6 +327,24 @@ impl fmt::Display for SharedAccess {
     }
 }
 
+impl fmt::Display for GlobalAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            GlobalAccessKind::Read => "read",
+            GlobalAccessKind::Write => "write",
+            GlobalAccessKind::AtomicRead => "atomic read",
+            GlobalAccessKind::AtomicWrite => "atomic write",
+        };
+        write!(f, "{kind} of {} bytes", self.bytes)
+    }
+}
+
+impl fmt::Display for Earlier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} by block {}, thread {}", self.access, self.block, self.thread)
+    }
+}
+
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -302,6 +397,16 @@ impl fmt::Display for FaultKind {
                     ),
                 }
             }
+            Self::GlobalRace { address, offset, access, earlier } => write!(
+                f,
+                "{access} of global memory at {address:#x}, byte {offset} of a buffer, races with {earlier}: \
+                 nothing orders them"
+            ),
+            Self::MixedWidths { address, offset, access, earlier } => write!(
+                f,
+                "{access} of global memory at {address:#x}, byte {offset} of a buffer, is not atomic to {earlier}: \
+                 their widths differ, and nothing orders them"
+            ),
             Self::WriteToReadOnly { address, offset } => {
                 write!(f, "write to {address:#x}, byte {offset} of a buffer passed for reading")
             }

@@ -2,12 +2,11 @@
 
 use super::block::{Block, Counters, Slot, Warp};
 use super::fault::{Collective, FaultKind};
-use super::memory::Intent;
+use super::global::Operation;
 use super::shared::Accessor;
 use crate::{Global, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP};
 use core::cell::Cell;
 use core::panic::Location;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use corosensei::Yielder;
 use lanetree_layout::Word;
 
@@ -20,7 +19,7 @@ pub(super) struct Lane<'a> {
     pub(super) lane: u32,
     yielder: &'a Yielder<(), ()>,
     /// The buffer of its last access.
-    region: Cell<usize>,
+    pub(super) region: Cell<usize>,
 }
 
 /// A thread of an emulated block.
@@ -101,111 +100,29 @@ impl<'a> Lane<'a> {
         Accessor { thread: self.thread, warp_time: self.warp.time.get(), synced: self.slot.synced.get() }
     }
 
-    fn checked<T>(&self, result: Result<T, FaultKind>) -> T {
+    /// Performs an atomic access to an element of a buffer.
+    ///
+    /// # Safety
+    /// Other threads access the element atomically only.
+    #[inline]
+    unsafe fn atomic_at<T: Word>(&self, at: GlobalMut<T>, index: u64, operation: (Operation, u64), order: Order) -> T {
+        let at = at.as_ptr().wrapping_add(index as usize);
+        // SAFETY: the caller's; pointers of arguments carry their buffers' provenance.
+        T::truncate(unsafe { self.atomic(at.cast(), T::BYTES, operation, order) })
+    }
+
+    pub(super) fn checked<T>(&self, result: Result<T, FaultKind>) -> T {
         result.unwrap_or_else(|kind| self.fault(kind))
     }
-
-    fn check(&self, address: usize, bytes: usize, intent: Intent) {
-        self.checked(self.block.launch.memory.check(&self.region, address, bytes, intent));
-    }
-
-    // Neither these nor the collectives are inlined or generic: kernels are many, and each has many
-    // accesses, so their compilation would take minutes.
-
-    fn before_load(&self, address: usize, bytes: usize, hint: Hint, place: &'static Location<'static>) {
-        let intent = match hint {
-            Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
-            Hint::Default | Hint::Streaming => Intent::Read,
-        };
-        self.check(address, bytes, intent);
-        self.block.count(|counters| &counters.loads);
-        self.count_transactions(address, place);
-    }
-
-    fn before_store(&self, address: usize, bytes: usize) {
-        self.check(address, bytes, Intent::Write);
-        self.block.count(|counters| &counters.stores);
-    }
-
-    /// The element's address, checked, for an atomic access.
-    #[inline]
-    fn atomic<T: Word>(&self, at: GlobalMut<T>, index: u64, intent: Intent) -> *mut T {
-        let address = at.as_ptr().wrapping_add(index as usize);
-        self.before_atomic(address.addr(), T::BYTES, intent);
-        address
-    }
-
-    fn before_atomic(&self, address: usize, bytes: usize, intent: Intent) {
-        self.maybe_pause();
-        self.block.count(|counters| &counters.atomics);
-        self.check(address, bytes, intent);
-    }
 }
 
-fn ordering(order: Order) -> Ordering {
-    match order {
-        Order::Relaxed => Ordering::Relaxed,
-        Order::Acquire => Ordering::Acquire,
-        Order::Release => Ordering::Release,
-        Order::AcquireRelease => Ordering::AcqRel,
-    }
-}
-
-fn load_ordering(order: Order) -> Ordering {
-    match order {
-        Order::Relaxed | Order::Release => Ordering::Relaxed,
-        Order::Acquire | Order::AcquireRelease => Ordering::Acquire,
-    }
-}
-
-fn store_ordering(order: Order) -> Ordering {
-    match order {
-        Order::Relaxed | Order::Acquire => Ordering::Relaxed,
-        Order::Release | Order::AcquireRelease => Ordering::Release,
-    }
-}
-
-/// Applies the operation of the word's width.
-///
-/// # Safety
-/// `at` is valid for reads and writes, aligned, and accessed atomically only.
-#[inline(always)]
-unsafe fn with_atomic<T: Word>(
-    at: *mut T,
-    narrow: impl FnOnce(&AtomicU32) -> u32,
-    wide: impl FnOnce(&AtomicU64) -> u64,
-) -> T {
-    // SAFETY: the caller's; and `T` is a `u32` or a `u64`, by its size.
-    T::truncate(unsafe {
-        if T::BYTES == 4 {
-            u64::from(narrow(AtomicU32::from_ptr(at.cast())))
-        } else {
-            wide(AtomicU64::from_ptr(at.cast()))
-        }
-    })
-}
-
-/// Atomic methods: the operation's name, or its narrow and wide form, on the checked address.
+/// Atomic methods: the operation's name.
 macro_rules! read_modify_write {
     ($($method:ident = $operation:ident;)*) => {$(
         #[inline(never)]
-        unsafe fn $method<T: Word>(
-            self,
-            to: GlobalMut<T>,
-            index: u64,
-            value: T,
-            order: Order,
-            _: Scope,
-        ) -> T {
-            let (at, order) = (self.0.atomic(to, index, Intent::Write), ordering(order));
-            // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
-            unsafe {
-                with_atomic(
-                    at,
-                    |word| word.$operation(value.low(), order),
-                    |word| word.$operation(value.widen(), order),
-                )
-            }
+        unsafe fn $method<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, order: Order, _: Scope) -> T {
+            // SAFETY: the same contract.
+            unsafe { self.0.atomic_at(to, index, (Operation::$operation, value.widen()), order) }
         }
     )*};
 }
@@ -337,30 +254,20 @@ impl Simt for Emulated<'_> {
 
     #[inline(never)]
     unsafe fn atomic_load<T: Word>(self, from: GlobalMut<T>, index: u64, order: Order, _: Scope) -> T {
-        let (at, order) = (self.0.atomic(from, index, Intent::Read), load_ordering(order));
-        // SAFETY: checked to be in a buffer and aligned; atomic by the caller's contract.
-        unsafe { with_atomic(at, |word| word.load(order), |word| word.load(order)) }
+        // SAFETY: the same contract.
+        unsafe { self.0.atomic_at(from, index, (Operation::Load, 0), order) }
     }
     #[inline(never)]
     unsafe fn atomic_store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, order: Order, _: Scope) {
-        let (at, order) = (self.0.atomic(to, index, Intent::Write), store_ordering(order));
-        let narrow = |word: &AtomicU32| {
-            word.store(value.low(), order);
-            0
-        };
-        let wide = |word: &AtomicU64| {
-            word.store(value.widen(), order);
-            0
-        };
-        // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
-        unsafe { with_atomic(at, narrow, wide) };
+        // SAFETY: the same contract.
+        unsafe { self.0.atomic_at(to, index, (Operation::Store, value.widen()), order) };
     }
     read_modify_write! {
-        atomic_add = fetch_add;
-        atomic_max = fetch_max;
-        atomic_min = fetch_min;
-        atomic_or = fetch_or;
-        atomic_exchange = swap;
+        atomic_add = Add;
+        atomic_max = Max;
+        atomic_min = Min;
+        atomic_or = Or;
+        atomic_exchange = Exchange;
     }
     #[inline(never)]
     unsafe fn atomic_compare_exchange<T: Word>(
@@ -372,21 +279,12 @@ impl Simt for Emulated<'_> {
         order: Order,
         _: Scope,
     ) -> T {
-        let at = self.0.atomic(to, index, Intent::Write);
-        let (success, failure) = (ordering(order), load_ordering(order));
-        let narrow = |word: &AtomicU32| {
-            let (Ok(former) | Err(former)) = word.compare_exchange(expected.low(), new.low(), success, failure);
-            former
-        };
-        let wide = |word: &AtomicU64| {
-            let (Ok(former) | Err(former)) = word.compare_exchange(expected.widen(), new.widen(), success, failure);
-            former
-        };
-        // SAFETY: checked to be in a writable buffer and aligned; atomic by the caller's contract.
-        unsafe { with_atomic(at, narrow, wide) }
+        let operation = (Operation::CompareExchange(expected.widen()), new.widen());
+        // SAFETY: the same contract.
+        unsafe { self.0.atomic_at(to, index, operation, order) }
     }
     fn fence(self, _: Scope) {
-        fence(Ordering::SeqCst);
+        self.0.fence();
     }
     fn opaque<T: Word>(self, value: T) -> T {
         value

@@ -1,9 +1,11 @@
 //! Global memory: which of it a launch may touch.
 
-use super::fault::{FaultKind, Nearest};
+use super::fault::{FaultKind, GlobalAccess, Nearest};
+use super::races::{Knower, Releases, Shadow, Stamp};
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 /// A buffer that a kernel may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,26 +38,34 @@ pub(super) enum Intent {
 /// The buffers of a launch.
 pub(super) struct Memory {
     regions: Vec<Tracked>,
+    pub(super) releases: Releases,
 }
 
-struct Tracked {
+pub(super) struct Tracked {
     region: Region,
     /// A bit for each 4 bytes of a writable region: whether this launch has written there. Begins at
     /// the multiple of [`GRANULE`] below the region.
     written: Vec<AtomicU64>,
+    /// Who touched each word of a writable region last, if that is checked.
+    shadow: Option<Shadow>,
+    /// The release that each 8 bytes have their value from, or a later one than that; made when there is one.
+    released: OnceLock<Vec<AtomicU64>>,
 }
 
 /// Bytes for which one word of [`Tracked::written`] stands.
 const GRANULE: usize = 4 * 64;
 
 impl Memory {
-    pub(super) fn new(regions: &[Region]) -> Self {
+    pub(super) fn new(regions: &[Region], races: bool) -> Self {
         let tracked = |&region: &Region| {
             let end = region.start.saturating_add(region.bytes);
             let granules = end.div_ceil(GRANULE) - region.start / GRANULE;
-            Tracked { region, written: zeros(if region.writable { granules } else { 0 }) }
+            // Nobody races for what nobody writes.
+            let shadow = (races && region.writable).then(|| Shadow::new(end.div_ceil(4) - region.start / 4));
+            let written = zeros(if region.writable { granules } else { 0 });
+            Tracked { region, written, shadow, released: OnceLock::new() }
         };
-        Self { regions: regions.iter().map(tracked).collect() }
+        Self { regions: regions.iter().map(tracked).collect(), releases: Releases::default() }
     }
 
     /// Checks an access of `bytes` bytes, a power of two. `last` is where the caller remembers the
@@ -67,7 +77,7 @@ impl Memory {
         address: usize,
         bytes: usize,
         intent: Intent,
-    ) -> Result<(), FaultKind> {
+    ) -> Result<&Tracked, FaultKind> {
         if address & (bytes - 1) != 0 {
             return Err(FaultKind::Misaligned { address, bytes: bytes as u32 });
         }
@@ -93,7 +103,7 @@ impl Memory {
             }
             Intent::Read | Intent::ReadOnly => {}
         }
-        Ok(())
+        Ok(tracked)
     }
 
     /// Why an access fits no buffer.
@@ -118,6 +128,55 @@ impl Memory {
 }
 
 impl Tracked {
+    /// Notes an access that was checked, and finds what it races with.
+    #[inline]
+    pub(super) fn touch(
+        &self,
+        address: usize,
+        access: GlobalAccess,
+        who: &Knower,
+        releases: &Releases,
+    ) -> Result<(), FaultKind> {
+        let Some(shadow) = &self.shadow else { return Ok(()) };
+        shadow.touch(address / 4 - self.region.start / 4, access, who, releases).map_err(|(word, earlier)| {
+            let address = 4 * (self.region.start / 4 + word);
+            let offset = address.saturating_sub(self.region.start);
+            if access.kind.is_atomic() && earlier.access.kind.is_atomic() {
+                FaultKind::MixedWidths { address, offset, access, earlier }
+            } else {
+                FaultKind::GlobalRace { address, offset, access, earlier }
+            }
+        })
+    }
+
+    /// Whether races are looked for here.
+    #[inline]
+    pub(super) fn is_shadowed(&self) -> bool {
+        self.shadow.is_some()
+    }
+
+    /// The release of the 8 bytes with an address.
+    #[inline]
+    fn released(&self, address: usize) -> Option<&AtomicU64> {
+        let words = (self.region.start + self.region.bytes).div_ceil(8) - self.region.start / 8;
+        self.released.get_or_init(|| zeros(words)).get(address / 8 - self.region.start / 8)
+    }
+
+    /// Notes that a store which comes next publishes a release. That before the store, and what is stored relaxed
+    /// leaves it: so whoever reads the value finds this release or a later one.
+    pub(super) fn publish(&self, address: usize, stamp: Stamp) {
+        if let Some(released) = self.released(address) {
+            released.fetch_max(stamp, Ordering::Relaxed);
+        }
+    }
+
+    /// The release that a load which came before has read, or a later one.
+    pub(super) fn published(&self, address: usize) -> Stamp {
+        let index = address / 8 - self.region.start / 8;
+        let released = self.released.get().and_then(|released| released.get(index));
+        released.map_or(0, |released| released.load(Ordering::Relaxed))
+    }
+
     #[inline]
     fn bits(&self, address: usize, bytes: usize) -> (Option<&AtomicU64>, u64) {
         let granule = address / GRANULE - self.region.start / GRANULE;
@@ -143,7 +202,7 @@ impl Tracked {
 }
 
 /// Zeros that cost nothing until touched: the allocator hands out large ones untouched.
-fn zeros(len: usize) -> Vec<AtomicU64> {
+pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
     const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
     let mut zeros = ManuallyDrop::new(vec![0_u64; len]);
     // SAFETY: the parts of a vector that is not dropped; `AtomicU64` has the size and bit validity of

@@ -15,14 +15,18 @@
 mod block;
 mod collective;
 mod fault;
+mod global;
 mod lane;
 mod memory;
+mod races;
 mod random;
 mod shared;
 mod stacks;
 mod transactions;
 
-pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
+pub use fault::{
+    Collective, Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, Nearest, SharedAccess, Whereabouts,
+};
 pub use lane::Emulated;
 pub use memory::Region;
 
@@ -46,6 +50,9 @@ pub struct Options {
     /// Whether to report two threads of a block that touch the same shared memory without a barrier or
     /// collective between. Turn it off for a kernel that orders them through atomics on global memory.
     pub shared_races: bool,
+    /// Whether to report two threads that touch the same global memory, one of them to write, without an order
+    /// between them: [`FaultKind::GlobalRace`], [`FaultKind::MixedWidths`].
+    pub global_races: bool,
     /// How long a block may do nothing but spin, while no other finishes, before it counts as a
     /// [livelock](FaultKind::Livelock).
     pub patience: Duration,
@@ -65,7 +72,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, shared_races: true, patience: Duration::from_secs(30), count_transactions: None }
+        Self {
+            seed: 0,
+            shared_races: true,
+            global_races: true,
+            patience: Duration::from_secs(30),
+            count_transactions: None,
+        }
     }
 }
 
@@ -235,7 +248,7 @@ pub unsafe fn launch_program(
         options,
         shape,
         shared_bytes: u64::from(program.static_shared) + u64::from(dynamic_shared),
-        memory: Memory::new(regions),
+        memory: Memory::new(regions, options.global_races),
         order: Permutation::new(options.seed, blocks),
         begun: AtomicU32::new(0),
         finished: AtomicU32::new(0),

@@ -1,10 +1,12 @@
 //! The hardware: each method is one PTX instruction, or two for a 64-bit shuffle.
 //!
 //! Memory accesses, atomics and fences are inline assembly ([`memory`], [`atomic`]), the same for both
-//! compilers: only so are cache hints, scopes and orders said exactly. Collectives and indexes come
-//! from [`intrinsics`]: LLVM knows these to be convergent, which it does not know of assembly.
+//! compilers: only so are cache hints, scopes and orders said exactly. Collectives are LLVM's intrinsics
+//! ([`collectives`], and the barrier in [`intrinsics`]): LLVM knows these to be convergent, which it does not
+//! know of assembly.
 
 mod atomic;
+mod collectives;
 #[cfg_attr(feature = "cuda_std", path = "intrinsics_cuda_std.rs")]
 mod intrinsics;
 mod memory;
@@ -35,7 +37,6 @@ impl Nvptx {
 /// Leaves a kernel's launch bounds in the PTX as a comment, which `cargo xtask ptx` turns into the
 /// directives of the entry: rustc has no attribute for them. For the entry points that
 /// [`instance!`](crate::instance) writes.
-#[cfg(not(feature = "cuda_std"))]
 #[inline(always)]
 pub fn launch_bounds<K: crate::Kernel>() {
     if K::LAUNCH_BOUNDS.is_some() {
@@ -100,38 +101,38 @@ impl Simt for Nvptx {
     }
     #[inline(always)]
     fn ballot(self, mask: u32, predicate: bool) -> u32 {
-        intrinsics::ballot(mask, predicate)
+        collectives::ballot(mask, predicate)
     }
     #[inline(always)]
     fn any(self, mask: u32, predicate: bool) -> bool {
-        intrinsics::any(mask, predicate)
+        collectives::any(mask, predicate)
     }
     #[inline(always)]
     fn all(self, mask: u32, predicate: bool) -> bool {
-        intrinsics::all(mask, predicate)
+        collectives::all(mask, predicate)
     }
     #[inline(always)]
     fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T {
-        halves(value, |half| intrinsics::shuffle(mask, half, source))
+        halves(value, |half| collectives::shuffle(mask, half, source))
     }
     #[inline(always)]
     fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T {
-        halves(value, |half| intrinsics::shuffle_xor(mask, half, lanes))
+        halves(value, |half| collectives::shuffle_xor(mask, half, lanes))
     }
     #[inline(always)]
     fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
-        halves(value, |half| intrinsics::shuffle_up(mask, half, delta))
+        halves(value, |half| collectives::shuffle_up(mask, half, delta))
     }
     #[inline(always)]
     fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
-        halves(value, |half| intrinsics::shuffle_down(mask, half, delta))
+        halves(value, |half| collectives::shuffle_down(mask, half, delta))
     }
     #[inline(always)]
     fn match_any<T: Word>(self, mask: u32, value: T) -> u32 {
         if T::BITS == 32 {
-            intrinsics::match_any_u32(mask, value.low())
+            collectives::match_any_u32(mask, value.low())
         } else {
-            intrinsics::match_any_u64(mask, value.widen())
+            collectives::match_any_u64(mask, value.widen())
         }
     }
     #[inline(always)]
@@ -158,7 +159,7 @@ impl Simt for Nvptx {
     }
     #[inline(always)]
     fn sync_warp(self, mask: u32) {
-        intrinsics::sync_warp(mask);
+        collectives::sync_warp(mask);
     }
     #[inline(always)]
     fn barrier(self) {

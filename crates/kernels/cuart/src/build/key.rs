@@ -2,7 +2,7 @@
 
 use crate::tree::TreeRef;
 use lanetree_layout::cuart::{Kind, Leaf8, Leaf16, Leaf32, Link, UNIT};
-use lanetree_simt::{Global, Hint, Simt};
+use lanetree_simt::{Global, Hint, Simt, lowest_one};
 
 /// Bytes of a device leaf in front of its key.
 const DEVICE_HEADER: u64 = 24;
@@ -32,24 +32,27 @@ pub(super) unsafe fn leaf_at<S: Simt>(simt: S, tree: &TreeRef, rank: u32) -> Lin
 #[inline(always)]
 fn address(tree: &TreeRef, leaf: Link) -> Global<u64> {
     let kind = (leaf.bits() >> 60) as u32;
-    let (mut base, mut shift) = (tree.device_leaves, UNIT.trailing_zeros());
-    for (known, own, bytes) in [
-        (Kind::Leaf8, tree.leaf8, size_of::<Leaf8>()),
-        (Kind::Leaf16, tree.leaf16, size_of::<Leaf16>()),
-        (Kind::Leaf32, tree.leaf32, size_of::<Leaf32>()),
+    let (mut base, mut shift) = (tree.device_leaves, const { lowest_one(UNIT as u64) });
+    for (known, own, bits) in [
+        (Kind::Leaf8, tree.leaf8, const { lowest_one(size_of::<Leaf8>() as u64) }),
+        (Kind::Leaf16, tree.leaf16, const { lowest_one(size_of::<Leaf16>() as u64) }),
+        (Kind::Leaf32, tree.leaf32, const { lowest_one(size_of::<Leaf32>() as u64) }),
     ]
     .into_iter()
     .rev()
     {
         let is_known = kind <= known as u32;
         base = if is_known { own } else { base };
-        shift = if is_known { bytes.trailing_zeros() } else { shift };
+        shift = if is_known { bits } else { shift };
     }
     base.byte_add(leaf.index() << shift).cast()
 }
 
-const _: () = assert!(size_of::<Leaf8>().is_power_of_two() && size_of::<Leaf16>().is_power_of_two());
-const _: () = assert!(size_of::<Leaf32>().is_power_of_two() && UNIT.is_power_of_two());
+#[expect(clippy::disallowed_methods, reason = "on the host, by its compiler")]
+const _: () = {
+    assert!(size_of::<Leaf8>().is_power_of_two() && size_of::<Leaf16>().is_power_of_two());
+    assert!(size_of::<Leaf32>().is_power_of_two() && UNIT.is_power_of_two());
+};
 
 impl LeafKey {
     /// Per thread. The key of a leaf on the device.
@@ -143,7 +146,7 @@ impl LeafKey {
             // SAFETY: both have a byte in the word.
             let differences = unsafe { self.word(simt, index) ^ other.word(simt, index) };
             if differences != 0 {
-                let alike = 8 * index + differences.trailing_zeros() / 8;
+                let alike = 8 * index + lowest_one(differences) / 8;
                 return if alike < len { alike } else { len };
             }
             index += 1;

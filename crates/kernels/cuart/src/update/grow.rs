@@ -23,12 +23,28 @@ pub(super) unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, cou
     // SAFETY: the words lie in the node.
     unsafe {
         publish(simt, at.byte_add(links as u64 + 8 * u64::from(count)).cast(), child);
-        let word_at = at.byte_add(keys as u64).cast::<u32>();
-        let index = u64::from(place / 4);
-        let shift = 8 * (place % 4);
-        let word = simt.atomic_load(word_at, index, Order::Relaxed, Scope::Device);
-        let word = word & !(0xff << shift) | key << shift;
-        simt.atomic_store(word_at, index, word, Order::Release, Scope::Device);
+        // In words as wide as those in which others read them.
+        let keys = at.byte_add(keys as u64);
+        if node.kind() == Kind::N16 {
+            set_byte::<S, u64>(simt, keys.cast(), place, key);
+        } else {
+            set_byte::<S, u32>(simt, keys.cast(), place, key);
+        }
+    }
+}
+
+/// Per thread. Sets a byte of an array of words; whoever reads it sees what the thread has written before.
+///
+/// # Safety
+/// The array has the byte, and no other thread writes to its word.
+#[inline(always)]
+unsafe fn set_byte<S: Simt, T: Word>(simt: S, words: GlobalMut<T>, place: u32, byte: u32) {
+    let (index, shift) = (u64::from(place / T::BYTES as u32), 8 * (place % T::BYTES as u32));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let word = simt.atomic_load(words, index, Order::Relaxed, Scope::Device).widen();
+        let word = word & !(0xff << shift) | u64::from(byte) << shift;
+        simt.atomic_store(words, index, T::truncate(word), Order::Release, Scope::Device);
     }
 }
 
@@ -114,10 +130,10 @@ unsafe fn grow_n16<S: Simt>(simt: S, from: GlobalMut<u8>, to: GlobalMut<u8>, byt
     unsafe {
         let mut slot = 0_u32;
         while slot < 16 {
-            let keys: u32 = peek(simt, from, offset_of!(N16, keys) + (slot & !3) as usize);
+            let keys: u64 = peek(simt, from, offset_of!(N16, keys) + (slot & !7) as usize);
             let link: u64 = peek(simt, from, offset_of!(N16, links) + 8 * slot as usize);
             if link != 0 {
-                put_n48(simt, to, count, keys >> (8 * (slot % 4)) & 0xff, link);
+                put_n48(simt, to, count, (keys >> (8 * (slot % 8))) as u32 & 0xff, link);
                 count += 1;
             }
             slot += 1;

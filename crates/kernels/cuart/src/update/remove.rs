@@ -3,7 +3,8 @@
 
 use super::TreeMut;
 use super::slot::{Edge, entry_index, follow, root_edge};
-use lanetree_layout::cuart::{Kind, Link};
+use core::mem::offset_of;
+use lanetree_layout::cuart::{Header, Kind, Link};
 use lanetree_simt::{Access, GlobalMut, Hint, Kernel, KernelArgs, KeyRef, KeysRef, Order, Scope, Simt, instance};
 
 /// Arguments of [`Remove`].
@@ -62,6 +63,11 @@ impl Kernel for Remove {
             let (order, scope) = (Order::Relaxed, Scope::Device);
             if simt.atomic_compare_exchange(edge.slot, 0, leaf.bits(), 0, order, scope) != leaf.bits() {
                 return;
+            }
+            if edge.owner.kind() == Kind::N256 && edge.depth < key.len() {
+                // Of other nodes it is slots that are counted, and those stay.
+                let count = args.tree.address(edge.owner).byte_add(offset_of!(Header, count) as u64);
+                simt.atomic_add(count.cast::<u32>(), 0, u32::MAX, order, scope);
             }
             let table_bytes = args.tree.as_ref().table_bytes;
             if edge.is_above(table_bytes) && table_bytes > 0 && key.len() >= table_bytes {

@@ -4,7 +4,7 @@
 use super::TreeMut;
 use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256, PREFIX};
-use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal};
+use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal, lowest_one};
 
 /// Per thread. Reads a word that other threads may write, or have written in the same launch: not from L1.
 ///
@@ -159,13 +159,14 @@ impl TreeMut {
             let len = self.leaf_len(simt, leaf);
             let first = if leaf.kind() == Kind::DeviceLeaf { 24 } else { 0 };
             let end = if len < key.len() { len } else { key.len() };
+            // In words of 8 bytes, as removals clear them: atomics of different widths are not atomic to each other.
+            let read = |word: u32| peek::<S, u64>(simt, at, first + 8 * word as usize);
             let mut word = from / 8;
             let mut position = end;
             while 8 * word < end {
-                let own: u64 = peek(simt, at, first + 8 * word as usize);
-                let differences = own ^ key.word(simt, 8 * word);
+                let differences = read(word) ^ key.word(simt, 8 * word);
                 if differences != 0 {
-                    position = 8 * word + differences.trailing_zeros() / 8;
+                    position = 8 * word + lowest_one(differences) / 8;
                     break;
                 }
                 word += 1;
@@ -174,8 +175,7 @@ impl TreeMut {
             if position == len {
                 return (position, 0);
             }
-            let word: u32 = peek(simt, at, first + (position & !3) as usize);
-            (position, word >> (8 * (position & 3)) & 0xff)
+            (position, (read(position / 8) >> (8 * (position % 8))) as u32 & 0xff)
         }
     }
 

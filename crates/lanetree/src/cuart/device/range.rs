@@ -155,6 +155,9 @@ impl<V: Word> OnStream<'_, V> {
     /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
     /// values, prefix sums of the keys' lengths, keys: one after another in the stream.
     ///
+    /// Spans are of the ranks that this tree has now. A span from elsewhere is clipped, in `spans` too: ranks beyond
+    /// the tree's length become its length, and an end below its start becomes the start.
+    ///
     /// # Errors
     /// As [`OnStream::lower_bound`]; not for too small a capacity, which the last offsets show.
     pub fn gather(
@@ -244,7 +247,7 @@ impl<V: Word> OnStream<'_, V> {
         unsafe { tree.launch_rank(self.stream, queries, (side, Global::null()), ranks) }
     }
 
-    /// Puts spans right that end before they begin or have too many pairs, and measures them.
+    /// Clips spans that reach beyond the tree, end before they begin or have too many pairs, and measures them.
     pub(super) fn measure(
         &self,
         count: usize,
@@ -256,7 +259,7 @@ impl<V: Word> OnStream<'_, V> {
             return Ok(());
         }
         let (spans, lens) = (spans.write_on(self.stream)?, optional_mut(lens, self.stream)?);
-        let args = MeasureArgs { spans, limit, count: count as u64, lens };
+        let args = MeasureArgs { spans, len: self.tree.len(), limit, count: count as u64, lens };
         // SAFETY: so many spans, and places for their lengths.
         Ok(unsafe { over(self.stream, count)?.run(launch::measure(&args))? })
     }

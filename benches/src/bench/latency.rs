@@ -1,0 +1,112 @@
+//! The latency of small batches that begin and end in host memory: one call after another, by one thread.
+
+use super::cuart;
+use super::data::{BenchWord, Data, Order, miss, mix};
+use super::error::Result;
+use super::report::{Row, Section, Timing};
+use super::session::Session;
+use super::subject::Subject;
+use core::fmt::Display;
+use core::ops::Range;
+use lanetree::{DeviceKind, Word};
+use lanetree_baselines::Checksum;
+use std::time::Instant;
+
+/// Queries of the batches.
+pub(super) const SMALL: [usize; 3] = [1, 1 << 10, 1 << 14];
+
+/// Calls by which a latency is judged: 200 of them take longer than the 99th percentile.
+const CALLS: usize = 20_000;
+
+/// Queries that the batches of the figure are taken from, as a power of two.
+const POOL: u32 = 20;
+
+/// What a number of calls took, and the sum of the last one's output.
+pub(super) struct Latency {
+    timing: Timing,
+    p99_ms: f64,
+    checksum: Checksum,
+    calls: usize,
+}
+
+impl Latency {
+    /// Of batches of `count` queries that follow one another through a pool of them. `call` looks up those of a
+    /// range; `value` is what it should find, `word` makes a number of that, which is
+    /// `miss` where there is none. An element of every output is
+    /// checked, and the last output as a whole.
+    ///
+    /// # Errors
+    /// Of a call; [`Wrong`](super::error::Error::Wrong) with the first difference.
+    pub(super) fn of_calls<O: Copy + Default, V: Word>(
+        session: &Session,
+        row: &dyn Display,
+        (count, pool): (usize, usize),
+        mut call: impl FnMut(Range<usize>, &mut [O]) -> Result<()>,
+        (word, miss): (impl Fn(O) -> V, V),
+        value: impl Fn(usize) -> V + Sync,
+    ) -> Result<Self> {
+        let calls = if session.device.kind() == DeviceKind::Emulated { 3 } else { CALLS };
+        let mut out = vec![O::default(); count];
+        let mut runs = Vec::with_capacity(calls);
+        let start_of = |number: usize| (number * count) % (pool - count + 1);
+        for number in 0..calls {
+            let (first, checked) = (start_of(number), number % count);
+            out[checked] = O::default();
+            let start = Instant::now();
+            call(first..first + count, &mut out)?;
+            runs.push(start.elapsed().as_secs_f64() * 1e3);
+            session.check_slice(row, "values", &[word(out[checked])], first + checked, miss, &value)?;
+        }
+        let first = start_of(calls - 1);
+        let out: Vec<V> = out.into_iter().map(word).collect();
+        let checksum = session.check_slice(row, "values", &out, 0, miss, |i| value(first + i))?;
+        let mut sorted = runs.clone();
+        sorted.sort_by(f64::total_cmp);
+        let p99_ms = sorted[(sorted.len() * 99).div_ceil(100) - 1];
+        // The runs themselves are too many to be kept.
+        let timing = Timing { runs_ms: Vec::new(), ..Timing::of(runs) };
+        Ok(Self { timing, p99_ms, checksum, calls })
+    }
+
+    /// A row of it.
+    pub(super) fn row(self, row: impl FnOnce(Timing, Checksum) -> Row) -> Row {
+        let mut row = row(self.timing, self.checksum);
+        (row.p99_ms, row.calls, row.threads) = (Some(self.p99_ms), Some(self.calls), Some(1));
+        row
+    }
+}
+
+/// Of Harmonia and CuART, at the main size of the plan.
+pub(super) fn measure(session: &mut Session) -> Result<()> {
+    let main = session.plan.main_size();
+    let data = Data::<u64>::uniform(1 << main, mix(session.seed ^ u64::from(main) << 56));
+    let subject = Subject::build(session, data)?;
+    of_harmonia(session, &subject)?;
+    drop(subject);
+    cuart::latency(session)
+}
+
+/// Queries that batches are taken from.
+pub(super) fn pool(session: &Session) -> usize {
+    1 << session.plan.host_queries.min(POOL)
+}
+
+fn of_harmonia<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
+    let pool = pool(session);
+    let sorted = subject.data.sorted_batch(pool, false, session.seed ^ 0x1a7).expect("hits are always to be had");
+    let batch = sorted.ordered(Order::Random, session.seed);
+    for count in SMALL.into_iter().filter(|&count| count <= pool) {
+        let what = format!("latency of {count} queries, {}", subject.describe());
+        if session.has_time(&what) {
+            let call = |queries: Range<usize>, out: &mut [W]| {
+                Ok(subject.tree.get_many_or(&batch.queries[queries], miss(), out)?)
+            };
+            let latency =
+                Latency::of_calls(session, &what, (count, pool), call, (|value| value, miss()), |i| batch.value(i))?;
+            let row = latency
+                .row(|timing, checksum| subject.row(session, Section::Latency, "get_many_or", count, timing, checksum));
+            session.push(row);
+        }
+    }
+    Ok(())
+}

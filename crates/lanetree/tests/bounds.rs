@@ -1,0 +1,78 @@
+//! What a caller leaves in a buffer for a kernel is clipped before it is an index. The emulator faults an access
+//! outside the buffers.
+
+use core::ops::Range;
+use lanetree::cuart::{DeviceByteRanges, GatherScratch, LongKeys};
+use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Word};
+
+/// Keys of several lengths if `mixed`, whose ranks are stored; otherwise of 8 bytes, whose ranks are places.
+fn keys(numbers: Range<u64>, mixed: bool) -> ByteKeysBuf {
+    let key = |i: u64| {
+        let end = if mixed { &[b'x'; 40][..(i % 5 * 10) as usize] } else { &[] };
+        [&i.to_be_bytes()[..], end].concat()
+    };
+    numbers.map(key).collect()
+}
+
+fn tree(device: &Device, len: u64, mixed: bool) -> Cuart<u64> {
+    let keys = keys(0..len, mixed);
+    let values: Vec<u64> = (0..len).map(|i| 10 + i).collect();
+    Cuart::builder().long_keys(LongKeys::DeviceLeaves).build(device, &keys, &values).unwrap()
+}
+
+/// The values of spans, and the offsets that tell whose they are; room for 16 pairs.
+fn gather<V: Word>(tree: &Cuart<V>, spans: &mut Buffer<u64>) -> (Vec<u64>, Vec<V>) {
+    let (device, count) = (tree.device(), spans.len() / 2);
+    let stream = device.stream().unwrap();
+    let mut scratch = GatherScratch::new(device, count, 16).unwrap();
+    let mut out = DeviceByteRanges::new(tree, count, 16, 16 * 56).unwrap();
+    tree.on(&stream).gather(spans, count, &mut scratch, &mut out).unwrap();
+    stream.synchronize().unwrap();
+    let offsets = out.offsets.to_vec().unwrap();
+    let mut values = out.values.to_vec().unwrap();
+    values.truncate(offsets[count] as usize);
+    (offsets, values)
+}
+
+#[test]
+fn a_span_outside_the_tree_is_clipped_to_it() {
+    let device = Device::emulated();
+    for mixed in [false, true] {
+        let tree = tree(&device, 4, mixed);
+        let given = [1000, 1010, 2, 1010, 3, 1, u64::MAX, 0, 0, u64::MAX, u64::MAX, u64::MAX, 1, 3];
+        let mut spans = device.upload(&given).unwrap();
+        let (offsets, values) = gather(&tree, &mut spans);
+        assert_eq!(offsets, [0, 0, 2, 2, 2, 6, 6, 8], "mixed: {mixed}");
+        assert_eq!(values, [12, 13, 10, 11, 12, 13, 11, 12]);
+        let left = spans.to_vec().unwrap();
+        assert_eq!(left, [4, 4, 2, 4, 3, 3, 4, 4, 0, 4, 4, 4, 1, 3], "the spans say what was gathered");
+    }
+}
+
+#[test]
+fn a_span_of_another_tree_is_clipped() {
+    let device = Device::emulated();
+    for mixed in [false, true] {
+        let (large, small) = (tree(&device, 300, mixed), tree(&device, 3, mixed));
+        let stream = device.stream().unwrap();
+        let [starts, ends] = [1, 299].map(|key| DeviceKeys::upload(&device, &keys(key..key + 1, false)).unwrap());
+        let mut spans = device.alloc(2).unwrap();
+        large.on(&stream).span(&starts, &ends, u64::MAX, &mut spans).unwrap();
+        stream.synchronize().unwrap();
+        assert!(spans.to_vec().unwrap()[1] >= 299);
+        assert_eq!(gather(&small, &mut spans), (vec![0, 2], vec![11, 12]), "mixed: {mixed}");
+    }
+}
+
+#[test]
+fn a_span_kept_across_a_compaction_is_clipped() {
+    let device = Device::emulated();
+    for mixed in [false, true] {
+        let mut tree = tree(&device, 100, mixed);
+        let mut spans = device.upload(&[90_u64, 100]).unwrap();
+        assert_eq!(gather(&tree, &mut spans).1, (100..110).collect::<Vec<u64>>());
+        tree.remove_many(&keys(5..100, mixed)).unwrap();
+        tree.compact().unwrap();
+        assert_eq!(gather(&tree, &mut spans), (vec![0, 0], vec![]), "mixed: {mixed}");
+    }
+}

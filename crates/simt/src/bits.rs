@@ -1,0 +1,69 @@
+//! Places of bits in 64-bit words: the only counts of their bits that device code has.
+//!
+//! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of 64-bit words:
+//! their 64-bit results go to the place of a `u32`. Whatever of `core` counts with them is as wrong
+//! (`is_power_of_two`, `ilog2`). So kernels count the bits of `u32`s only, and come here for the rest; Clippy
+//! holds device code to that (`clippy.toml` in this crate's folder and in those of the kernels and of layout),
+//! and `cargo xtask ptx --codegen nvvm` refuses PTX with a count of 64 bits.
+#![cfg_attr(
+    not(feature = "cuda_std"),
+    expect(clippy::disallowed_methods, reason = "the one place; rustc's code generator has them right")
+)]
+
+/// The place of the lowest bit that is set; 64 where none is.
+#[inline(always)]
+pub const fn lowest_one(word: u64) -> u32 {
+    #[cfg(not(feature = "cuda_std"))]
+    return word.trailing_zeros();
+    #[cfg(feature = "cuda_std")]
+    by_halves::lowest_one(word)
+}
+
+/// The place of the highest bit that is set, of a word that is not 0.
+#[inline(always)]
+pub const fn highest_one(word: u64) -> u32 {
+    debug_assert!(word != 0);
+    #[cfg(not(feature = "cuda_std"))]
+    return 63 - word.leading_zeros();
+    #[cfg(feature = "cuda_std")]
+    by_halves::highest_one(word)
+}
+
+/// The same by counts of 32 bits.
+#[cfg(any(feature = "cuda_std", test))]
+mod by_halves {
+    #[inline(always)]
+    pub(super) const fn lowest_one(word: u64) -> u32 {
+        let (low, high) = (word as u32, (word >> 32) as u32);
+        if low != 0 { low.trailing_zeros() } else { 32 + high.trailing_zeros() }
+    }
+
+    #[inline(always)]
+    pub(super) const fn highest_one(word: u64) -> u32 {
+        let (low, high) = (word as u32, (word >> 32) as u32);
+        if high != 0 { 63 - high.leading_zeros() } else { 31 - low.leading_zeros() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_bits_are_found_whole_and_by_halves() {
+        for low in 0..64 {
+            for high in low..64 {
+                // Between the two, and beyond them on the side that does not count, any bits will do.
+                let word = 1 << low | 1 << high;
+                let (above, below) = (u64::MAX << low, u64::MAX >> (63 - high));
+                for word in [word, above] {
+                    assert_eq!([lowest_one(word), by_halves::lowest_one(word)], [low; 2], "{word:#x}");
+                }
+                for word in [word, below] {
+                    assert_eq!([highest_one(word), by_halves::highest_one(word)], [high; 2], "{word:#x}");
+                }
+            }
+        }
+        assert_eq!([lowest_one(0), by_halves::lowest_one(0)], [64; 2]);
+    }
+}

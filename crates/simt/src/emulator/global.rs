@@ -1,0 +1,184 @@
+//! Accesses to global memory: checked, counted, and then done.
+//!
+//! Neither these nor the collectives are inlined or generic: kernels are many, and each has many accesses, so their
+//! compilation would take minutes.
+
+use super::fault::{GlobalAccess, GlobalAccessKind};
+use super::lane::Lane;
+use super::memory::{Intent, Tracked};
+use super::races::{Knower, Stamp};
+use crate::{Hint, Order};
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// What an atomic access does to an element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Load,
+    Store,
+    Add,
+    Max,
+    Min,
+    Or,
+    Exchange,
+    /// The element is expected to be this.
+    CompareExchange(u64),
+}
+
+impl Operation {
+    fn kind(self) -> GlobalAccessKind {
+        if self == Self::Load { GlobalAccessKind::AtomicRead } else { GlobalAccessKind::AtomicWrite }
+    }
+
+    /// Whether the access, of such an order, releases what came before it.
+    fn releases(self, order: Order) -> bool {
+        self != Self::Load && matches!(order, Order::Release | Order::AcquireRelease)
+    }
+
+    /// Whether it acquires what was released.
+    fn acquires(self, order: Order) -> bool {
+        self != Self::Store && matches!(order, Order::Acquire | Order::AcquireRelease)
+    }
+}
+
+impl Lane<'_> {
+    #[inline]
+    fn check(&self, address: usize, bytes: usize, intent: Intent) -> &Tracked {
+        self.checked(self.block.launch.memory.check(&self.region, address, bytes, intent))
+    }
+
+    fn knower(&self) -> Knower {
+        Knower {
+            block: self.block.index.get(),
+            thread: self.thread,
+            time: self.block.time.get(),
+            met: self.slot.met.get(),
+            barrier: self.block.barrier_time.get(),
+            knows: self.slot.knows.get(),
+        }
+    }
+
+    #[inline]
+    fn touch(&self, tracked: &Tracked, address: usize, kind: GlobalAccessKind, bytes: usize) {
+        if tracked.is_shadowed() {
+            let access = GlobalAccess { kind, bytes: bytes as u32 };
+            self.checked(tracked.touch(address, access, &self.knower(), &self.block.launch.memory.releases));
+        }
+    }
+
+    pub(super) fn before_load(&self, address: usize, bytes: usize, hint: Hint, place: &'static Location<'static>) {
+        let intent = match hint {
+            Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
+            Hint::Default | Hint::Streaming => Intent::Read,
+        };
+        let tracked = self.check(address, bytes, intent);
+        self.touch(tracked, address, GlobalAccessKind::Read, bytes);
+        self.block.count(|counters| &counters.loads);
+        self.count_transactions(address, place);
+    }
+
+    pub(super) fn before_store(&self, address: usize, bytes: usize) {
+        let tracked = self.check(address, bytes, Intent::Write);
+        self.touch(tracked, address, GlobalAccessKind::Write, bytes);
+        self.block.count(|counters| &counters.stores);
+    }
+
+    /// Performs an atomic access to an element of 4 or 8 bytes; what was there before.
+    ///
+    /// # Safety
+    /// The pointer carries the provenance of the buffer that it points into, and other threads access the element
+    /// atomically only.
+    #[inline(never)]
+    pub(super) unsafe fn atomic(
+        &self,
+        at: *mut u8,
+        bytes: usize,
+        (operation, value): (Operation, u64),
+        order: Order,
+    ) -> u64 {
+        self.maybe_pause();
+        self.block.count(|counters| &counters.atomics);
+        let intent = if operation == Operation::Load { Intent::Read } else { Intent::Write };
+        let tracked = self.check(at.addr(), bytes, intent);
+        // That a comparison fails and nothing is written is known too late: it counts as a write.
+        self.touch(tracked, at.addr(), operation.kind(), bytes);
+        if operation != Operation::Load {
+            self.publish(tracked, at.addr(), operation.releases(order));
+        }
+        // SAFETY: checked to be in a buffer, writable if need be, and aligned; atomic by the caller's contract.
+        let former = unsafe {
+            if bytes == 4 {
+                u64::from(perform_narrow(AtomicU32::from_ptr(at.cast()), operation, value as u32))
+            } else {
+                perform_wide(AtomicU64::from_ptr(at.cast()), operation, value)
+            }
+        };
+        if operation != Operation::Store {
+            self.learn(tracked, at.addr(), operation.acquires(order));
+        }
+        former
+    }
+
+    /// Releases what the thread has done; what it does from now on comes later.
+    fn release(&self) -> Stamp {
+        let stamp = self.block.launch.memory.releases.release(&self.knower());
+        self.block.tick();
+        stamp
+    }
+
+    /// Before a store: whoever reads it finds what it publishes, if it releases anything, or a fence before it did.
+    fn publish(&self, tracked: &Tracked, address: usize, releases: bool) {
+        if !tracked.is_shadowed() {
+            return;
+        }
+        let stamp = if releases { self.release() } else { self.slot.fenced.get() };
+        if stamp > 0 {
+            tracked.publish(address, stamp);
+        }
+    }
+
+    /// After a load: what it has read is known, now or from the next fence on.
+    fn learn(&self, tracked: &Tracked, address: usize, acquires: bool) {
+        if self.block.launch.memory.releases.any() {
+            let knows = if acquires { &self.slot.knows } else { &self.slot.read };
+            knows.set(knows.get().max(tracked.published(address)));
+        }
+    }
+
+    pub(super) fn fence(&self) {
+        if self.block.launch.options.global_races {
+            let slot = self.slot;
+            slot.knows.set(slot.knows.get().max(slot.read.get()));
+            slot.fenced.set(self.release());
+        }
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Performs an operation of one width. The order is one for all: weaker ones are looked for, not relied on.
+macro_rules! perform {
+    ($name:ident, $atomic:ty, $value:ty) => {
+        fn $name(element: &$atomic, operation: Operation, value: $value) -> $value {
+            let order = Ordering::AcqRel;
+            match operation {
+                Operation::Load => element.load(Ordering::Acquire),
+                Operation::Store => {
+                    element.store(value, Ordering::Release);
+                    0
+                }
+                Operation::Add => element.fetch_add(value, order),
+                Operation::Max => element.fetch_max(value, order),
+                Operation::Min => element.fetch_min(value, order),
+                Operation::Or => element.fetch_or(value, order),
+                Operation::Exchange => element.swap(value, order),
+                Operation::CompareExchange(expected) => {
+                    let result = element.compare_exchange(expected as $value, value, order, Ordering::Acquire);
+                    let (Ok(former) | Err(former)) = result;
+                    former
+                }
+            }
+        }
+    };
+}
+perform!(perform_narrow, AtomicU32, u32);
+perform!(perform_wide, AtomicU64, u64);

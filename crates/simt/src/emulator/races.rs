@@ -1,0 +1,241 @@
+//! Data races on global memory: which threads touched each word last, and what orders them.
+//!
+//! Two accesses of different threads to a word, one of them a write, need an order between them unless both are
+//! atomic and of one width. What orders threads here:
+//!
+//! * in a block, barriers, and in a warp collectives, as for shared memory;
+//! * anywhere, a release that an acquire has seen: a store with [`Order::Release`](crate::Order::Release), or a
+//!   relaxed one behind a fence, read with [`Order::Acquire`](crate::Order::Acquire), or relaxed before a fence.
+//!
+//! What is kept is less than that order, so that it costs little, and always errs on the side of order: what is
+//! reported is a race. Releases of a launch are numbered in the order in which they happen. A thread that acquires a
+//! word knows all releases up to the one that the word had from, not only those that came to it: a scalar in place of
+//! a vector clock. And of each word the last write and one read are remembered.
+
+use super::fault::{Earlier, GlobalAccess, GlobalAccessKind};
+use crate::WARP;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The number of a release; 0 for none.
+pub(super) type Stamp = u64;
+
+/// The thread that accesses global memory, and what it knows.
+#[derive(Clone, Copy)]
+pub(super) struct Knower {
+    pub(super) block: u32,
+    pub(super) thread: u32,
+    /// The block's clock: it goes on at every barrier, collective and release.
+    pub(super) time: u32,
+    /// What it was after the thread's last collective.
+    pub(super) met: u32,
+    /// What it was after the last barrier.
+    pub(super) barrier: u32,
+    /// The last release that the thread knows of.
+    pub(super) knows: Stamp,
+}
+
+/// An access that is remembered: thread, kind, width, block and the block's clock in one word; 0 for none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tag(u64);
+
+const THREAD_BITS: u32 = 10;
+const KIND_SHIFT: u32 = THREAD_BITS;
+const WIDTH_SHIFT: u32 = KIND_SHIFT + 2;
+const BLOCK_SHIFT: u32 = WIDTH_SHIFT + 2;
+const BLOCK_BITS: u32 = 24;
+const TIME_SHIFT: u32 = BLOCK_SHIFT + BLOCK_BITS;
+
+/// Launches of more blocks, and what a block does after so many barriers, collectives and releases, are not checked.
+const MOST_BLOCKS: u32 = (1 << BLOCK_BITS) - 1;
+const MOST_TIME: u32 = (1 << (64 - TIME_SHIFT)) - 1;
+
+impl Tag {
+    const NONE: Self = Self(0);
+
+    /// Block numbers begin with 1, so that no access is [`Tag::NONE`].
+    #[inline]
+    fn new(who: &Knower, access: GlobalAccess) -> Self {
+        let width = (access.bytes / 4).trailing_zeros();
+        let kind = access.kind as u64;
+        Self(
+            u64::from(who.thread)
+                | kind << KIND_SHIFT
+                | u64::from(width) << WIDTH_SHIFT
+                | u64::from(who.block + 1) << BLOCK_SHIFT
+                | u64::from(who.time) << TIME_SHIFT,
+        )
+    }
+
+    #[inline]
+    fn thread(self) -> u32 {
+        self.0 as u32 & ((1 << THREAD_BITS) - 1)
+    }
+
+    #[inline]
+    fn access(self) -> GlobalAccess {
+        let kind = match self.0 >> KIND_SHIFT & 3 {
+            0 => GlobalAccessKind::Read,
+            1 => GlobalAccessKind::Write,
+            2 => GlobalAccessKind::AtomicRead,
+            _ => GlobalAccessKind::AtomicWrite,
+        };
+        GlobalAccess { kind, bytes: 4 << (self.0 >> WIDTH_SHIFT & 3) }
+    }
+
+    #[inline]
+    fn block(self) -> u32 {
+        (self.0 >> BLOCK_SHIFT) as u32 & ((1 << BLOCK_BITS) - 1)
+    }
+
+    #[inline]
+    fn time(self) -> u32 {
+        (self.0 >> TIME_SHIFT) as u32
+    }
+
+    fn earlier(self) -> Earlier {
+        Earlier { block: self.block() - 1, thread: self.thread(), access: self.access() }
+    }
+}
+
+/// What threads have released, as far as it orders accesses.
+#[derive(Default)]
+pub(super) struct Releases {
+    /// How many there were.
+    last: AtomicU64,
+    log: Mutex<HashMap<Party, Vec<Released>>>,
+}
+
+/// Whose accesses a release covers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Party {
+    /// Of the thread itself.
+    Thread { block: u32, thread: u32 },
+    /// Of its warp, those that a collective has ordered before it.
+    Warp { block: u32, warp: u32 },
+    /// Of its block, those that a barrier has.
+    Block { block: u32 },
+}
+
+/// Accesses before a time of the block's clock are released by a stamp. Both ascend.
+struct Released {
+    before: u32,
+    stamp: Stamp,
+}
+
+impl Releases {
+    /// Whether there were any.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.last.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that a thread releases what it has done, and what it knows to be done.
+    pub(super) fn release(&self, who: &Knower) -> Stamp {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.last.load(Ordering::Relaxed) + 1;
+        self.last.store(stamp, Ordering::Relaxed);
+        let Knower { block, thread, time, met, barrier, .. } = *who;
+        let parties = [
+            (Party::Thread { block, thread }, time + 1),
+            (Party::Warp { block, warp: thread / WARP }, met),
+            (Party::Block { block }, barrier),
+        ];
+        for (party, before) in parties {
+            let released = log.entry(party).or_default();
+            if released.last().map_or(0, |last| last.before) < before {
+                released.push(Released { before, stamp });
+            }
+        }
+        stamp
+    }
+
+    /// Whether an access was released by a stamp that is known.
+    #[cold]
+    fn covers(&self, tag: Tag, knows: Stamp) -> bool {
+        let (block, thread) = (tag.block() - 1, tag.thread());
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        [Party::Thread { block, thread }, Party::Warp { block, warp: thread / WARP }, Party::Block { block }]
+            .iter()
+            .any(|party| {
+                let Some(released) = log.get(party) else { return false };
+                let first = released.partition_point(|released| released.before <= tag.time());
+                released.get(first).is_some_and(|released| released.stamp <= knows)
+            })
+    }
+}
+
+/// Of each 4 bytes of a writable buffer, the last write and a read.
+pub(super) struct Shadow(Vec<AtomicU64>);
+
+impl Shadow {
+    /// Of so many words of 4 bytes.
+    pub(super) fn new(words: usize) -> Self {
+        Self(super::memory::zeros(2 * words))
+    }
+
+    /// Notes an access that begins at a word, and says which word it races for and with what.
+    #[inline]
+    pub(super) fn touch(
+        &self,
+        first: usize,
+        access: GlobalAccess,
+        who: &Knower,
+        releases: &Releases,
+    ) -> Result<(), (usize, Earlier)> {
+        if who.time > MOST_TIME || who.block >= MOST_BLOCKS {
+            return Ok(());
+        }
+        let own = Tag::new(who, access);
+        let words = access.bytes as usize / 4;
+        let touched = self.0.get(2 * first..2 * (first + words)).unwrap_or(&[]);
+        for (word, pair) in touched.as_chunks().0.iter().enumerate() {
+            let [write, read]: &[AtomicU64; 2] = pair;
+            let race = |tag: Tag| tag != Tag::NONE && !access.agrees(tag.access()) && !ordered(tag, who, releases);
+            // Each notes its own before it looks for the other's: of two at the same time, one sees the other.
+            let written = if access.kind.writes() {
+                let written = Tag(write.swap(own.0, Ordering::SeqCst));
+                let seen = Tag(read.load(Ordering::SeqCst));
+                if race(seen) {
+                    return Err((first + word, seen.earlier()));
+                }
+                written
+            } else {
+                let seen = Tag(read.load(Ordering::Relaxed));
+                if seen == Tag::NONE || displaces(access, seen, who, releases) {
+                    read.swap(own.0, Ordering::SeqCst);
+                }
+                Tag(write.load(Ordering::SeqCst))
+            };
+            if race(written) {
+                return Err((first + word, written.earlier()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a read is worth more than the one that is remembered: what races with that races with it too, or it
+/// races with more.
+#[inline]
+fn displaces(access: GlobalAccess, seen: Tag, who: &Knower, releases: &Releases) -> bool {
+    let seen_access = seen.access();
+    if seen_access.kind.is_atomic() {
+        !access.kind.is_atomic() || access.bytes != seen_access.bytes || ordered(seen, who, releases)
+    } else {
+        !access.kind.is_atomic() && ordered(seen, who, releases)
+    }
+}
+
+/// Whether an earlier access may be ordered before one by `who` now.
+#[inline]
+fn ordered(tag: Tag, who: &Knower, releases: &Releases) -> bool {
+    if tag.block() == who.block + 1 {
+        let (thread, time) = (tag.thread(), tag.time());
+        if thread == who.thread || time < who.barrier || (thread / WARP == who.thread / WARP && time < who.met) {
+            return true;
+        }
+    }
+    who.knows > 0 && releases.covers(tag, who.knows)
+}
