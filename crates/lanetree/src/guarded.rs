@@ -12,6 +12,12 @@ pub(crate) struct Guarded<T> {
     lost: Option<Cow<'static, str>>,
 }
 
+impl<T: Default> Default for Guarded<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> Guarded<T> {
     pub(crate) fn new(contents: T) -> Self {
         Self { contents, lost: None }
