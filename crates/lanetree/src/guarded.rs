@@ -71,11 +71,13 @@ impl<T> Guarded<T> {
 
     /// Notes that the contents are unknown, and gives the error that says so.
     fn lose(&mut self, error: Error) -> Error {
-        let error = error.into_lost();
-        if let Error::Lost { reason } = &error {
-            self.lost = Some(Cow::Owned(reason.clone()));
-        }
-        error
+        let reason = match error {
+            // Said once is enough.
+            Error::Lost { reason } => reason,
+            error => error.to_string(),
+        };
+        self.lost = Some(Cow::Owned(reason.clone()));
+        Error::Lost { reason }
     }
 
     /// # Errors

@@ -40,7 +40,9 @@ impl<V: Word> Cuart<V> {
     /// The spans of ranges.
     pub(in crate::cuart) fn spans_across(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
         tree.check_ranks("a rank on the device")?;
-        let string = |bound: Option<(_, Bound)>| bound.map_or(&[][..], |(key, _)| key);
+        fn string<'k>(bound: Option<(&'k [u8], Bound)>) -> &'k [u8] {
+            bound.map_or(&[], |(key, _)| key)
+        }
         let len = |range: &Sides<'_>| string(range.start).len().max(string(range.end).len());
         if let Some((index, len)) = ranges.iter().map(len).enumerate().find(|&(_, len)| len > MAX_KEY) {
             return Err(Error::KeyTooLong { index, len, max: MAX_KEY });
@@ -51,7 +53,7 @@ impl<V: Word> Cuart<V> {
         );
         let bounds = Bounds { ranges, starts: Strings((&starts).into()), ends: Strings((&ends).into()) };
         let limit = |bounds: &Bounds<'_>, range: usize| bounds.ranges[range].limit;
-        self.spans_in_pieces(tree, bounds, limit, |stream, bounds, input, out| {
+        self.spans_in_pieces(bounds, limit, |stream, bounds, input, out| {
             let count = bounds.count();
             for ((queries, sides), ranks) in bounds.searches(input).into_iter().zip(out.arrays) {
                 // SAFETY: staged queries and sides, and room for their results.
@@ -70,7 +72,6 @@ impl<V: Word> Cuart<V> {
         tree.check_ranks("a rank on the device")?;
         prefixes.check_lengths()?;
         self.spans_in_pieces(
-            tree,
             Strings(prefixes),
             |_, _| u64::MAX,
             |stream, prefixes, input, out| {
@@ -87,7 +88,6 @@ impl<V: Word> Cuart<V> {
     /// Spans whose ends a launch ranks, each in an array; of so many pairs at most.
     fn spans_in_pieces<Q: Queries>(
         &self,
-        tree: &Parts,
         queries: Q,
         limit: impl Fn(&Q, usize) -> u64 + Sync,
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
