@@ -7,6 +7,7 @@ pub(crate) fn is_lost<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Lost { .. }))
 }
 
+#[allow(dead_code, reason = "not every file of tests needs it")]
 pub(crate) fn assert_lost(tree: &mut Cuart<u32>) {
     let (some, none): (ByteKeysBuf, _) = (["a"].iter().collect(), ByteKeysBuf::new());
     assert!(tree.is_lost());
@@ -75,6 +76,7 @@ fn assert_device_form_is_lost(tree: &mut Cuart<u32>, keys: ByteKeys<'_>) {
 }
 
 /// Of short keys, of long ones, of both, and of none.
+#[allow(dead_code, reason = "not every file of tests needs it")]
 pub(crate) fn assert_hybrid_lost(pair: &mut Hybrid<u32>) {
     assert!(pair.is_lost() && pair.device_tree().is_lost() && !pair.host_tree().is_lost());
     let long = "long".repeat(20);

@@ -40,6 +40,7 @@ pub(crate) fn at_every_point<S>(
 }
 
 /// How many of the failures have lost the index.
+#[allow(dead_code, reason = "not every file of tests needs it")]
 pub(crate) fn losses(failed: &[Failed]) -> usize {
     failed.iter().filter(|(_, error)| matches!(error, Error::Lost { .. })).count()
 }
