@@ -10,8 +10,8 @@
 //! LANETREE_FUZZ_CASES=20000 LANETREE_FUZZ_SEED=7 cargo test -p lanetree-fuzz cuart
 //! ```
 //!
-//! What fails is shortened and then printed as Rust: the body of a new test. The functions of [`targets`] take bytes
-//! and panic, which is what cargo-fuzz and its like call: `fuzz_target!(|bytes: &[u8]| lanetree_fuzz::targets::cuart(bytes))`.
+//! What fails is shortened and then printed as Rust: the body of a new test. A fuzzer that follows coverage calls
+//! [`targets::on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(targets::CUART, bytes))`.
 
 mod drive;
 pub mod index;
@@ -24,5 +24,5 @@ pub mod targets;
 pub use drive::bounded;
 pub use index::{Counts, Index};
 pub use model::{Model, Range};
-pub use run::check;
+pub use run::{Tally, check};
 pub use step::{Ask, Bounds, Case, Change, Failing, Form, Keys, Place, Run, Side, Span, Step, Upkeep};

@@ -7,29 +7,57 @@ use core::fmt::Debug;
 use core::ops::Bound;
 use lanetree::harmonia::Op;
 use lanetree::runtime::Failure;
-use lanetree::{Device, Error};
+use lanetree::{Device, DeviceKind, Error};
 
 /// Runs a case on an index and on its model.
 ///
 /// # Errors
 /// What differs, and in which step.
-pub fn check<I: Index>(case: &Case) -> Result<(), String> {
+pub fn check<I: Index>(case: &Case) -> Result<Tally, String> {
     let device = match case.place {
         Place::Host => Device::host(),
         Place::Emulated(seed) => Device::emulated_with_seed(seed.into()),
     };
     let pairs: Vec<(I::Key, u64)> = case.keys.numbers().into_iter().map(I::key).zip(0..).collect();
     let index = I::build(&device, case.options, &pairs).map_err(|error| format!("the build: {error}"))?;
-    let mut run =
-        Run { index: Some(index), model: Model(pairs.into_iter().collect()), failing: None, lost: false, stamp: 1000 };
+    let (index, model) = (Some(index), Model(pairs.into_iter().collect()));
+    let mut run = Run { index, model, failing: None, stamp: 1000, tally: Tally::default() };
     run.upkeep(Upkeep::Iterate).map_err(|error| format!("after the build: {error}"))?;
     for (number, step) in case.steps.iter().enumerate() {
         run.step(step).map_err(|error| format!("step {number}, {step:?}: {error}"))?;
-        if run.lost {
-            return Ok(());
+        if run.tally.lost > 0 {
+            return Ok(run.tally);
         }
     }
-    run.upkeep(Upkeep::Iterate).map_err(|error| format!("in the end: {error}"))
+    run.upkeep(Upkeep::Iterate).map_err(|error| format!("in the end: {error}"))?;
+    Ok(run.tally)
+}
+
+/// What has become of steps: a run of many cases in which nothing happens says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Batches of changes that were made.
+    pub changed: u64,
+    /// Batches of queries, and passes over all pairs, that were answered.
+    pub answered: u64,
+    /// Calls that were refused, as the documentation says.
+    pub refused: u64,
+    /// Batches of changes in which the device has failed.
+    pub failed: u64,
+    /// Indexes that were lost by that.
+    pub lost: u64,
+}
+
+impl Tally {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            changed: self.changed + other.changed,
+            answered: self.answered + other.answered,
+            refused: self.refused + other.refused,
+            failed: self.failed + other.failed,
+            lost: self.lost + other.lost,
+        }
+    }
 }
 
 struct Run<I: Index> {
@@ -37,7 +65,7 @@ struct Run<I: Index> {
     index: Option<I>,
     model: Model<I::Key>,
     failing: Option<Failing>,
-    lost: bool,
+    tally: Tally,
     /// The next value: no two changes write the same.
     stamp: u64,
 }
@@ -59,8 +87,9 @@ impl<I: Index> Run<I> {
         let ops = self.ops(change, keys);
         let mut after = self.model.clone();
         let expected = after.apply(&ops);
-        let failing = self.failing.take();
         let device = self.index().device().clone();
+        // The host has no kernels that could fail.
+        let failing = self.failing.take().filter(|_| device.kind() == DeviceKind::Emulated);
         if let Some(failing) = failing {
             device.inject(Some(failure(failing)));
         }
@@ -70,19 +99,24 @@ impl<I: Index> Run<I> {
             Ok(_) if has_failed => Err("the device has failed, and the call says nothing".into()),
             Ok(counts) => {
                 self.model = after;
+                self.tally.changed += 1;
                 let agree = counts.agree(&expected);
                 if agree { self.upkeep(Upkeep::Iterate) } else { Err(format!("{counts:?} instead of {expected:?}")) }
             }
             Err(error) if has_failed => self.after_failure(&error, after),
-            Err(error) if self.index().may_refuse(&error) => self.upkeep(Upkeep::Iterate),
+            Err(error) if self.index().may_refuse(&error) => {
+                self.tally.refused += 1;
+                self.upkeep(Upkeep::Iterate)
+            }
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// The index has the batch, or does not, or says that it is lost.
     fn after_failure(&mut self, error: &Error, after: Model<I::Key>) -> Result<(), String> {
+        self.tally.failed += 1;
         if is_lost(error) {
-            self.lost = true;
+            self.tally.lost += 1;
             return self.says_that_it_is_lost(error);
         }
         match self.index().settle() {
@@ -138,6 +172,17 @@ impl<I: Index> Run<I> {
     }
 
     fn ask(&mut self, ask: &Ask, form: Form) -> Result<(), String> {
+        let answered = self.answer(ask, form)?;
+        self.count(answered);
+        Ok(())
+    }
+
+    fn count(&mut self, answered: bool) {
+        *(if answered { &mut self.tally.answered } else { &mut self.tally.refused }) += 1;
+    }
+
+    /// Whether the index has answered.
+    fn answer(&mut self, ask: &Ask, form: Form) -> Result<bool, String> {
         let of = |keys: &Keys| keys.numbers().into_iter().map(I::key).collect::<Vec<_>>();
         let model = self.model.clone();
         let index = self.index();
@@ -168,7 +213,7 @@ impl<I: Index> Run<I> {
             }
             Ask::Prefix(keys, len) => {
                 let prefixes: Vec<_> = of(keys).into_iter().map(|key| I::cut(key, usize::from(len % 48))).collect();
-                let Some(found) = index.prefix(&prefixes) else { return Ok(()) };
+                let Some(found) = index.prefix(&prefixes) else { return Ok(true) };
                 let under = |prefix| model.pairs().into_iter().filter(|pair| I::begins_with(&pair.0, prefix)).collect();
                 same(index, found, prefixes.iter().map(under).collect::<Vec<Vec<_>>>())
             }
@@ -184,7 +229,9 @@ impl<I: Index> Run<I> {
                     return Err(format!("it says to have {len} pairs instead of {}", expected.len()));
                 }
                 let found = self.index().pairs();
-                same(self.index(), found, expected)
+                let answered = same(self.index(), found, expected)?;
+                self.count(answered);
+                Ok(())
             }
             Upkeep::Compact => {
                 self.index().compact().map_err(|error| error.to_string())?;
@@ -203,11 +250,12 @@ impl<I: Index> Run<I> {
     }
 }
 
-fn same<I: Index, T: PartialEq + Debug>(index: &I, found: lanetree::Result<T>, expected: T) -> Result<(), String> {
+/// Whether the index has answered; not where it may refuse to.
+fn same<I: Index, T: PartialEq + Debug>(index: &I, found: lanetree::Result<T>, expected: T) -> Result<bool, String> {
     match found {
-        Ok(found) if found == expected => Ok(()),
+        Ok(found) if found == expected => Ok(true),
         Ok(found) => Err(format!("{found:?} instead of {expected:?}")),
-        Err(error) if index.may_refuse(&error) => Ok(()),
+        Err(error) if index.may_refuse(&error) => Ok(false),
         Err(error) => Err(error.to_string()),
     }
 }

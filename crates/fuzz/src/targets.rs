@@ -1,52 +1,36 @@
-//! What a fuzzer calls: each takes bytes, and panics where something differs.
+//! The indexes that are put through cases, by name.
 
-use crate::index::{CuartIndex, HarmoniaIndex, HybridIndex, Index, MirroredCuart, MirroredHarmonia};
-use crate::{Case, check, parsers};
+use crate::index::{CuartIndex, HarmoniaIndex, HybridIndex, MirroredCuart, MirroredHarmonia};
+use crate::{Case, Tally, check};
 use arbitrary::{Arbitrary, Unstructured};
 
-fn run<I: Index>(bytes: &[u8]) {
-    let Ok(case) = Case::arbitrary(&mut Unstructured::new(bytes)) else { return };
-    if let Err(error) = check::<I>(&case) {
-        panic!("{error}\n{case:#?}");
-    }
-}
+/// Runs a case, and says what differs.
+pub type Target = fn(&Case) -> Result<Tally, String>;
 
 /// Harmonia.
-pub fn harmonia(bytes: &[u8]) {
-    run::<HarmoniaIndex<u32, u32>>(bytes);
-}
-
-/// Harmonia with signed keys and values of another width.
-pub fn harmonia_signed(bytes: &[u8]) {
-    run::<HarmoniaIndex<i64, u32>>(bytes);
-}
-
-/// Harmonia with its copy on a device.
-pub fn harmonia_mirrored(bytes: &[u8]) {
-    run::<MirroredHarmonia<u64, u64>>(bytes);
-}
-
+pub const HARMONIA: Target = check::<HarmoniaIndex<u32, u32>>;
+/// Harmonia, with wide words.
+pub const HARMONIA_WIDE: Target = check::<HarmoniaIndex<u64, u64>>;
+/// Harmonia, with signed keys and values of another width.
+pub const HARMONIA_SIGNED: Target = check::<HarmoniaIndex<i64, u32>>;
+/// Harmonia, with its copy on a device.
+pub const HARMONIA_MIRRORED: Target = check::<MirroredHarmonia<u64, u64>>;
 /// CuART.
-pub fn cuart(bytes: &[u8]) {
-    run::<CuartIndex<u64>>(bytes);
-}
+pub const CUART: Target = check::<CuartIndex<u64>>;
+/// CuART, with narrow values.
+pub const CUART_NARROW: Target = check::<CuartIndex<u32>>;
+/// CuART, with its copy on a device.
+pub const CUART_MIRRORED: Target = check::<MirroredCuart<u64>>;
+/// The two trees with short keys and with long ones.
+pub const HYBRID: Target = check::<HybridIndex<u64>>;
 
-/// CuART with narrow values.
-pub fn cuart_narrow(bytes: &[u8]) {
-    run::<CuartIndex<u32>>(bytes);
-}
-
-/// CuART with its copy on a device.
-pub fn cuart_mirrored(bytes: &[u8]) {
-    run::<MirroredCuart<u64>>(bytes);
-}
-
-/// The two trees with short keys and long ones.
-pub fn hybrid(bytes: &[u8]) {
-    run::<HybridIndex<u64>>(bytes);
-}
-
-/// The parsers of packed byte strings.
-pub fn byte_keys(bytes: &[u8]) {
-    parsers::byte_keys(bytes);
+/// Runs the case that bytes stand for: what a fuzzer calls.
+///
+/// # Panics
+/// Where something differs.
+pub fn on_bytes(target: Target, bytes: &[u8]) {
+    let Ok(case) = Case::arbitrary(&mut Unstructured::new(bytes)) else { return };
+    if let Err(error) = target(&case) {
+        panic!("{error}\n{case:#?}");
+    }
 }

@@ -22,7 +22,7 @@ fn bytes(rng: &mut StdRng, format: Format) -> Vec<u8> {
         Format::Sosd => {
             let count = rng.random_range(0..20_u64);
             let keys = (0..count).flat_map(|_| rng.random::<u64>().to_le_bytes()).collect::<Vec<_>>();
-            let count = [count, count * 2, u64::MAX, u64::MAX / 8][rng.random_range(0..10).min(3) % 4];
+            let count = [count, count * 2, u64::MAX, u64::MAX / 8][rng.random_range(0..12_usize).saturating_sub(8)];
             [&count.to_le_bytes()[..], &keys].concat()
         }
         Format::Text => {

@@ -325,17 +325,6 @@ pub enum Error {
     Runtime(#[from] runtime::Error),
 }
 
-impl Error {
-    /// What failed of a change that had begun, as the error of a tree that is lost. That of a tree which was lost already
-    /// stays what it is.
-    pub(crate) fn into_lost(self) -> Self {
-        match self {
-            Self::Lost { .. } => self,
-            error => Self::Lost { reason: error.to_string() },
-        }
-    }
-}
-
 /// "1 element", "2 elements".
 fn elements(count: usize) -> String {
     format!("{count} element{}", if count == 1 { "" } else { "s" })
@@ -370,14 +359,5 @@ mod tests {
         assert_eq!(message(3, 1), "`values`: room for 1 element, but 3 are needed; allocate at least 3");
         assert_eq!(message(1, 0), "`values`: room for 0 elements, but 1 is needed; allocate at least 1");
         assert_eq!(message(2, 3), "`values`: room for 3 elements, but exactly 2 are needed");
-    }
-
-    #[test]
-    fn what_is_lost_is_not_lost_twice() {
-        let injected = || Error::from(runtime::Error::Injected { what: "a transfer" });
-        let lost = injected().into_lost();
-        let message = "the tree is lost, because the device failed while it was changed: a transfer has failed, as a test asked for; build it again";
-        assert_eq!(lost.to_string(), message);
-        assert_eq!(lost.into_lost().to_string(), message);
     }
 }

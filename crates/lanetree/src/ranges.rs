@@ -110,6 +110,9 @@ fn inclusive<K: Key>(range: &KeyRange<K>) -> Option<(K, K)> {
 
 /// The results of a batch of ranges, in compressed sparse row form: the pairs of range *i* are those
 /// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys.
+///
+/// Plain vectors, to be taken where that saves a copy: `core::mem::take(&mut ranges.values)`. What is left may be given
+/// to [`Harmonia::range_many_into`](crate::Harmonia::range_many_into) again, which does not care what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<K, V> {
     /// One more than there are ranges, ascending from 0.
@@ -134,7 +137,7 @@ impl<K, V> Ranges<K, V> {
     /// The keys and values of one range.
     ///
     /// # Panics
-    /// If there is no such range.
+    /// If there is no such range, or its pairs were taken.
     pub fn get(&self, range: usize) -> (&[K], &[V]) {
         let pairs = self.offsets[range] as usize..self.offsets[range + 1] as usize;
         (&self.keys[pairs.clone()], &self.values[pairs])

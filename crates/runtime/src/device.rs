@@ -89,12 +89,13 @@ impl Device {
         Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
-    /// A new emulated device, with seed 0. Its kernels see its own buffers only.
+    /// A new emulated device, with seed 0. Its kernels see its own buffers only; its streams run late: see the crate's
+    /// page.
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
     }
 
-    /// A new emulated device; the seed chooses the order in which the emulator lets threads run.
+    /// A new emulated device; the seed chooses the order in which the emulator lets threads and streams run.
     pub fn emulated_with_seed(seed: u64) -> Self {
         Self::of(Arc::new(Emulated::new(seed)))
     }
@@ -140,8 +141,7 @@ impl Device {
         self.machine.memory()
     }
 
-    /// Allocates `len` elements. What they hold is unspecified (zeros, on the host and the emulator, unless
-    /// they come from a pool). May wait for work in flight.
+    /// Allocates `len` elements. What they hold is unspecified. May wait for work in flight.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::PoolLimit`] from a pool with a limit. An allocation from a pool may
@@ -186,13 +186,19 @@ impl Device {
     }
 
     /// The caller's own stream, a `CUstream` (or `cudaStream_t`) of this device; null is the default
-    /// stream. It is not destroyed on drop. The host and the emulator ignore the handle.
+    /// stream. It is not destroyed on drop. The host and the emulator ignore the handle, and give a stream of their own.
+    ///
+    /// What Lanetree puts into it is ordered with its other streams as ever. To drop the [`Stream`] while buffers
+    /// remember it records an event (or waits for the stream, where there is no room for one); after that the caller may
+    /// destroy the handle.
     ///
     /// # Errors
-    /// None at present.
+    /// [`Error::Cuda`] from the driver.
     ///
     /// # Safety
-    /// The handle is a stream of this device's primary context, and outlives the [`Stream`].
+    /// The handle is a stream of this device's primary context, and outlives the [`Stream`]. Whatever else the caller puts
+    /// into it, or into any other stream that Lanetree does not know, over memory of Lanetree's buffers, the caller orders
+    /// with Lanetree's work itself.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
         Stream::foreign(self, RawStream(raw))
     }

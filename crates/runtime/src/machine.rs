@@ -216,6 +216,21 @@ pub(crate) trait Machine: Send + Sync {
         let _ = unsafe { self.synchronize_stream(stream) };
     }
 
+    /// Whether the stream has no work left. Does not wait.
+    ///
+    /// # Safety
+    /// The stream is a live one of this machine.
+    unsafe fn is_stream_idle(&self, _stream: RawStream) -> bool {
+        true
+    }
+    /// Whether the work before the event's last recording is done. Does not wait.
+    ///
+    /// # Safety
+    /// The event is a live one of this machine.
+    unsafe fn is_event_reached(&self, _event: RawEvent) -> bool {
+        true
+    }
+
     /// An event; `timed` if the time between it and another will be asked for.
     fn create_event(&self, _timed: bool) -> Result<RawEvent> {
         self.working()?;

@@ -7,7 +7,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::null_mut;
 use lanetree_simt::{Instance, LaunchShape};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A queue of work: what is put into it runs in that order, each after the one before is done, and at the
@@ -49,6 +49,8 @@ pub(crate) struct Queue {
     /// Never 0, and never that of another queue of the process.
     id: u64,
     fence: Mutex<Fence>,
+    /// Whether the [`Stream`] is gone, so that no more work comes.
+    ended: AtomicBool,
 }
 
 /// How other streams wait for a queue.
@@ -65,7 +67,7 @@ impl Queue {
     fn new(device: &Device, raw: RawStream, owned: bool) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (machine, id) = (device.machine.clone(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Self { machine, raw, owned, id, fence: Mutex::default() })
+        Arc::new(Self { machine, raw, owned, id, fence: Mutex::default(), ended: AtomicBool::new(false) })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -130,6 +132,23 @@ impl Queue {
                 // The driver gives the error of a failed kernel to every later call.
                 (true, Some(event)) => drop(self.machine.synchronize_event(event)),
                 (true, None) => {}
+            }
+        }
+    }
+
+    /// Whether all work that the queue will ever be given is done. Waits for nothing; `false` also where an error hides it.
+    pub(crate) fn is_over(&self) -> bool {
+        // Acquire: whatever the stream was given came before it was dropped.
+        if !self.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let fence = self.fence();
+        // SAFETY: as in `synchronize`.
+        unsafe {
+            match (fence.closed, fence.event) {
+                (false, _) => self.owned && self.machine.is_stream_idle(self.raw),
+                (true, Some(event)) => self.machine.is_event_reached(event),
+                (true, None) => true,
             }
         }
     }
@@ -263,6 +282,7 @@ impl Drop for Stream {
         if !self.queue.owned && Arc::strong_count(&self.queue) > 1 {
             self.queue.close();
         }
+        self.queue.ended.store(true, Ordering::Release);
     }
 }
 

@@ -71,13 +71,21 @@ impl Uses {
             }
         }
         if list.writer.iter().chain(&list.readers).all(is_new) {
+            if list.readers.len() >= KNOWN && list.readers.len().is_power_of_two() {
+                // A program may take a new stream for every batch: those that have come to their end are forgotten.
+                list.readers.retain(|reader| !reader.is_over());
+            }
             list.readers.push(queue.clone());
         }
-        // Stores are under the lock.
-        if let Some(free) = self.known.iter().find(|known| known.load(Ordering::Relaxed) == 0) {
-            free.store(queue.id(), Ordering::Release);
-        }
+        self.know(&list);
         Ok(())
+    }
+
+    /// Makes streams of the list known, the last ones first. Who finds itself no longer known takes the lock.
+    fn know(&self, list: &List) {
+        let mut last = list.readers.iter().rev().chain(&list.writer);
+        // Stores are under the lock.
+        self.known.iter().for_each(|known| known.store(last.next().map_or(0, |it| it.id()), Ordering::Release));
     }
 
     /// Puts what `stream` will be given next after all uses so far, and remembers that it writes.
@@ -144,5 +152,27 @@ impl Uses {
         list.readers.clear();
         list.writer = None;
         self.known = Default::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+
+    #[test]
+    fn streams_that_have_come_to_their_end_are_forgotten() {
+        let device = Device::emulated();
+        let uses = Uses::default();
+        let kept = device.stream().unwrap();
+        uses.read(&kept).unwrap();
+        for _ in 0..1000 {
+            let stream = device.stream().unwrap();
+            uses.read(&stream).unwrap();
+            uses.read(&kept).unwrap();
+            let list = uses.list();
+            assert!(list.readers.len() <= 2 * KNOWN, "{} readers", list.readers.len());
+            assert!(list.readers.iter().any(|reader| reader.id() == kept.queue().id()));
+        }
     }
 }

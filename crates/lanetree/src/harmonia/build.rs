@@ -1,6 +1,7 @@
 //! Bulk build on the CPU, in parallel.
 
 use super::Harmonia;
+use crate::guarded::Guarded;
 use crate::harmonia::staging::Staging;
 use crate::{Error, Result};
 use core::marker::PhantomData;
@@ -146,7 +147,7 @@ pub(super) fn build_distinct<K: Key, V: Word>(
         ranks: None,
         lens: None,
         staging: Staging::default(),
-        lost: false,
+        whole: Guarded::default(),
         words: PhantomData,
     })
 }

@@ -3,6 +3,7 @@
 use super::launch;
 use super::{Builder, Harmonia};
 use crate::error::same_device;
+use crate::guarded::Guarded;
 use crate::harmonia::staging::Staging;
 use crate::primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
 use crate::{Error, Result};
@@ -195,7 +196,7 @@ impl<K: Key, V: Word> Builder<K, V> {
             ranks: None,
             lens: None,
             staging: Staging::default(),
-            lost: false,
+            whole: Guarded::default(),
             words: PhantomData,
         })
     }

@@ -19,7 +19,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// kept for the next batch.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver.
+    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch
+    /// of updates that failed half-way on the device.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut out = vec![None; keys.len()];
         self.get_many_into(keys, &mut out)?;

@@ -10,7 +10,8 @@ use lanetree_layout::{Key, Word};
 const LEAVES: u32 = 1 << 14;
 
 /// Iterates over a tree's pairs in ascending order of their keys. Fetches the leaves from the device in
-/// large blocks; an item is an error where that fails, and the iteration ends there.
+/// large blocks; an item is an error where that fails, and the iteration ends there. The first item of a lost tree is
+/// [`Error::Lost`](crate::Error::Lost).
 #[derive(Debug)]
 pub struct Iter<'a, K: Key, V: Word> {
     tree: &'a Harmonia<K, V>,

@@ -36,6 +36,7 @@ pub(crate) use update::{Change, MIRROR_GAP};
 pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use crate::Result;
+use crate::guarded::Guarded;
 use crate::pointers::optional;
 use core::fmt;
 use core::marker::PhantomData;
@@ -64,8 +65,8 @@ pub struct Harmonia<K: Key, V: Word> {
     lens: Option<Buffer<u32>>,
     /// The memory of host batches.
     staging: staging::Staging<K, V>,
-    /// Whether a batch of updates failed half-way: nothing is known of the tree any more.
-    lost: bool,
+    /// Whether what the regions hold is known: not after a batch of updates that failed half-way.
+    whole: Guarded<()>,
     words: PhantomData<V>,
 }
 

@@ -106,9 +106,19 @@ mod tests {
         let tree = Harmonia::builder().fanout(64).build(&Device::host(), &keys, &keys).unwrap();
         let sample: Vec<u64> = (0..1000).map(|i| i * 99_991 % 100_000).collect();
         let profile = tree.profile_group_width(&sample).unwrap();
-        // Never more steps with more lanes; and the choice is one of the kernels'.
+        // Never more steps with more lanes; and no further than narrowing gains.
         assert!(profile.widths.windows(2).all(|pair| pair[0].steps <= pair[1].steps), "{profile:?}");
-        assert!(group_widths(64).contains(&profile.chosen), "{profile:?}");
+        let gains = profile.widths.windows(2).map(|pair| 2.0 * pair[0].steps / pair[1].steps > 1.0);
+        let gains: Vec<bool> = gains.collect();
+        let (last, others) = gains.split_last().unwrap();
+        assert!(others.iter().all(|&gains| gains), "{profile:?}");
+        let chosen = profile.widths[profile.widths.len() - if *last { 1 } else { 2 }].lanes;
+        assert_eq!(profile.chosen, chosen, "{profile:?}");
+        // Queries that pass no separator take one step at any width: one lane is enough.
+        let profile = tree.profile_group_width(&[0; 100]).unwrap();
+        let tried: Vec<(u32, f64)> = profile.widths.iter().map(|width| (width.lanes, width.steps)).collect();
+        let all: Vec<(u32, f64)> = group_widths(64).iter().rev().map(|&lanes| (lanes, 1.0)).collect();
+        assert_eq!((profile.chosen, tried), (1, all));
     }
 
     #[test]

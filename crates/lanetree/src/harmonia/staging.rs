@@ -165,7 +165,7 @@ mod tests {
     fn the_memory_of_page_locked_batches_follows_them() {
         let device = Device::emulated();
         let tree = Harmonia::build(&device, &[5_u64], &[7_u32]).unwrap();
-        for (count, queries) in [(1, 8), (3, 8), (5, 8), (9, 16), (100, 128), (17, 128)] {
+        for (count, queries) in [(1, 8_usize), (3, 8), (5, 8), (9, 16), (100, 128), (17, 128)] {
             let (keys, mut values) = (device.pinned(count).unwrap(), device.pinned(count).unwrap());
             tree.get_many_pinned(&keys, &mut values, None, 0).unwrap();
             let most = queries * (8 + 4) + queries.div_ceil(32) * 4;

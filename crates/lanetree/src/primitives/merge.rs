@@ -272,11 +272,11 @@ mod tests {
                     .unwrap();
                     let what = format!("{rule:?} of {n} and {m} from {space} on {device}");
                     assert_eq!(written(&count, 1), [expected.len() as u64], "{what}");
-                    let keys = written(&keys, expected.len());
-                    let pairs: Vec<(K, V)> = keys.into_iter().zip(written(&values, expected.len())).collect();
+                    let merged = written(&keys, expected.len());
+                    let pairs: Vec<(K, V)> = merged.into_iter().zip(written(&values, expected.len())).collect();
                     assert!(pairs == expected, "{what}");
 
-                    let mut keys = poisoned(&device, room + 1);
+                    (count, keys) = (poisoned(&device, 2), poisoned(&device, room + 1));
                     merge_keys(
                         &stream,
                         rule,

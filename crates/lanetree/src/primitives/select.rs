@@ -224,7 +224,7 @@ mod tests {
                             "{what}"
                         );
 
-                        let mut out_keys = poisoned(&device, keys.len());
+                        (found, out_keys) = (poisoned(&device, 2), poisoned(&device, keys.len()));
                         let input = Keys { keys: &keys_in, count };
                         let output = KeysMut { keys: &mut out_keys, count: &mut found };
                         let function = if partition { partition_keys } else { select_keys };
@@ -263,6 +263,7 @@ mod tests {
             select_keys(&stream(&device), input, &flags, output, &mut scratch).unwrap();
             assert_eq!(written(&found, 1), [1025]);
             assert_eq!(written(&out, 1025), odd.clone().collect::<Vec<u32>>());
+            (out, found) = (poisoned(&device, 9000), poisoned(&device, 1));
             let output = KeysMut { keys: &mut out, count: &mut found };
             partition_keys(&stream(&device), input, &flags, output, &mut scratch).unwrap();
             assert_eq!(written(&found, 1), [1025]);

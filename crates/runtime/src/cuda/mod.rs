@@ -208,6 +208,14 @@ impl Machine for Cuda {
         // SAFETY: the caller vouches for the stream.
         check(unsafe { sys::cuStreamSynchronize(stream.0.cast()) }, || self.doing("waiting for a stream of"))
     }
+    unsafe fn is_stream_idle(&self, stream: RawStream) -> bool {
+        // SAFETY: the caller vouches for the stream.
+        self.enter().is_ok() && unsafe { sys::cuStreamQuery(stream.0.cast()) } == 0
+    }
+    unsafe fn is_event_reached(&self, event: RawEvent) -> bool {
+        // SAFETY: the caller vouches for the event.
+        self.enter().is_ok() && unsafe { sys::cuEventQuery(event.0.cast()) } == 0
+    }
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
         self.enter()?;
         // SAFETY: the caller vouches for both.

@@ -37,10 +37,12 @@ unsafe extern "C" {
     pub(super) fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> c_int;
     pub(super) fn cuStreamDestroy_v2(stream: CUstream) -> c_int;
     pub(super) fn cuStreamSynchronize(stream: CUstream) -> c_int;
+    pub(super) fn cuStreamQuery(stream: CUstream) -> c_int;
     pub(super) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> c_int;
     pub(super) fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> c_int;
     pub(super) fn cuEventDestroy_v2(event: CUevent) -> c_int;
     pub(super) fn cuEventRecord(event: CUevent, stream: CUstream) -> c_int;
+    pub(super) fn cuEventQuery(event: CUevent) -> c_int;
     pub(super) fn cuEventSynchronize(event: CUevent) -> c_int;
     pub(super) fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent) -> c_int;
 

@@ -284,6 +284,15 @@ impl Machine for Emulated {
         self.run_until(&mut schedule, |schedule| schedule.is_idle(stream.0.addr()));
         schedule.host_after_stream(stream.0.addr());
     }
+    unsafe fn is_stream_idle(&self, stream: RawStream) -> bool {
+        let mut schedule = self.schedule();
+        let idle = schedule.is_idle(stream.0.addr());
+        if idle {
+            // Whoever has been told so comes after it.
+            schedule.host_after_stream(stream.0.addr());
+        }
+        idle
+    }
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
         self.working()?;
         self.schedule().wait(stream.0.addr(), event.0.addr())

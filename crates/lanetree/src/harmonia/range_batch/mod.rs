@@ -69,8 +69,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// kept for the next batch.
     ///
     /// # Errors
-    /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start; [`Runtime`](crate::Error::Runtime) where the
-    /// device has no room for the batch or main memory none for its results, or from the device's driver.
+    /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start;
+    /// [`Runtime`](crate::Error::Runtime) where the device has no room for the batch or main memory none for its
+    /// results, or from the device's driver; [`Lost`](crate::Error::Lost) after a batch of updates that failed half-way
+    /// on the device.
     pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
         let mut out = Ranges::default();
         self.range_many_into(ranges, &mut out)?;

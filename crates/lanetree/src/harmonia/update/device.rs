@@ -74,6 +74,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
 
     /// The host form of [`Harmonia::apply_on`].
     pub(super) fn apply_from_host(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V>) -> Result<UpdateReport> {
+        self.check_not_lost()?;
         let device = self.device.clone();
         let mut scratch = UpdateScratch::new(&device, count)?;
         let (mut keys, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -172,28 +173,30 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stream.synchronize()?;
         // Complete only now: the kernel that fills them may have failed on its way.
         self.lens = lens.or(self.lens.take());
-        self.lost = true;
-        if found.leaf_heads > 0 {
-            let call = launch::update::apply_leaves::<K::Bits, V>(fanout, &args);
-            // SAFETY: the changes and heads are those that were found in this tree; every pointer is for this stream.
-            unsafe { leaf_launch.run(call) }.map_err(|error| lost(error.into()))?;
-        }
-        if found.node_heads > 0 {
-            let args = ApplyArgs { heads: node_heads, head_count: found.node_heads, ..args };
-            let call = launch::update::apply_nodes::<K::Bits, V>(fanout, &args);
-            // SAFETY: as above.
-            unsafe { node_launch.run(call) }.map_err(|error| lost(error.into()))?;
-        }
-        if moves {
-            self.ranks = self.ranks.take().or(ranks);
-            if let (Some(lens), Some(ranks), Some((scan, _))) = (&self.lens, &mut self.ranks, &mut scratch.leaf_scan) {
-                exclusive_scan(stream, lens, leaves, ranks, scan).map_err(lost)?;
+        self.whole.change(|()| {
+            if found.leaf_heads > 0 {
+                let call = launch::update::apply_leaves::<K::Bits, V>(fanout, &args);
+                // SAFETY: the changes and heads are those that were found in this tree; every pointer is for this stream.
+                unsafe { leaf_launch.run(call)? };
             }
-        }
-        stream.synchronize().map_err(|error| lost(error.into()))?;
-        self.shape.len = self.shape.len + report.inserted - report.removed;
-        self.lost = false;
-        Ok(())
+            if found.node_heads > 0 {
+                let args = ApplyArgs { heads: node_heads, head_count: found.node_heads, ..args };
+                let call = launch::update::apply_nodes::<K::Bits, V>(fanout, &args);
+                // SAFETY: as above.
+                unsafe { node_launch.run(call)? };
+            }
+            if moves {
+                self.ranks = self.ranks.take().or(ranks);
+                if let (Some(lens), Some(ranks), Some((scan, _))) =
+                    (&self.lens, &mut self.ranks, &mut scratch.leaf_scan)
+                {
+                    exclusive_scan(stream, lens, leaves, ranks, scan)?;
+                }
+            }
+            stream.synchronize()?;
+            self.shape.len = self.shape.len + report.inserted - report.removed;
+            Ok(())
+        })
     }
 
     /// Builds the tree again from its pairs and the changes.
@@ -257,13 +260,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// # Errors
     /// [`Error::Lost`].
     pub(in crate::harmonia) fn check_not_lost(&self) -> Result<()> {
-        if self.lost { Err(Error::Lost { reason: "an earlier batch of updates".into() }) } else { Ok(()) }
+        self.whole.check()
     }
-}
-
-/// The error of a batch that has begun to change the tree.
-fn lost(error: Error) -> Error {
-    Error::Lost { reason: error.to_string() }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::fold::fold;
 use super::{Op, UpdatePath, UpdateReport, host};
+use crate::guarded::Guarded;
 use crate::harmonia::Harmonia;
 use crate::harmonia::build::check_lengths;
 use crate::harmonia::staging::Staging;
@@ -179,23 +180,25 @@ impl<K: Key, V: Word> Mirrored<K, V> {
             _ => None,
         };
         let bytes = leaf_bytes::<K::Bits, V>(host.shape.fanout);
-        let mut sent = 0;
+        let Harmonia { leaves: copied, ranks: copied_ranks, shape, whole, .. } = copy;
         // Where sending fails, nobody is to read what is between two batches.
-        copy.lost = true;
-        for span in spans(leaves, (GAP / bytes) as u32) {
-            let words = (span.start as u64 * bytes / 8) as usize..(span.end as u64 * bytes / 8) as usize;
-            sent += send(&host.leaves, words, &mut copy.leaves)?;
-        }
-        if moves {
-            let ranks = host.ranks.as_ref().expect("leaves of changed lengths have ranks");
-            // A leaf's own rank does not depend on its length.
-            let from = if copy.ranks.is_some() { leaves[0] as usize + 1 } else { 0 };
-            copy.ranks = copy.ranks.take().or(new_ranks);
-            let to = copy.ranks.as_mut().expect("made above, where there were none");
-            sent += send(ranks, from..ranks.len(), to)?;
-        }
-        copy.shape = host.shape;
-        copy.lost = false;
+        let sent = whole.change(|()| {
+            let mut sent = 0;
+            for span in spans(leaves, (GAP / bytes) as u32) {
+                let words = (span.start as u64 * bytes / 8) as usize..(span.end as u64 * bytes / 8) as usize;
+                sent += send(&host.leaves, words, copied)?;
+            }
+            if moves {
+                let ranks = host.ranks.as_ref().expect("leaves of changed lengths have ranks");
+                // A leaf's own rank does not depend on its length.
+                let from = if copied_ranks.is_some() { leaves[0] as usize + 1 } else { 0 };
+                *copied_ranks = copied_ranks.take().or(new_ranks);
+                let to = copied_ranks.as_mut().expect("made above, where there were none");
+                sent += send(ranks, from..ranks.len(), to)?;
+            }
+            *shape = host.shape;
+            Ok(sent)
+        })?;
         if let Some(second) = second {
             self.copy = Arc::new(second);
         }
@@ -223,7 +226,7 @@ fn upload<K: Key, V: Word>(host: &Harmonia<K, V>, device: &Device) -> Result<(Ha
     let copy = Harmonia {
         lens: None,
         staging: Staging::default(),
-        lost: false,
+        whole: Guarded::default(),
         device: device.clone(),
         shape: host.shape,
         inner: device.upload(in_memory(&host.inner))?,
@@ -250,7 +253,7 @@ fn duplicate<K: Key, V: Word>(tree: &Harmonia<K, V>, stream: &Stream) -> Result<
     let copy = Harmonia {
         lens: None,
         staging: Staging::default(),
-        lost: false,
+        whole: Guarded::default(),
         device: tree.device.clone(),
         shape: tree.shape,
         inner: buffer(&tree.inner, stream)?,

@@ -48,7 +48,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// # Errors
     /// [`TooManyOperations`](crate::Error::TooManyOperations); [`TooManyPairs`](crate::Error::TooManyPairs) and
     /// [`Runtime`](crate::Error::Runtime) where the tree would grow beyond what node numbers
-    /// or memory allow. The tree is as it was then.
+    /// or memory allow, or from the device: the tree is as it was. [`Lost`](crate::Error::Lost) where the device failed
+    /// while leaves were written, or in an earlier batch; never on the host.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         self.apply_each(ops.len(), |i| ops[i])
     }

@@ -283,7 +283,7 @@ fn wrong_buffers_are_refused_and_nothing_changes() {
     let error = tree.apply_on(&stream, &two, &two, Some(&kinds), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the kinds: room for 1 element, but 2 are needed; allocate at least 2");
     assert_eq!(tree.get_many(&[1, 2, 3]).unwrap(), [Some(1), Some(2), None]);
-    tree.lost = true;
+    tree.whole.change(|()| -> crate::Result<()> { Err(Error::Lost { reason: "a test".into() }) }).unwrap_err();
     for error in [tree.get_many(&[1]).unwrap_err(), tree.insert_many(&[1], &[1]).unwrap_err()] {
         assert!(matches!(error, Error::Lost { .. }), "{error}");
     }

@@ -22,6 +22,7 @@ mod tests;
 
 use super::fold::Change;
 use super::{UpdatePath, UpdateReport};
+use crate::guarded::Guarded;
 use crate::harmonia::Harmonia;
 use crate::harmonia::build::build_distinct;
 use crate::harmonia::native::View;
@@ -218,7 +219,7 @@ fn move_regions<K: Key, V: Word>(
         ranks,
         lens: None,
         staging: Staging::default(),
-        lost: false,
+        whole: Guarded::default(),
         words,
     };
     Ok(())

@@ -276,15 +276,11 @@ fn leaves_that_run_low_are_merged() {
         }
         // Half full or more, but for those whose neighbours have no room for them.
         assert!(tree.stats().fill > 0.5, "fanout {fanout}: {:?}", tree.stats());
-        assert!(
-            tree.stats().levels
-                <= Harmonia::<u64, u64>::builder()
-                    .fanout(fanout)
-                    .build_sorted(&Device::host(), &keys, &keys)
-                    .unwrap()
-                    .stats()
-                    .levels
-        );
+        // As flat as a new tree of what is left in leaves that are half full; at the beginning it had more levels.
+        let left = &keys[..5000];
+        let fresh = Harmonia::<u64, u64>::builder().fanout(fanout).fill(0.5);
+        let fresh = fresh.build_sorted(&Device::host(), left, left).unwrap();
+        assert!(tree.stats().levels <= fresh.stats().levels, "{:?}, new {:?}", tree.stats(), fresh.stats());
         assert_eq!(tree.remove_many(&gone).unwrap().removed, 5000);
         tree.validate();
         assert!(tree.is_empty() && tree.stats().bytes() == 0);
