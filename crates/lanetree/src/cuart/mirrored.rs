@@ -151,7 +151,7 @@ impl<V: Word> Mirrored<V> {
         let Self { host, copy, .. } = self;
         copy.device.synchronize()?;
         let host = host.parts()?;
-        copy.parts.change(|copy| send(host, copy, changes))
+        copy.parts.change_copy(|copy| send(host, copy, changes))
     }
 }
 
