@@ -112,7 +112,7 @@ mod tests {
             Err(Error::Lost { reason: "no room".into() })
         };
         let first = guarded.change(fail).unwrap_err().to_string();
-        assert_eq!(first, "the tree is lost, because the device failed while it was changed: no room; build it again");
+        assert_eq!(first.matches("is lost").count(), 1, "{first}");
         assert_eq!(guarded.get().unwrap_err().to_string(), first);
         assert_eq!(guarded.get_mut().unwrap_err().to_string(), first);
         assert_eq!(guarded.change(|it| Ok(*it)).unwrap_err().to_string(), first);

@@ -4,6 +4,9 @@
 //! On the emulator, which fails where it is asked to: each test runs once for every launch, transfer and
 //! allocation of its work.
 
+#[path = "common/points.rs"]
+mod points;
+
 use lanetree::harmonia::{
     BuildScratch, DeviceRanges, Mirrored, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport,
     UpdateScratch,
@@ -11,44 +14,11 @@ use lanetree::harmonia::{
 use lanetree::primitives::{
     Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort_pairs,
 };
-use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Pool, Result, Stream};
+use lanetree::{Buffer, Device, Error, Harmonia, Result, Stream};
+use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u32>;
-
-/// Does `work` again and again, each time on a new device with a failure at a later point of it, until none is
-/// left; then `check` is told on what the device, mended, is left with. Gives the errors.
-fn at_every_point<S>(
-    set_up: impl Fn(&Device) -> S,
-    work: impl Fn(&mut S) -> Result<()>,
-    check: impl Fn(&mut S, &Error),
-) -> Vec<Error> {
-    let kinds: [fn(u64) -> Failure; 4] = [Failure::Launch, Failure::Kernel, Failure::Transfer, Failure::Allocation];
-    let mut errors = Vec::new();
-    for kind in kinds {
-        for point in 0.. {
-            let device = Device::emulated_with_seed(point);
-            let pool = Pool::new(&device);
-            // A pool gives back what it has cached, and the allocation succeeds.
-            let device = if kind(point) == Failure::Allocation(point) { device } else { pool.device() };
-            let mut state = set_up(&device);
-            device.inject(Some(kind(point)));
-            let result = work(&mut state);
-            if device.inject(None).is_some() {
-                result.expect("nothing has failed");
-                break;
-            }
-            let Err(error) = result else { panic!("{:?} goes unnoticed", kind(point)) };
-            check(&mut state, &error);
-            errors.push(error);
-            drop(state);
-            let stats = pool.stats();
-            assert_eq!((stats.in_use, stats.pinned_in_use), (0, 0), "{:?}", kind(point));
-        }
-    }
-    errors
-}
 
 fn is_lost<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Lost { .. }))
@@ -185,13 +155,13 @@ impl Batch {
 fn batches(path: UpdatePath, before: usize, ops: &[Op<u32, u32>]) -> (usize, usize) {
     let taken = Batch::new(&Device::emulated(), before, ops).apply_on().unwrap().path;
     assert_eq!(taken, path);
-    let errors = at_every_point(
+    let failed = at_every_point(
         |device| Batch::new(device, before, ops),
         |batch| batch.apply_on().map(drop),
         |batch, error| batch.check(error),
     );
-    let lost = errors.iter().filter(|error| matches!(error, Error::Lost { .. })).count();
-    (lost, errors.len() - lost)
+    let lost = losses(&failed);
+    (lost, failed.len() - lost)
 }
 
 #[test]

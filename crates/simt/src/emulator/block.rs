@@ -7,6 +7,7 @@ use super::random::Random;
 use super::shared::SharedMemory;
 use super::stacks::Stacks;
 use super::transactions::OpenLoads;
+use super::weak::View;
 use super::{Body, Launch};
 use crate::WARP;
 use core::cell::Cell;
@@ -34,6 +35,8 @@ pub(super) struct Slot {
     pub(super) read: Cell<Stamp>,
     /// Its last fence, as a release: what it stores from then on publishes it.
     pub(super) fenced: Cell<Stamp>,
+    /// What it sees where memory is weak.
+    pub(super) view: Cell<View>,
     pub(super) op: Cell<Collective>,
     pub(super) location: Cell<&'static Location<'static>>,
 }
@@ -124,6 +127,7 @@ impl<'l> Block<'l> {
             knows: Cell::new(0),
             read: Cell::new(0),
             fenced: Cell::new(0),
+            view: Cell::default(),
             op: Cell::new(Collective::SyncWarp),
             location: Cell::new(nowhere),
         };
@@ -201,6 +205,7 @@ impl<'l> Block<'l> {
         for slot in &self.slots {
             slot.synced.set(0);
             slot.met.set(0);
+            slot.view.set(View::default());
             for stamp in [&slot.knows, &slot.read, &slot.fenced] {
                 stamp.set(0);
             }

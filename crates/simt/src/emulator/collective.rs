@@ -44,6 +44,11 @@ impl Lane<'_> {
             if self.block.launch.memory.releases.any() {
                 share(lanes(mask).map(|lane| &slots[lane]));
             }
+            if let Some(weak) = &self.block.launch.weak {
+                let first = self.thread / WARP * WARP;
+                let owner = |lane: usize| (self.block.index.get(), first + lane as u32);
+                weak.meet(lanes(mask).map(|lane| (owner(lane), &slots[lane].view)));
+            }
             self.after_collective(mask);
             self.maybe_pause();
         } else {
@@ -67,6 +72,10 @@ impl Lane<'_> {
             block.barrier_time.set(block.tick());
             if block.launch.memory.releases.any() {
                 share(block.slots.iter());
+            }
+            if let Some(weak) = &block.launch.weak {
+                let index = block.index.get();
+                weak.meet(block.slots.iter().zip(0..).map(|(slot, thread)| ((index, thread), &slot.view)));
             }
             block.count(|counters| &counters.barriers);
             block.close_loads();

@@ -7,6 +7,7 @@ use super::fault::{GlobalAccess, GlobalAccessKind};
 use super::lane::Lane;
 use super::memory::{Intent, Tracked};
 use super::races::{Knower, Stamp};
+use super::weak::{Owner, View};
 use crate::{Hint, Order};
 use core::panic::Location;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -31,12 +32,12 @@ impl Operation {
     }
 
     /// Whether the access, of such an order, releases what came before it.
-    fn releases(self, order: Order) -> bool {
+    pub(super) fn releases(self, order: Order) -> bool {
         self != Self::Load && matches!(order, Order::Release | Order::AcquireRelease)
     }
 
     /// Whether it acquires what was released.
-    fn acquires(self, order: Order) -> bool {
+    pub(super) fn acquires(self, order: Order) -> bool {
         self != Self::Store && matches!(order, Order::Acquire | Order::AcquireRelease)
     }
 }
@@ -107,7 +108,9 @@ impl Lane<'_> {
         }
         // SAFETY: checked to be in a buffer, writable if need be, and aligned; atomic by the caller's contract.
         let former = unsafe {
-            if bytes == 4 {
+            if let Some(weak) = &self.block.launch.weak {
+                self.with_view(|view| weak.atomic(self.owner(), view, (at, bytes), (operation, value), order))
+            } else if bytes == 4 {
                 u64::from(perform_narrow(AtomicU32::from_ptr(at.cast()), operation, value as u32))
             } else {
                 perform_wide(AtomicU64::from_ptr(at.cast()), operation, value)
@@ -145,7 +148,45 @@ impl Lane<'_> {
         }
     }
 
+    fn owner(&self) -> Owner {
+        (self.block.index.get(), self.thread)
+    }
+
+    fn with_view<T>(&self, access: impl FnOnce(&mut View) -> T) -> T {
+        let mut view = self.slot.view.get();
+        let result = access(&mut view);
+        self.slot.view.set(view);
+        result
+    }
+
+    /// Reads 4 or 8 bytes where memory is weak: `None` where it is not, or constant.
+    ///
+    /// # Safety
+    /// Checked by [`Self::before_load`].
+    pub(super) unsafe fn load_weakly(&self, at: *const u8, bytes: usize, hint: Hint) -> Option<u64> {
+        let weak = self.block.launch.weak.as_ref()?;
+        if matches!(hint, Hint::ReadOnly | Hint::NoAllocate) {
+            return None;
+        }
+        // SAFETY: in a buffer of the launch.
+        Some(self.with_view(|view| unsafe { weak.load(self.owner(), view, at.cast_mut(), bytes) }))
+    }
+
+    /// Writes 4 or 8 bytes where memory is weak: false where it is not.
+    ///
+    /// # Safety
+    /// Checked by [`Self::before_store`].
+    pub(super) unsafe fn store_weakly(&self, at: *mut u8, bytes: usize, value: u64) -> bool {
+        let Some(weak) = &self.block.launch.weak else { return false };
+        // SAFETY: in a writable buffer of the launch.
+        unsafe { weak.store(self.owner(), at, bytes, value) };
+        true
+    }
+
     pub(super) fn fence(&self) {
+        if let Some(weak) = &self.block.launch.weak {
+            self.with_view(|view| weak.fence(self.owner(), view));
+        }
         if self.block.launch.options.global_races {
             let slot = self.slot;
             slot.knows.set(slot.knows.get().max(slot.read.get()));
@@ -153,6 +194,26 @@ impl Lane<'_> {
         }
         fence(Ordering::SeqCst);
     }
+}
+
+/// What an element of 4 or 8 bytes becomes.
+pub(super) fn apply(operation: Operation, former: u64, value: u64, bytes: usize) -> u64 {
+    let new = match operation {
+        Operation::Load => former,
+        Operation::Store | Operation::Exchange => value,
+        Operation::Add => former.wrapping_add(value),
+        Operation::Max => former.max(value),
+        Operation::Min => former.min(value),
+        Operation::Or => former | value,
+        Operation::CompareExchange(expected) => {
+            if former == expected {
+                value
+            } else {
+                former
+            }
+        }
+    };
+    if bytes == 4 { new & u64::from(u32::MAX) } else { new }
 }
 
 /// Performs an operation of one width. The order is one for all: weaker ones are looked for, not relied on.

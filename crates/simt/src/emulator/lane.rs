@@ -225,7 +225,10 @@ impl Simt for Emulated<'_> {
         self.0.before_load(address.addr(), T::BYTES, hint, Location::caller());
         // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
         // be undefined on top of it.
-        unsafe { address.read_volatile() }
+        unsafe {
+            let weakly = self.0.load_weakly(address.cast(), T::BYTES, hint);
+            weakly.map_or_else(|| address.read_volatile(), T::truncate)
+        }
     }
     #[inline(never)]
     #[track_caller]
@@ -233,21 +236,40 @@ impl Simt for Emulated<'_> {
         let address = from.as_ptr().wrapping_add(index as usize);
         self.0.before_load(address.addr(), 16, hint, Location::caller());
         // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
-        unsafe { address.cast::<T::Vector>().read_volatile() }
+        let mut vector = unsafe { address.cast::<T::Vector>().read_volatile() };
+        let words = bytemuck::bytes_of_mut(&mut vector).chunks_exact_mut(T::BYTES);
+        for (word, index) in words.zip(0..) {
+            // SAFETY: as above. Its words are read one by one: a vector is not atomic.
+            if let Some(value) = unsafe { self.0.load_weakly(address.wrapping_add(index).cast(), T::BYTES, hint) } {
+                word.copy_from_slice(&value.to_ne_bytes()[..T::BYTES]);
+            }
+        }
+        vector
     }
     #[inline(never)]
     unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, _: Hint) {
         let address = to.as_ptr().wrapping_add(index as usize);
         self.0.before_store(address.addr(), T::BYTES);
         // SAFETY: as in `load`, and the buffer is writable.
-        unsafe { address.write_volatile(value) }
+        unsafe {
+            if !self.0.store_weakly(address.cast(), T::BYTES, value.widen()) {
+                address.write_volatile(value);
+            }
+        }
     }
     #[inline(never)]
     unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, _: Hint) {
         let address = to.as_ptr().wrapping_add(index as usize);
         self.0.before_store(address.addr(), 16);
         // SAFETY: as in `load_vector`, and the buffer is writable.
-        unsafe { address.cast::<T::Vector>().write_volatile(value) }
+        unsafe {
+            for (index, word) in value.as_ref().iter().enumerate() {
+                if !self.0.store_weakly(address.wrapping_add(index).cast(), T::BYTES, word.widen()) {
+                    address.cast::<T::Vector>().write_volatile(value);
+                    break;
+                }
+            }
+        }
     }
     #[inline]
     fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}

@@ -23,6 +23,7 @@ mod random;
 mod shared;
 mod stacks;
 mod transactions;
+mod weak;
 
 pub use fault::{
     Collective, Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, Nearest, SharedAccess, Whereabouts,
@@ -39,6 +40,25 @@ use random::Permutation;
 use stacks::Stacks;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use weak::WeakMemory;
+
+/// How weak memory is: what threads see of each other's stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryModel {
+    /// As the CPU's.
+    #[default]
+    Cpu,
+    /// As weak as a GPU's, as far as the emulator can: stores are written late and out of order, and a load may
+    /// return what was there before, unless barriers, collectives, fences, acquires and releases keep it from that.
+    /// The seed chooses what happens. Slow, and blocks run one after another.
+    Weak,
+    /// The same, where releases count as relaxed, and fences release nothing: a kernel that needs them fails with
+    /// some seeds, and so a test shows that it would see it if one were missing.
+    WeakWithoutReleases,
+    /// The same, where acquires count as relaxed, and fences acquire nothing.
+    WeakWithoutAcquires,
+}
 
 /// How a launch runs.
 #[derive(Clone, Debug)]
@@ -53,6 +73,8 @@ pub struct Options {
     /// Whether to report two threads that touch the same global memory, one of them to write, without an order
     /// between them: [`FaultKind::GlobalRace`], [`FaultKind::MixedWidths`].
     pub global_races: bool,
+    /// How weak memory is.
+    pub memory: MemoryModel,
     /// How long a block may do nothing but spin, while no other finishes, before it counts as a
     /// [livelock](FaultKind::Livelock).
     pub patience: Duration,
@@ -76,6 +98,7 @@ impl Default for Options {
             seed: 0,
             shared_races: true,
             global_races: true,
+            memory: MemoryModel::Cpu,
             patience: Duration::from_secs(30),
             count_transactions: None,
         }
@@ -139,6 +162,7 @@ struct Launch<'l> {
     shape: LaunchShape,
     shared_bytes: u64,
     memory: Memory,
+    weak: Option<WeakMemory>,
     order: Permutation,
     /// Blocks begun, and ended.
     begun: AtomicU32,
@@ -249,13 +273,14 @@ pub unsafe fn launch_program(
         shape,
         shared_bytes: u64::from(program.static_shared) + u64::from(dynamic_shared),
         memory: Memory::new(regions, options.global_races),
+        weak: (options.memory != MemoryModel::Cpu).then(|| WeakMemory::new(options)),
         order: Permutation::new(options.seed, blocks),
         begun: AtomicU32::new(0),
         finished: AtomicU32::new(0),
         stop: AtomicBool::new(false),
         result: Mutex::default(),
     };
-    let workers = rayon::current_num_threads() as u32;
+    let workers = if launch.weak.is_some() { 1 } else { rayon::current_num_threads() as u32 };
     let workers = workers.min(stacks::MAX_PER_LAUNCH / threads).min(blocks);
     if workers == 1 {
         // SAFETY: the caller's contract.
@@ -270,6 +295,9 @@ pub unsafe fn launch_program(
             // rayon's pool goes on even while no other worker of the pool is free.
             unsafe { work(&launch, name, body) };
         });
+    }
+    if let Some(weak) = &launch.weak {
+        weak.finish();
     }
     let (report, fault) = launch.result.into_inner().unwrap_or_else(PoisonError::into_inner);
     fault.map_or(Ok(report), Err)

@@ -26,6 +26,7 @@ pub(crate) fn shape(blocks: u32, threads: u32) -> LaunchShape {
 }
 
 /// Runs `K` with a seed, under the name "test".
+#[allow(dead_code, reason = "each test file is a crate, and not all run kernels so")]
 pub(crate) fn run<K: Kernel<Args = Args>>(
     seed: u64,
     shape: LaunchShape,

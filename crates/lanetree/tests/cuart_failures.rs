@@ -1,0 +1,576 @@
+//! Whatever fails on the device while a CuART tree is changed, and whenever: the call says so, and afterwards the tree
+//! is as it was, or says that it is lost; what the host or a pool lacks of memory loses nothing.
+//!
+//! On the emulator: each test runs once for every launch, kernel, transfer and allocation of its work.
+
+#[path = "common/cuart_lost.rs"]
+mod lost;
+#[path = "common/points.rs"]
+mod points;
+
+use core::cell::Cell;
+use lanetree::cuart::{ChangeScratch, Hybrid, LongKeys, Mirrored, Op, RootTable, UpdateEngine, UpdateReport};
+use lanetree::runtime::Failure;
+use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream};
+use lost::{assert_hybrid_lost, assert_lost};
+use points::{Failed, at_every_point, losses};
+use std::collections::BTreeMap;
+
+type Key = Vec<u8>;
+type Model = BTreeMap<Key, u32>;
+type Ops = Vec<Op<Key, u32>>;
+
+fn packed<'a>(keys: impl IntoIterator<Item = &'a Key>) -> ByteKeysBuf {
+    keys.into_iter().collect()
+}
+
+fn apply(model: &mut Model, ops: &[Op<Key, u32>]) {
+    for op in ops {
+        match op {
+            Op::Insert(key, value) => drop(model.insert(key.clone(), *value)),
+            Op::Update(key, value) => drop(model.get_mut(key).map(|old| *old = *value)),
+            Op::Remove(key) => drop(model.remove(key)),
+        }
+    }
+}
+
+/// A key of one of a few lengths, which share beginnings.
+fn key(i: u32) -> Key {
+    let len = [3, 8, 12, 30][i as usize % 4];
+    [&b"key"[..], &i.to_be_bytes().repeat(8)[..len - 3]].concat()
+}
+
+fn long(i: u32) -> Key {
+    [&[b'x'; 40][..], &i.to_be_bytes()].concat()
+}
+
+/// Keys under a path that no node holds whole.
+fn below(i: u32) -> Key {
+    [&[b'y'; 20][..], &[i as u8]].concat()
+}
+
+fn model(long_keys: bool) -> Model {
+    let some = (0..40).map(key).chain((0..6).map(below));
+    let all = some.chain((0..if long_keys { 10 } else { 0 }).map(long));
+    all.zip(0..).collect()
+}
+
+fn build(device: &Device, model: &Model) -> Cuart<u32> {
+    let values: Vec<u32> = model.values().copied().collect();
+    Cuart::builder().root_table(RootTable::TwoBytes).build(device, &packed(model.keys()), &values).unwrap()
+}
+
+/// The tree has the model's pairs, and no others.
+fn assert_answers(tree: &Cuart<u32>, model: &Model) {
+    assert_eq!(tree.len(), model.len() as u64);
+    let expected: Vec<_> = model.values().map(|&value| Some(value)).collect();
+    assert_eq!(tree.get_many(&packed(model.keys())).unwrap(), expected);
+    // By another way: all leaves that hang at the tree.
+    let mut copy = tree.to_device(tree.device()).unwrap();
+    copy.compact().unwrap();
+    let all = copy.range_many([..]).unwrap();
+    let (keys, values) = all.get(0);
+    assert!(keys.iter().zip(values).eq(model.iter().map(|(key, value)| (&key[..], value))), "pairs of {tree:?}");
+    let stats = tree.stats();
+    assert_eq!(stats.leaves.iter().sum::<u64>() + stats.device_leaves, tree.len(), "{stats:?}");
+}
+
+/// A tree to be changed, and what it holds before and after that.
+struct Subject {
+    tree: Cuart<u32>,
+    before: Model,
+    after: Model,
+}
+
+impl Subject {
+    fn new(device: &Device, long_keys: bool, ops: &[Op<Key, u32>]) -> Self {
+        let before = model(long_keys);
+        let mut after = before.clone();
+        apply(&mut after, ops);
+        Self { tree: build(device, &before), before, after }
+    }
+
+    /// As [`Subject::new`], of a tree with nodes whose path no leaf tells any more.
+    fn bare(device: &Device, ops: &[Op<Key, u32>]) -> Self {
+        let mut subject = Self::new(device, false, &[]);
+        let gone: Vec<Key> = (0..6).map(below).collect();
+        subject.tree.remove_many(&packed(&gone)).unwrap();
+        subject.before.retain(|key, _| !gone.contains(key));
+        subject.after = subject.before.clone();
+        apply(&mut subject.after, ops);
+        subject
+    }
+
+    /// The tree is lost, and says so, or as it was, and takes the change; and then another one.
+    fn check(&mut self, error: &Error, again: impl Fn(&mut Cuart<u32>) -> Result<()>) {
+        if matches!(error, Error::Lost { .. }) {
+            return assert_lost(&mut self.tree);
+        }
+        assert!(matches!(error, Error::Runtime(_)), "{error}");
+        assert_answers(&self.tree, &self.before);
+        again(&mut self.tree).unwrap();
+        assert_answers(&self.tree, &self.after);
+        let ops = [Op::Insert(key(1000), 1), Op::Remove(key(1)), Op::Update(key(2), 5), Op::Insert(below(50), 7)];
+        self.tree.apply(&ops).unwrap();
+        apply(&mut self.after, &ops);
+        assert_answers(&self.tree, &self.after);
+    }
+}
+
+/// No lack of memory has lost a tree.
+fn assert_memory_loses_nothing(failed: &[Failed]) {
+    let by_memory = |(failure, error): &&Failed| {
+        matches!(failure, Failure::Allocation(_)) && matches!(error, Error::Lost { .. })
+    };
+    assert!(failed.iter().find(by_memory).is_none(), "lost: {:?}", failed.iter().find(by_memory));
+}
+
+/// A change in host form, with every failure on its way.
+fn host_form(
+    set_up: impl Fn(&Device) -> Subject,
+    change: impl Fn(&mut Cuart<u32>) -> Result<UpdateReport>,
+) -> Vec<Failed> {
+    let failed = at_every_point(
+        set_up,
+        |subject| change(&mut subject.tree).map(drop),
+        |subject, error| subject.check(error, |tree| change(tree).map(drop)),
+    );
+    let lost = losses(&failed);
+    assert!(lost > 0 && lost < failed.len(), "lost {lost} of {} times", failed.len());
+    failed
+}
+
+fn batches() -> [(&'static str, Ops); 5] {
+    let put = |key| Op::Insert(key, 99);
+    [
+        ("small", vec![put(b"c".to_vec()), Op::Remove(key(5))]),
+        ("without inserts", vec![Op::Update(key(3), 9), Op::Update(key(700), 9), Op::Remove(key(5))]),
+        ("of every kind", {
+            let inserts = (35..60).map(|i| put(key(i)));
+            let others = (0..20).map(|i| if i % 2 == 0 { Op::Update(key(i), i) } else { Op::Remove(key(i)) });
+            inserts.chain(others).chain([put(Key::new())]).collect()
+        }),
+        ("of nodes that grow", (0..60).map(|i| put(below(i))).chain([Op::Remove(key(7))]).collect()),
+        ("of long keys", (5..15).map(|i| put(long(i))).chain([Op::Remove(long(2)), Op::Update(long(3), 7)]).collect()),
+    ]
+}
+
+#[test]
+fn a_host_batch_that_fails_leaves_the_tree_as_it_was_or_lost() {
+    for (what, ops) in batches() {
+        println!("{what}");
+        for long_keys in [false, true] {
+            let failed = host_form(|device| Subject::new(device, long_keys, &ops), |tree| tree.apply(&ops));
+            assert_memory_loses_nothing(&failed);
+        }
+    }
+}
+
+#[test]
+fn inserts_updates_and_removals_that_fail_leave_the_tree_as_it_was_or_lost() {
+    // More than one block: kernels that fail have done a part.
+    let keys: Vec<Key> = (20..600).map(key).collect();
+    let batch = packed(&keys);
+    let of = |op: fn(Key) -> Op<Key, u32>| keys.iter().cloned().map(op).collect::<Ops>();
+    let values = vec![7; keys.len()];
+    let ops = of(|key| Op::Insert(key, 7));
+    let failed =
+        host_form(|device| Subject::new(device, false, &ops), |tree| tree.insert_many(&batch, &values));
+    assert_memory_loses_nothing(&failed);
+    let ops = of(|key| Op::Update(key, 7));
+    let failed =
+        host_form(|device| Subject::new(device, true, &ops), |tree| tree.update_many(&batch, &values));
+    assert_memory_loses_nothing(&failed);
+    let ops = of(Op::Remove);
+    let failed = host_form(|device| Subject::new(device, true, &ops), |tree| tree.remove_many(&batch));
+    assert_memory_loses_nothing(&failed);
+}
+
+#[test]
+fn a_batch_that_builds_the_tree_again_on_its_way_leaves_it_as_it_was_or_lost() {
+    let mut ops: Ops = (0..9).map(|i| Op::Insert(below(i), 9)).collect();
+    ops.extend([Op::Remove(key(3)), Op::Update(key(4), 1)]);
+    host_form(|device| Subject::bare(device, &ops), |tree| tree.apply(&ops));
+}
+
+/// A batch in buffers.
+struct Batch {
+    subject: Subject,
+    stream: Stream,
+    keys: DeviceKeys,
+    values: Buffer<u32>,
+    found: Buffer<u32>,
+    scratch: ChangeScratch,
+    /// Whether the call has returned, with its work on its way.
+    on_its_way: Cell<bool>,
+}
+
+impl Batch {
+    fn new(subject: Subject, keys: &[Key], engine: UpdateEngine) -> Self {
+        let device = subject.tree.device().clone();
+        let values: Vec<u32> = (0..keys.len() as u32).map(|i| i + 1000).collect();
+        Self {
+            subject,
+            stream: device.stream().unwrap(),
+            keys: DeviceKeys::upload(&device, &packed(keys)).unwrap(),
+            values: device.upload(&values).unwrap(),
+            found: device.alloc(keys.len().div_ceil(32)).unwrap(),
+            scratch: ChangeScratch::for_inserts(&device, keys.len(), engine).unwrap().pieces_of(100),
+            on_its_way: Cell::new(false),
+        }
+    }
+
+    fn call(&mut self, call: &Call) -> Result<()> {
+        self.on_its_way.set(false);
+        let Self { subject: Subject { tree, .. }, stream, keys, values, found, scratch, .. } = self;
+        call(tree, stream, keys, values, found, scratch)?;
+        self.on_its_way.set(true);
+        Ok(self.stream.synchronize()?)
+    }
+
+    fn check(&mut self, error: &Error, call: &Call) {
+        if self.on_its_way.get() {
+            // A kernel failed after the call had returned, and nothing on the device can be used any more: it is only
+            // here that a test can mend it.
+            return assert!(matches!(error, Error::Runtime(_)), "{error}");
+        }
+        let Self { subject, stream, keys, values, found, scratch, .. } = self;
+        let scratch = core::cell::RefCell::new((found, scratch));
+        subject.check(error, |tree| {
+            let (found, scratch) = &mut *scratch.borrow_mut();
+            call(tree, stream, keys, values, found, scratch)
+        });
+    }
+}
+
+type Call = dyn Fn(
+    &mut Cuart<u32>,
+    &Stream,
+    &DeviceKeys,
+    &Buffer<u32>,
+    &mut Buffer<u32>,
+    &mut ChangeScratch,
+) -> Result<()>;
+
+fn device_form(
+    set_up: impl Fn(&Device) -> Subject,
+    keys: &[Key],
+    engine: UpdateEngine,
+    call: &Call,
+) -> Vec<Failed> {
+    at_every_point(
+        |device| Batch::new(set_up(device), keys, engine),
+        |batch| batch.call(call),
+        |batch, error| batch.check(error, call),
+    )
+}
+
+const ENGINES: [(UpdateEngine, bool); 6] = [
+    (UpdateEngine::Auto, false),
+    (UpdateEngine::Auto, true),
+    (UpdateEngine::HashTable, true),
+    (UpdateEngine::Stamps, false),
+    (UpdateEngine::Sequence, false),
+    (UpdateEngine::Sort, true),
+];
+
+/// Keys in a batch several times, of which the last one counts.
+fn repeated(keys: impl Iterator<Item = Key>) -> Vec<Key> {
+    let keys: Vec<Key> = keys.collect();
+    keys.iter().chain(&keys).chain(&keys[..keys.len() / 2]).cloned().collect()
+}
+
+fn as_ops(keys: &[Key], op: fn(Key, u32) -> Op<Key, u32>) -> Ops {
+    keys.iter().cloned().zip(1000..).map(|(key, value)| op(key, value)).collect()
+}
+
+#[test]
+fn updates_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
+    let keys = repeated((0..150).map(key));
+    let ops = as_ops(&keys, Op::Update);
+    for (engine, long_keys) in ENGINES {
+        let failed = device_form(
+            |device| Subject::new(device, long_keys, &ops),
+            &keys,
+            engine,
+            &|tree, stream, keys, values, found, scratch| tree.update_on(stream, keys, values, Some(found), scratch),
+        );
+        assert!(failed.len() > 1, "{engine:?}");
+        assert_memory_loses_nothing(&failed);
+        // In pieces, the second of which fails when the first has written.
+        assert!(engine != UpdateEngine::HashTable || losses(&failed) > 3, "{} losses", losses(&failed));
+    }
+}
+
+#[test]
+fn inserts_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
+    for (engine, long_keys) in ENGINES {
+        let keys = repeated((10..140).map(key).chain((0..if long_keys { 20 } else { 0 }).map(long)));
+        let ops = as_ops(&keys, Op::Insert);
+        let failed = device_form(
+            |device| Subject::new(device, long_keys, &ops),
+            &keys,
+            engine,
+            &|tree, stream, keys, values, _, scratch| tree.insert_on(stream, keys, values, scratch).map(drop),
+        );
+        assert!(losses(&failed) > 3, "{engine:?}: {} losses", losses(&failed));
+        assert_memory_loses_nothing(&failed);
+    }
+}
+
+#[test]
+fn inserts_in_several_turns_that_fail_leave_the_tree_as_it_was_or_lost() {
+    let keys = repeated((0..9).map(below).chain((0..20).map(key)));
+    let ops = as_ops(&keys, Op::Insert);
+    let failed = device_form(
+        |device| Subject::bare(device, &ops),
+        &keys,
+        UpdateEngine::Auto,
+        &|tree, stream, keys, values, _, scratch| tree.insert_on(stream, keys, values, scratch).map(drop),
+    );
+    assert!(losses(&failed) > 20, "the second turn has as many points: {} losses", losses(&failed));
+}
+
+#[test]
+fn removals_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
+    for long_keys in [false, true] {
+        let keys = repeated((0..150).map(key).chain((0..5).map(long)));
+        let ops: Ops = keys.iter().cloned().map(Op::Remove).collect();
+        let failed = device_form(
+            |device| Subject::new(device, long_keys, &ops),
+            &keys,
+            UpdateEngine::Auto,
+            &|tree, stream, keys, _, _, _| tree.remove_on(stream, keys).map(drop),
+        );
+        assert!(losses(&failed) > 0);
+        assert_memory_loses_nothing(&failed);
+    }
+}
+
+#[test]
+fn a_compaction_that_fails_leaves_the_tree_as_it_was() {
+    for long_keys in [LongKeys::DeviceLeaves, LongKeys::HostLeaves] {
+        let failed = at_every_point(
+            |device| {
+                let mut model = model(true);
+                let values: Vec<u32> = model.values().copied().collect();
+                let builder = Cuart::builder().long_keys(long_keys);
+                let mut tree = builder.build(&Device::host(), &packed(model.keys()), &values).unwrap();
+                tree.remove_many(&packed([&key(3)])).unwrap();
+                model.remove(&key(3));
+                (tree.to_device(device).unwrap(), model)
+            },
+            |(tree, _)| tree.compact(),
+            |(tree, model), error| {
+                assert!(matches!(error, Error::Runtime(_)) && !tree.is_compact(), "{error}");
+                let answers = |tree: &Cuart<u32>| tree.get_many(&packed(model.keys())).unwrap();
+                let expected: Vec<_> = model.values().map(|&value| Some(value)).collect();
+                assert_eq!(answers(tree), expected);
+                tree.compact().unwrap();
+                assert_eq!((answers(tree), tree.is_compact()), (expected, true));
+            },
+        );
+        assert!(failed.len() > 20, "{} failures", failed.len());
+    }
+}
+
+#[test]
+fn a_build_that_fails_leaves_nothing() {
+    // By the device, of keys in any order, some of them several times; and by the host.
+    let numbers: Vec<u64> = (0..500).map(|i| i * 7919 % 400).collect();
+    let values: Vec<u32> = (0..500).collect();
+    let expected: BTreeMap<u64, u32> = numbers.iter().copied().zip(values.iter().copied()).collect();
+    let check = |tree: &Cuart<u32>| {
+        let keys: Vec<u64> = expected.keys().copied().collect();
+        let found = tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap();
+        assert!(found.into_iter().eq(expected.values().map(|&value| Some(value))));
+    };
+    let failed = at_every_point(
+        |device| {
+            let stream = device.stream().unwrap();
+            let keys = DeviceKeys::upload(device, &ByteKeysBuf::encode(&numbers)).unwrap();
+            (stream, keys, device.upload(&values).unwrap())
+        },
+        |(stream, keys, values)| Cuart::builder().build_on(stream, keys, values).map(drop),
+        |(stream, keys, values), error| {
+            assert!(matches!(error, Error::Runtime(_)), "{error}");
+            check(&Cuart::builder().build_on(stream, keys, values).unwrap());
+        },
+    );
+    assert!(failed.len() > 20, "{} failures", failed.len());
+    at_every_point(
+        Device::clone,
+        |device| Cuart::build(device, &ByteKeysBuf::encode(&numbers), &values).map(drop),
+        |device, error| {
+            assert!(matches!(error, Error::Runtime(_)), "{error}");
+            check(&Cuart::build(device, &ByteKeysBuf::encode(&numbers), &values).unwrap());
+        },
+    );
+}
+
+#[test]
+fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_again() {
+    let mut all = batches().map(|(_, ops)| ops).to_vec();
+    // Sent whole.
+    all.push((0..5000_u32).map(|i| Op::Insert(i.to_be_bytes().to_vec(), i)).collect());
+    for ops in all {
+        let failed = at_every_point(
+            |device| {
+                let Subject { tree, after, .. } = Subject::new(&Device::host(), true, &ops);
+                (Mirrored::new(tree, device).unwrap(), after)
+            },
+            |(pair, _)| pair.apply(&ops).map(drop),
+            |(pair, after), error| {
+                assert!(matches!(error, Error::Runtime(_) | Error::Lost { .. }), "{error}");
+                assert!(pair.device_tree().is_none(), "{error}");
+                assert_answers(pair.host_tree(), after);
+                pair.synchronize().unwrap();
+                assert_answers(pair.device_tree().unwrap(), after);
+                // It is a whole tree, also for changes.
+                let ops = [Op::Insert(key(1000), 1), Op::Remove(key(1)), Op::Insert(long(90), 7)];
+                pair.apply(&ops).unwrap();
+                apply(after, &ops);
+                assert_answers(pair.device_tree().unwrap(), after);
+            },
+        );
+        assert!(failed.len() > 2, "{} failures", failed.len());
+    }
+}
+
+#[test]
+fn a_mirrored_pair_whose_compaction_fails_has_the_same_pairs() {
+    at_every_point(
+        |device| {
+            let ops = [Op::Remove(key(3)), Op::Insert(long(90), 7)];
+            let Subject { tree, after, .. } = Subject::new(&Device::host(), true, &ops);
+            let mut pair = Mirrored::new(tree, device).unwrap();
+            pair.apply(&ops).unwrap();
+            (pair, after)
+        },
+        |(pair, _)| pair.compact().map(drop),
+        |(pair, after), error| {
+            assert!(matches!(error, Error::Runtime(_)) && pair.device_tree().is_none(), "{error}");
+            assert_answers(pair.host_tree(), after);
+            pair.compact().unwrap();
+            assert_answers(pair.device_tree().unwrap(), after);
+            assert!(pair.device_tree().unwrap().is_compact());
+        },
+    );
+}
+
+/// Two trees as one, and what they hold.
+fn assert_pair_answers(pair: &Hybrid<u32>, model: &Model) {
+    assert_eq!(pair.len(), model.len() as u64);
+    let expected: Vec<_> = model.values().map(|&value| Some(value)).collect();
+    assert_eq!(pair.get_many(&packed(model.keys())).unwrap(), expected);
+}
+
+#[test]
+fn a_pair_of_trees_that_fails_on_the_device_has_no_half_of_a_batch() {
+    for (what, ops) in batches() {
+        println!("{what}");
+        type Change = fn(&mut Hybrid<u32>, &[Op<Key, u32>]) -> Result<UpdateReport>;
+        fn keys(ops: &[Op<Key, u32>]) -> ByteKeysBuf {
+            packed(ops.iter().map(|op| match op {
+                Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key) => key,
+            }))
+        }
+        fn as_inserts(ops: &[Op<Key, u32>], op: fn(Key) -> Op<Key, u32>) -> Ops {
+            keys(ops).iter().map(|key| op(key.to_vec())).collect()
+        }
+        let changes: [(Change, Ops); 4] = [
+            (|pair, ops| pair.apply(ops), ops.clone()),
+            (|pair, ops| pair.insert_many(&keys(ops), &vec![4; ops.len()]), as_inserts(&ops, |key| Op::Insert(key, 4))),
+            (|pair, ops| pair.update_many(&keys(ops), &vec![4; ops.len()]), as_inserts(&ops, |key| Op::Update(key, 4))),
+            (|pair, ops| pair.remove_many(&keys(ops)), as_inserts(&ops, Op::Remove)),
+        ];
+        for (change, effect) in changes {
+            let failed = at_every_point(
+                |device| {
+                    let before = model(true);
+                    let mut after = before.clone();
+                    apply(&mut after, &effect);
+                    let values: Vec<u32> = before.values().copied().collect();
+                    (Hybrid::build(device, &packed(before.keys()), &values).unwrap(), before, after)
+                },
+                |(pair, ..)| change(pair, &ops).map(drop),
+                |(pair, before, after), error| {
+                    if matches!(error, Error::Lost { .. }) {
+                        // Nor has the host its half.
+                        let long: Vec<&Key> = before.keys().filter(|key| key.len() > 32).collect();
+                        let expected: Vec<_> = long.iter().map(|key| before.get(*key).copied()).collect();
+                        assert_eq!(pair.host_tree().get_many(&packed(long)).unwrap(), expected);
+                        return assert_hybrid_lost(pair);
+                    }
+                    assert!(matches!(error, Error::Runtime(_)), "{error}");
+                    assert_pair_answers(pair, before);
+                    change(pair, &ops).unwrap();
+                    assert_pair_answers(pair, after);
+                },
+            );
+            assert_memory_loses_nothing(&failed);
+        }
+    }
+}
+
+#[test]
+fn a_pair_of_trees_whose_compaction_fails_has_the_same_pairs() {
+    at_every_point(
+        |device| {
+            let mut model = model(true);
+            let values: Vec<u32> = model.values().copied().collect();
+            let mut pair = Hybrid::build(device, &packed(model.keys()), &values).unwrap();
+            let ops = [Op::Remove(key(3)), Op::Remove(long(3))];
+            pair.apply(&ops).unwrap();
+            apply(&mut model, &ops);
+            (pair, model)
+        },
+        |(pair, _)| pair.compact(),
+        |(pair, model), error| {
+            assert!(matches!(error, Error::Runtime(_)), "{error}");
+            assert_pair_answers(pair, model);
+            pair.compact().unwrap();
+            assert_pair_answers(pair, model);
+            assert!(pair.is_compact());
+        },
+    );
+}
+
+/// A user's loop, in a pool with little room: some batches find none, and no tree is lost by that.
+#[test]
+fn batches_that_a_pool_has_no_room_for_leave_the_tree_as_it_was() {
+    const LIMIT: usize = 64 << 20;
+    let pool = Pool::with_limit(&Device::emulated(), LIMIT);
+    let mut model = model(false);
+    let mut tree = build(&pool.device(), &model);
+    let mut refused = 0;
+    for round in 0..60_u32 {
+        let ops: Ops = (0..30)
+            .map(|i| {
+                let key = key(round * 13 + i * 7);
+                if (round + i) % 3 == 0 { Op::Remove(key) } else { Op::Insert(key, round) }
+            })
+            .collect();
+        pool.trim();
+        let room = if round % 2 == 0 { LIMIT / 4 } else { 512 * round as usize };
+        // Blocks are larger than what is in them, by a quarter at most.
+        let others: usize = (LIMIT - pool.stats().in_use).saturating_sub(room);
+        let mut ballast = Vec::new();
+        let mut size = others.next_power_of_two();
+        while size >= 512 {
+            match pool.device().alloc::<u8>(size) {
+                Ok(buffer) if LIMIT - pool.stats().in_use >= room => ballast.push(buffer),
+                _ => size /= 2,
+            }
+        }
+        let result = tree.apply(&ops);
+        drop(ballast);
+        match result {
+            Ok(_) => apply(&mut model, &ops),
+            Err(Error::Runtime(_)) => refused += 1,
+            Err(error) => panic!("round {round}: {error}"),
+        }
+        assert_answers(&tree, &model);
+    }
+    assert!(refused > 5 && refused < 60, "{refused} batches");
+}

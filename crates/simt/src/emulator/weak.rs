@@ -1,0 +1,348 @@
+//! Memory as weak as a GPU's: stores that come late and out of order, and loads that see what was there before.
+//!
+//! Stores of all threads, plain and atomic, wait to be written, and are written in a random order: of one thread to
+//! one word in the order of the program, and before a release of the thread those that came before it. What memory
+//! held before each write of the launch is kept, so that a load may return it, unless the thread is to know better:
+//! by an acquire, a fence, a collective or a barrier, or because it has read or written something newer there.
+//! What reads and writes in one takes what is newest, and is written at once.
+//!
+//! Writes are numbered as they reach memory. What a thread must see is one number, up to which it sees all writes: in
+//! place of a view of every word, so that some orders that a GPU may show are not shown. What is shown is allowed.
+
+use super::global::{Operation, apply};
+use super::random::Random;
+use super::{MemoryModel, Options};
+use crate::Order;
+use core::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The number of a write; 0 before all of them.
+type Time = u64;
+
+/// A thread of the launch: its block and its index there.
+pub(super) type Owner = (u32, u32);
+
+/// Former values of a word that are kept.
+const KEPT: usize = 8;
+
+/// Stores that wait, of all threads, beyond which some are written each time.
+const MOST_WAITING: usize = 256;
+
+/// The memory of a launch that runs so.
+pub(super) struct WeakMemory(Mutex<State>);
+
+/// What a thread must see of memory. Kept from one access to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct View {
+    /// It sees all writes up to this one.
+    sees: Time,
+    /// The newest write that it has read.
+    met: Time,
+    /// What it would see had it acquired where it read relaxed: a fence makes it so.
+    read: Time,
+    /// What a relaxed store of it releases, by the fence before.
+    fenced: Time,
+}
+
+/// A store that is not written yet.
+struct Waiting {
+    owner: Owner,
+    at: *mut u8,
+    bytes: usize,
+    value: u64,
+    release: Release,
+}
+
+/// What a store releases.
+#[derive(Clone, Copy)]
+enum Release {
+    /// Writes up to this one: 0 for none.
+    UpTo(Time),
+    /// All before it.
+    All,
+}
+
+/// A value that a word of 4 bytes had from a write on.
+#[derive(Clone, Copy)]
+struct Former {
+    since: Time,
+    value: u32,
+    /// Who acquires it sees all writes up to this one.
+    released: Time,
+}
+
+struct State {
+    random: Random,
+    model: MemoryModel,
+    /// The last write.
+    now: Time,
+    waiting: Vec<Waiting>,
+    history: HashMap<usize, Vec<Former>>,
+    /// The newest write of a word that a thread has seen.
+    seen: HashMap<(Owner, usize), Time>,
+    /// The newest write that a thread has made.
+    wrote: HashMap<Owner, Time>,
+}
+
+// SAFETY: the pointers are into the launch's buffers, which outlive it; a launch of this kind has one worker.
+unsafe impl Send for State {}
+
+impl WeakMemory {
+    pub(super) fn new(options: &Options) -> Self {
+        Self(Mutex::new(State {
+            random: Random::new(options.seed, u64::MAX / 3),
+            model: options.memory,
+            now: 0,
+            waiting: Vec::new(),
+            history: HashMap::new(),
+            seen: HashMap::new(),
+            wrote: HashMap::new(),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A plain load of 4 or 8 bytes.
+    ///
+    /// # Safety
+    /// As [`WeakMemory::atomic`].
+    pub(super) unsafe fn load(&self, owner: Owner, view: &mut View, at: *mut u8, bytes: usize) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { self.state().load(owner, view, at, bytes, false) }
+    }
+
+    /// A plain store of 4 or 8 bytes.
+    ///
+    /// # Safety
+    /// As [`WeakMemory::atomic`].
+    pub(super) unsafe fn store(&self, owner: Owner, at: *mut u8, bytes: usize, value: u64) {
+        let mut state = self.state();
+        state.waiting.push(Waiting { owner, at, bytes, value, release: Release::UpTo(0) });
+        // SAFETY: the caller's.
+        unsafe { state.write_some() };
+    }
+
+    /// An atomic access to 4 or 8 bytes; what was there before.
+    ///
+    /// # Safety
+    /// The element lies in a buffer of the launch, which is writable unless this is a load, and stays until
+    /// [`WeakMemory::finish`].
+    pub(super) unsafe fn atomic(
+        &self,
+        owner: Owner,
+        view: &mut View,
+        (at, bytes): (*mut u8, usize),
+        (operation, value): (Operation, u64),
+        order: Order,
+    ) -> u64 {
+        let mut state = self.state();
+        let acquires = operation.acquires(order) && state.acquires();
+        let releases = operation.releases(order) && state.releases();
+        // SAFETY: the caller's.
+        unsafe {
+            if operation == Operation::Load {
+                return state.load(owner, view, at, bytes, acquires);
+            }
+            if releases {
+                state.write_all(|waiting| waiting.owner == owner);
+            }
+            let release = if releases { Release::All } else { Release::UpTo(view.fenced) };
+            if operation == Operation::Store {
+                state.waiting.push(Waiting { owner, at, bytes, value, release });
+                state.write_some();
+                return 0;
+            }
+            state.write_all(|waiting| waiting.owner == owner && overlaps(waiting, at, bytes));
+            state.write_some();
+            let former = read(at, bytes);
+            let (since, released) = state.newest(at, bytes);
+            view.learn(since, released, acquires);
+            let new = apply(operation, former, value, bytes);
+            if new != former || !matches!(operation, Operation::CompareExchange(_)) {
+                // It goes on with the release that it has read.
+                state.write(&Waiting { owner, at, bytes, value: new, release }, released);
+            }
+            former
+        }
+    }
+
+    /// A fence of a thread.
+    pub(super) fn fence(&self, owner: Owner, view: &mut View) {
+        let mut state = self.state();
+        if state.releases() {
+            // SAFETY: stores that were checked, into buffers that are there.
+            unsafe { state.write_all(|waiting| waiting.owner == owner) };
+            view.fenced = state.now;
+        }
+        if state.acquires() {
+            view.sees = view.sees.max(view.read);
+        }
+    }
+
+    /// Threads that meet: what these have stored is written, and each sees what any of them has written or read.
+    pub(super) fn meet<'v>(&self, threads: impl Iterator<Item = (Owner, &'v Cell<View>)> + Clone) {
+        let mut state = self.state();
+        let mut sees = 0;
+        for (owner, view) in threads.clone() {
+            // SAFETY: as in `fence`.
+            unsafe { state.write_all(|waiting| waiting.owner == owner) };
+            let View { sees: own, met, .. } = view.get();
+            sees = sees.max(own).max(met).max(state.wrote.get(&owner).copied().unwrap_or(0));
+        }
+        threads.for_each(|(_, view)| view.set(View { sees, ..view.get() }));
+    }
+
+    /// Writes what is left.
+    pub(super) fn finish(&self) {
+        // SAFETY: as in `fence`.
+        unsafe { self.state().write_all(|_| true) };
+    }
+}
+
+impl View {
+    fn learn(&mut self, since: Time, released: Time, acquires: bool) {
+        self.met = self.met.max(since);
+        let learnt = if acquires { &mut self.sees } else { &mut self.read };
+        *learnt = released.max(*learnt);
+    }
+}
+
+impl State {
+    fn acquires(&self) -> bool {
+        self.model != MemoryModel::WeakWithoutAcquires
+    }
+
+    fn releases(&self) -> bool {
+        self.model != MemoryModel::WeakWithoutReleases
+    }
+
+    /// # Safety
+    /// As [`WeakMemory::atomic`].
+    unsafe fn load(&mut self, owner: Owner, view: &mut View, at: *mut u8, bytes: usize, acquires: bool) -> u64 {
+        // SAFETY: the caller's.
+        unsafe {
+            self.write_some();
+            // A thread sees what it has stored itself.
+            let mut own = self.waiting.iter().filter(|it| it.owner == owner && overlaps(it, at, bytes)).rev();
+            if let Some(last) = own.next() {
+                if (last.at, last.bytes) == (at, bytes) {
+                    return last.value;
+                }
+                self.write_all(|it| it.owner == owner && overlaps(it, at, bytes));
+            }
+            let words = || (at.addr()..at.addr() + bytes).step_by(4);
+            let known = words().map(|word| self.seen.get(&(owner, word)).copied().unwrap_or(0));
+            let known = known.fold(view.sees, Time::max);
+            // As memory was after one of the writes that the thread need not have passed, or as it is.
+            let newer = |since: Time| since > known;
+            let mut times = vec![known];
+            for word in words() {
+                let former = self.history.get(&word).into_iter().flatten();
+                times.extend(former.map(|former| former.since).filter(|&since| newer(since)));
+            }
+            let stale = self.random.below(2) == 0;
+            let time = if stale { times[self.random.below(times.len() as u32) as usize] } else { self.now };
+            let (mut value, mut since, mut released) = (read(at, bytes), 0, 0);
+            for (half, word) in words().enumerate() {
+                let Some(history) = self.history.get(&word) else { continue };
+                let passed = history.iter().rev().find(|former| former.since <= time);
+                let Some(former) = passed.or(history.first()).copied() else { continue };
+                value = value & !(u64::from(u32::MAX) << (32 * half)) | u64::from(former.value) << (32 * half);
+                since = former.since.max(since);
+                released = former.released.max(released);
+                self.seen.insert((owner, word), former.since);
+            }
+            view.learn(since, released, acquires);
+            value
+        }
+    }
+
+    /// The newest write of an element, and what it releases.
+    fn newest(&self, at: *mut u8, bytes: usize) -> (Time, Time) {
+        let words = (at.addr()..at.addr() + bytes).step_by(4);
+        let last = words.filter_map(|word| self.history.get(&word)?.last());
+        last.fold((0, 0), |(since, released), it| (it.since.max(since), it.released.max(released)))
+    }
+
+    /// Writes some of the stores that wait, at random.
+    ///
+    /// # Safety
+    /// Their buffers are there.
+    unsafe fn write_some(&mut self) {
+        while self.waiting.len() > MOST_WAITING || (!self.waiting.is_empty() && self.random.below(4) == 0) {
+            let any = self.random.below(self.waiting.len() as u32) as usize;
+            let Waiting { owner, at, bytes, .. } = self.waiting[any];
+            // Of those of the thread that touch the same words, the first: but not what it overlaps in turn.
+            let mut first = any;
+            let (mut at, mut bytes) = (at, bytes);
+            while let Some(earlier) =
+                self.waiting[..first].iter().position(|it| it.owner == owner && overlaps(it, at, bytes))
+            {
+                first = earlier;
+                (at, bytes) = (self.waiting[first].at, self.waiting[first].bytes);
+            }
+            let store = self.waiting.remove(first);
+            // SAFETY: the caller's.
+            unsafe { self.write(&store, 0) };
+        }
+    }
+
+    /// Writes all stores that wait and are meant, in the order in which they came.
+    ///
+    /// # Safety
+    /// Their buffers are there.
+    unsafe fn write_all(&mut self, meant: impl Fn(&Waiting) -> bool) {
+        let (meant, rest) = core::mem::take(&mut self.waiting).into_iter().partition(meant);
+        self.waiting = rest;
+        let meant: Vec<Waiting> = meant;
+        for store in &meant {
+            // SAFETY: the caller's.
+            unsafe { self.write(store, 0) };
+        }
+    }
+
+    /// # Safety
+    /// The store's buffer is there.
+    unsafe fn write(&mut self, store: &Waiting, goes_on: Time) {
+        let Waiting { owner, at, bytes, value, release } = *store;
+        // SAFETY: the caller's; the store was checked to be in a writable buffer, and aligned.
+        unsafe {
+            self.now += 1;
+            self.wrote.insert(owner, self.now);
+            let released = match release {
+                Release::UpTo(time) => time.max(goes_on),
+                Release::All => self.now,
+            };
+            for half in 0..bytes / 4 {
+                let word = at.cast::<u32>().add(half);
+                let history = self
+                    .history
+                    .entry(word.addr())
+                    .or_insert_with(|| Vec::from([Former { since: 0, value: word.read_volatile(), released: 0 }]));
+                let value = (value >> (32 * half)) as u32;
+                history.push(Former { since: self.now, value, released });
+                if history.len() > KEPT {
+                    history.remove(0);
+                }
+                word.write_volatile(value);
+                self.seen.insert((owner, word.addr()), self.now);
+            }
+        }
+    }
+}
+
+fn overlaps(waiting: &Waiting, at: *mut u8, bytes: usize) -> bool {
+    waiting.at.addr() < at.addr() + bytes && at.addr() < waiting.at.addr() + waiting.bytes
+}
+
+/// What is in memory.
+///
+/// # Safety
+/// The element lies in a buffer, and is aligned.
+unsafe fn read(at: *mut u8, bytes: usize) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { if bytes == 4 { at.cast::<u32>().read_volatile().into() } else { at.cast::<u64>().read_volatile() } }
+}
