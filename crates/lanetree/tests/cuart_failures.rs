@@ -119,9 +119,8 @@ impl Subject {
 
 /// No lack of memory has lost a tree.
 fn assert_memory_loses_nothing(failed: &[Failed]) {
-    let by_memory = |(failure, error): &&Failed| {
-        matches!(failure, Failure::Allocation(_)) && matches!(error, Error::Lost { .. })
-    };
+    let by_memory =
+        |(failure, error): &&Failed| matches!(failure, Failure::Allocation(_)) && matches!(error, Error::Lost { .. });
     assert!(failed.iter().find(by_memory).is_none(), "lost: {:?}", failed.iter().find(by_memory));
 }
 
@@ -174,12 +173,10 @@ fn inserts_updates_and_removals_that_fail_leave_the_tree_as_it_was_or_lost() {
     let of = |op: fn(Key) -> Op<Key, u32>| keys.iter().cloned().map(op).collect::<Ops>();
     let values = vec![7; keys.len()];
     let ops = of(|key| Op::Insert(key, 7));
-    let failed =
-        host_form(|device| Subject::new(device, false, &ops), |tree| tree.insert_many(&batch, &values));
+    let failed = host_form(|device| Subject::new(device, false, &ops), |tree| tree.insert_many(&batch, &values));
     assert_memory_loses_nothing(&failed);
     let ops = of(|key| Op::Update(key, 7));
-    let failed =
-        host_form(|device| Subject::new(device, true, &ops), |tree| tree.update_many(&batch, &values));
+    let failed = host_form(|device| Subject::new(device, true, &ops), |tree| tree.update_many(&batch, &values));
     assert_memory_loses_nothing(&failed);
     let ops = of(Op::Remove);
     let failed = host_form(|device| Subject::new(device, true, &ops), |tree| tree.remove_many(&batch));
@@ -243,21 +240,10 @@ impl Batch {
     }
 }
 
-type Call = dyn Fn(
-    &mut Cuart<u32>,
-    &Stream,
-    &DeviceKeys,
-    &Buffer<u32>,
-    &mut Buffer<u32>,
-    &mut ChangeScratch,
-) -> Result<()>;
+type Call =
+    dyn Fn(&mut Cuart<u32>, &Stream, &DeviceKeys, &Buffer<u32>, &mut Buffer<u32>, &mut ChangeScratch) -> Result<()>;
 
-fn device_form(
-    set_up: impl Fn(&Device) -> Subject,
-    keys: &[Key],
-    engine: UpdateEngine,
-    call: &Call,
-) -> Vec<Failed> {
+fn device_form(set_up: impl Fn(&Device) -> Subject, keys: &[Key], engine: UpdateEngine, call: &Call) -> Vec<Failed> {
     at_every_point(
         |device| Batch::new(set_up(device), keys, engine),
         |batch| batch.call(call),
