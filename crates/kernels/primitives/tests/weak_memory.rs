@@ -36,10 +36,15 @@ fn run<K: Kernel>(memory: MemoryModel, seed: u64, (blocks, threads): (u32, u32),
 fn a_scan_looks_back_right_in_weak_memory() {
     let count = 5 * TILE + 77;
     let blocks = count.div_ceil(TILE);
-    let sums: Vec<u64> = (0..=count).map(|i| i * (i.wrapping_sub(1)) / 2).collect();
-    for seed in 1..9 {
+    // Both words of every carry count.
+    let inputs: Vec<u64> = (0..count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let mut sums = vec![0_u64];
+    for (input, at) in inputs.iter().zip(0..) {
+        sums.push(input.wrapping_add(sums[at]));
+    }
+    for seed in 1..13 {
         let model = MODELS[seed as usize % 3];
-        let mut input = Memory((0..count).collect::<Vec<u64>>());
+        let mut input = Memory(inputs.clone());
         let mut output = Memory(vec![u64::MAX; count as usize + 1]);
         let mut state = Memory(vec![0_u64; state_words(blocks, CARRY_WORDS) as usize]);
         let args = ScanArgs {

@@ -6,8 +6,10 @@
 //! by an acquire, a fence, a collective or a barrier, or because it has read or written something newer there.
 //! What reads and writes in one takes what is newest, and is written at once.
 //!
-//! Writes are numbered as they reach memory. What a thread must see is one number, up to which it sees all writes: in
-//! place of a view of every word, so that some orders that a GPU may show are not shown. What is shown is allowed.
+//! Writes are numbered as they reach memory. A thread knows of each word the newest write that it has met there, and
+//! threads that meet join what they know. What an acquire adds is one number, up to which the thread sees all writes
+//! of all threads: more than came by the release, so some orders that a GPU may show are not shown. What is shown is
+//! allowed.
 
 use super::global::{Operation, apply};
 use super::random::Random;
@@ -15,6 +17,7 @@ use super::{MemoryModel, Options};
 use crate::Order;
 use core::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of a write; 0 before all of them.
@@ -37,8 +40,6 @@ pub(super) struct WeakMemory(Mutex<State>);
 pub(super) struct View {
     /// It sees all writes up to this one.
     sees: Time,
-    /// The newest write that it has read.
-    met: Time,
     /// What it would see had it acquired where it read relaxed: a fence makes it so.
     read: Time,
     /// What a relaxed store of it releases, by the fence before.
@@ -79,13 +80,15 @@ struct State {
     now: Time,
     waiting: Vec<Waiting>,
     history: HashMap<usize, Vec<Former>>,
-    /// The newest write of a word that a thread has seen.
-    seen: HashMap<(Owner, usize), Time>,
-    /// The newest write that a thread has made.
-    wrote: HashMap<Owner, Time>,
+    /// The newest write of each word that a thread has read, or made, or heard of.
+    seen: HashMap<Owner, Seen>,
 }
 
-// SAFETY: the pointers are into the launch's buffers, which outlive it; a launch of this kind has one worker.
+/// By words, and shared by the threads that have met until one learns more.
+type Seen = Rc<HashMap<usize, Time>>;
+
+// SAFETY: the pointers are into the launch's buffers, which outlive it, and the counted references point to each other
+// only from here; a launch of this kind has one worker.
 unsafe impl Send for State {}
 
 impl WeakMemory {
@@ -97,7 +100,6 @@ impl WeakMemory {
             waiting: Vec::new(),
             history: HashMap::new(),
             seen: HashMap::new(),
-            wrote: HashMap::new(),
         }))
     }
 
@@ -159,7 +161,10 @@ impl WeakMemory {
             state.write_some();
             let former = read(at, bytes);
             let (since, released) = state.newest(at, bytes);
-            view.learn(since, released, acquires);
+            view.learn(released, acquires);
+            if since > 0 {
+                words(at, bytes).for_each(|word| state.meets(owner, word, since));
+            }
             let new = apply(operation, former, value, bytes);
             if new != former || !matches!(operation, Operation::CompareExchange(_)) {
                 // It goes on with the release that it has read.
@@ -185,14 +190,26 @@ impl WeakMemory {
     /// Threads that meet: what these have stored is written, and each sees what any of them has written or read.
     pub(super) fn meet<'v>(&self, threads: impl Iterator<Item = (Owner, &'v Cell<View>)> + Clone) {
         let mut state = self.state();
-        let mut sees = 0;
+        let (mut sees, mut joined) = (0, Seen::default());
         for (owner, view) in threads.clone() {
             // SAFETY: as in `fence`.
             unsafe { state.write_all(|waiting| waiting.owner == owner) };
-            let View { sees: own, met, .. } = view.get();
-            sees = sees.max(own).max(met).max(state.wrote.get(&owner).copied().unwrap_or(0));
+            sees = view.get().sees.max(sees);
+            let Some(own) = state.seen.get(&owner).filter(|own| !Rc::ptr_eq(own, &joined)) else { continue };
+            if joined.is_empty() {
+                joined = Rc::clone(own);
+                continue;
+            }
+            let all = Rc::make_mut(&mut joined);
+            for (&word, &time) in own.iter() {
+                let known = all.entry(word).or_default();
+                *known = time.max(*known);
+            }
         }
-        threads.for_each(|(_, view)| view.set(View { sees, ..view.get() }));
+        for (owner, view) in threads {
+            view.set(View { sees, ..view.get() });
+            state.seen.insert(owner, Rc::clone(&joined));
+        }
     }
 
     /// Writes what is left.
@@ -203,8 +220,7 @@ impl WeakMemory {
 }
 
 impl View {
-    fn learn(&mut self, since: Time, released: Time, acquires: bool) {
-        self.met = self.met.max(since);
+    fn learn(&mut self, released: Time, acquires: bool) {
         let learnt = if acquires { &mut self.sees } else { &mut self.read };
         *learnt = released.max(*learnt);
     }
@@ -233,38 +249,45 @@ impl State {
                 }
                 self.write_all(|it| it.owner == owner && overlaps(it, at, bytes));
             }
-            let words = || (at.addr()..at.addr() + bytes).step_by(4);
-            let known = words().map(|word| self.seen.get(&(owner, word)).copied().unwrap_or(0));
-            let known = known.fold(view.sees, Time::max);
+            let seen = self.seen.get(&owner);
+            let known = words(at, bytes).filter_map(|word| seen?.get(&word).copied()).fold(view.sees, Time::max);
             // As memory was after one of the writes that the thread need not have passed, or as it is.
             let newer = |since: Time| since > known;
             let mut times = vec![known];
-            for word in words() {
+            for word in words(at, bytes) {
                 let former = self.history.get(&word).into_iter().flatten();
                 times.extend(former.map(|former| former.since).filter(|&since| newer(since)));
             }
             let stale = self.random.below(2) == 0;
             let time = if stale { times[self.random.below(times.len() as u32) as usize] } else { self.now };
-            let (mut value, mut since, mut released) = (read(at, bytes), 0, 0);
-            for (half, word) in words().enumerate() {
+            let (mut value, mut released) = (read(at, bytes), 0);
+            for (half, word) in words(at, bytes).enumerate() {
                 let Some(history) = self.history.get(&word) else { continue };
                 let passed = history.iter().rev().find(|former| former.since <= time);
                 let Some(former) = passed.or(history.first()).copied() else { continue };
                 value = value & !(u64::from(u32::MAX) << (32 * half)) | u64::from(former.value) << (32 * half);
-                since = former.since.max(since);
                 released = former.released.max(released);
-                self.seen.insert((owner, word), former.since);
+                if former.since > 0 {
+                    self.meets(owner, word, former.since);
+                }
             }
-            view.learn(since, released, acquires);
+            view.learn(released, acquires);
             value
         }
     }
 
     /// The newest write of an element, and what it releases.
     fn newest(&self, at: *mut u8, bytes: usize) -> (Time, Time) {
-        let words = (at.addr()..at.addr() + bytes).step_by(4);
-        let last = words.filter_map(|word| self.history.get(&word)?.last());
+        let last = words(at, bytes).filter_map(|word| self.history.get(&word)?.last());
         last.fold((0, 0), |(since, released), it| (it.since.max(since), it.released.max(released)))
+    }
+
+    /// Notes that a thread knows a write of a word.
+    fn meets(&mut self, owner: Owner, word: usize, time: Time) {
+        let seen = self.seen.entry(owner).or_default();
+        if seen.get(&word).is_none_or(|&known| known < time) {
+            Rc::make_mut(seen).insert(word, time);
+        }
     }
 
     /// Writes some of the stores that wait, at random.
@@ -311,7 +334,6 @@ impl State {
         // SAFETY: the caller's; the store was checked to be in a writable buffer, and aligned.
         unsafe {
             self.now += 1;
-            self.wrote.insert(owner, self.now);
             let released = match release {
                 Release::UpTo(time) => time.max(goes_on),
                 Release::All => self.now,
@@ -328,10 +350,15 @@ impl State {
                     history.remove(0);
                 }
                 word.write_volatile(value);
-                self.seen.insert((owner, word.addr()), self.now);
+                self.meets(owner, word.addr(), self.now);
             }
         }
     }
+}
+
+/// The addresses of an element's words of 4 bytes.
+fn words(at: *mut u8, bytes: usize) -> impl Iterator<Item = usize> {
+    (at.addr()..at.addr() + bytes).step_by(4)
 }
 
 fn overlaps(waiting: &Waiting, at: *mut u8, bytes: usize) -> bool {
