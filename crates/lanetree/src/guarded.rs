@@ -46,9 +46,18 @@ impl<T> Guarded<T> {
     /// # Errors
     /// [`Error::Lost`].
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        self.change_copy(change).map_err(|error| self.check().err().unwrap_or(error))
+    }
+
+    /// As [`Guarded::change`], but with the error that the change has given: for contents that are somebody's copy, who
+    /// will put others in their place.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if they were lost before.
+    pub(crate) fn change_copy<R>(&mut self, change: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         self.check()?;
         self.lost = Some(Cow::Borrowed("a change of it panicked"));
-        let result = change(&mut self.contents).map_err(|error| self.lose(error))?;
+        let result = change(&mut self.contents).inspect_err(|error| self.lose(error))?;
         self.lost = None;
         Ok(result)
     }
@@ -69,15 +78,14 @@ impl<T> Guarded<T> {
         Ok(self.contents)
     }
 
-    /// Notes that the contents are unknown, and gives the error that says so.
-    fn lose(&mut self, error: Error) -> Error {
+    /// Notes that the contents are unknown, and why.
+    fn lose(&mut self, error: &Error) {
         let reason = match error {
             // Said once is enough.
-            Error::Lost { reason } => reason,
+            Error::Lost { reason } => reason.clone(),
             error => error.to_string(),
         };
-        self.lost = Some(Cow::Owned(reason.clone()));
-        Error::Lost { reason }
+        self.lost = Some(Cow::Owned(reason));
     }
 
     /// # Errors

@@ -150,8 +150,8 @@ impl<V: Word> Mirrored<V> {
     fn send(&mut self, changes: Changes) -> Result<u64> {
         let Self { host, copy, .. } = self;
         copy.device.synchronize()?;
-        // If it fails half-way, nobody comes to the copy before it is sent whole.
-        send(host.parts()?, copy.parts.get_mut()?, changes)
+        let host = host.parts()?;
+        copy.parts.change_copy(|copy| send(host, copy, changes))
     }
 }
 

@@ -6,8 +6,7 @@ use core::mem::offset_of;
 use lanetree_layout::cuart::{Header, Kind, Link, N4, N16, N48, N256};
 use lanetree_simt::{GlobalMut, Hint, Order, Scope, Simt, Word};
 
-/// Per thread. Puts a child behind a node's others. Who sees its byte and not yet its link finds the slot empty, and
-/// sees both once it has the lock.
+/// Per thread. Puts a child behind a node's others, first its link, then its byte.
 ///
 /// # Safety
 /// The thread has the node's lock, and the node has room.
@@ -34,7 +33,7 @@ pub(super) unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, cou
     }
 }
 
-/// Per thread. Sets a byte of an array of words.
+/// Per thread. Sets a byte of an array of words; whoever reads it sees what the thread has written before.
 ///
 /// # Safety
 /// The array has the byte, and no other thread writes to its word.
@@ -45,7 +44,7 @@ unsafe fn set_byte<S: Simt, T: Word>(simt: S, words: GlobalMut<T>, place: u32, b
     unsafe {
         let word = simt.atomic_load(words, index, Order::Relaxed, Scope::Device).widen();
         let word = word & !(0xff << shift) | u64::from(byte) << shift;
-        simt.atomic_store(words, index, T::truncate(word), Order::Relaxed, Scope::Device);
+        simt.atomic_store(words, index, T::truncate(word), Order::Release, Scope::Device);
     }
 }
 

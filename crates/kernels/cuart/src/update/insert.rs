@@ -5,7 +5,7 @@
 //! looks again; what has changed meanwhile sends it back to the root. A node that is full is copied into a larger
 //! one under its own lock and its parent's, and is *obsolete* from then on: whoever still holds its link and wants
 //! to change it begins anew. So that threads on their way may read what others write, a child that is added comes
-//! behind the others, in a slot that was empty; [`Tidy`](super::Tidy) puts them in order when all is done. A slot's
+//! behind the others, its link before its byte; [`Tidy`](super::Tidy) puts them in order when all is done. A slot's
 //! byte never changes while the kernel runs.
 //!
 //! A thread that does not get a lock tries again from the root, without waiting for it: lanes of a warp do not hold
