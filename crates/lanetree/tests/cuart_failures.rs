@@ -214,7 +214,7 @@ fn updates_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
 #[test]
 fn inserts_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
     for (engine, long_keys) in ENGINES {
-        let keys = repeated((10..140).map(key).chain((0..if long_keys { 20 } else { 0 }).map(long)));
+        let keys = repeated((10..70).map(key).chain((0..if long_keys { 14 } else { 0 }).map(long)));
         let ops = as_ops(&keys, Op::Insert);
         let failed = device_form(
             |device| Subject::new(device, long_keys, &ops),

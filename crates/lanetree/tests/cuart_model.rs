@@ -28,6 +28,7 @@ fn keys(rng: &mut StdRng, longest: usize) -> Vec<Key> {
 }
 
 /// Where a tree is.
+#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 enum Place {
     Host(Cuart<u32>),
     Device(Cuart<u32>),

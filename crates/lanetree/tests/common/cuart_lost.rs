@@ -22,8 +22,8 @@ pub(crate) fn assert_lost(tree: &mut Cuart<u32>) {
     assert!(tree.regions().is_none() && tree.pair(0).is_none() && tree.host_leaf(0).is_none());
     assert!(!tree.is_compact() && tree.key_width().is_none());
     // Of no meaning for the pairs: what it was, and where.
-    assert_eq!(tree.stats().len, tree.len());
-    assert_eq!(tree.is_empty(), tree.len() == 0);
+    let len = tree.len();
+    assert_eq!((tree.stats().len, tree.is_empty()), (len, len == 0));
     assert!(format!("{tree:?}").contains("emulated"));
     // The reason is told once.
     let message = tree.get_many(&some).unwrap_err().to_string();
