@@ -105,7 +105,7 @@ fn run<W: BenchWord>(
         |out| pool.install(|| competitor.get_into(&batch.queries, out)),
     )?;
     let out: Vec<W> = out.into_iter().map(|value| value.unwrap_or(miss())).collect();
-    let checksum = session.check_slice(&what, "values", &out, 0, miss(), |i| batch.value(i))?;
+    let checksum = session.check_slice(&what, "values", &out, 0..batch.queries.len(), miss(), |i| batch.value(i))?;
     let mut row = Row::new(Section::Cpu, competitor.name(), "get", out.len(), timing, checksum);
     row.device = "cpu".into();
     row.threads = Some(pool.current_num_threads());

@@ -9,11 +9,14 @@ pub(super) type Result<T, E = Error> = core::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// Exit code 1: the only one that says anything of the indexes.
+    /// Exit code 1: says something of the indexes, as the next one does.
     #[error(
         "wrong answer: {row}: {what}[{index}] is {found}, and {expected} is right (seed {seed}); no figure is given"
     )]
     Wrong { row: String, what: &'static str, index: usize, expected: String, found: String, seed: u64 },
+    /// Exit code 1 too.
+    #[error("wrong answer: {row}: {found} {what}, and {expected} are right; no figure is given")]
+    Length { row: String, what: &'static str, expected: usize, found: usize },
     #[error(transparent)]
     Lanetree(#[from] lanetree::Error),
     #[error(transparent)]
@@ -32,7 +35,7 @@ impl From<runtime::Error> for Error {
 
 impl Error {
     pub(super) fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Wrong { .. }) { 1 } else { 2 }
+        if matches!(self, Self::Wrong { .. } | Self::Length { .. }) { 1 } else { 2 }
     }
 
     /// Whether something smaller might work.

@@ -62,7 +62,7 @@ fn push<W: BenchWord>(
     bus: Option<f64>,
 ) -> Result<()> {
     let what = format!("{operation}, {} queries, {}", power(out.len() as u64), subject.describe());
-    let checksum = session.check_slice(&what, "values", out, 0, miss(), |i| batch.value(i))?;
+    let checksum = session.check_slice(&what, "values", out, 0..batch.queries.len(), miss(), |i| batch.value(i))?;
     let mut row = row(session, subject, operation, out.len(), timing, checksum);
     row.ceiling_giga_per_second = bus.map(|ms| out.len() as f64 / ms / 1e6);
     session.push(row);

@@ -55,11 +55,12 @@ impl Latency {
             let start = Instant::now();
             call(first..first + count, &mut out)?;
             runs.push(start.elapsed().as_secs_f64() * 1e3);
-            session.check_slice(row, "values", &[word(out[checked])], first + checked, miss, &value)?;
+            let of = first + checked;
+            session.check_slice(row, "values", &[word(out[checked])], of..of + 1, miss, &value)?;
         }
         let first = start_of(calls - 1);
         let out: Vec<V> = out.into_iter().map(word).collect();
-        let checksum = session.check_slice(row, "values", &out, 0, miss, |i| value(first + i))?;
+        let checksum = session.check_slice(row, "values", &out, 0..count, miss, |i| value(first + i))?;
         let mut sorted = runs.clone();
         sorted.sort_by(f64::total_cmp);
         let p99_ms = sorted[(sorted.len() * 99).div_ceil(100) - 1];

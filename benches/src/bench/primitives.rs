@@ -79,10 +79,10 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
     // Sorted, each key with its value, and as a set what it was: of these, one by one.
     let in_order = |i: usize| i == 0 || keys[i - 1].widen() >> (width - top) <= keys[i].widen() >> (width - top);
     let first_wrong = (0..n).into_par_iter().find_first(|&i| !in_order(i)).unwrap_or(n);
-    session.check_slice(&what, "order", &[first_wrong as u64], 0, u64::MAX, |_| n as u64)?;
+    session.check_slice(&what, "order", &[first_wrong as u64], 0..1, u64::MAX, |_| n as u64)?;
     let found = keys.par_iter().map(|key| mix(key.widen())).reduce(|| 0, u64::wrapping_add);
-    session.check_slice(&what, "sum of keys", &[found], 0, u64::MAX, |_| total)?;
-    let check = session.check_slice(&what, "values", &values, 0, V::MAX, |i| value_of(keys[i].widen()))?;
+    session.check_slice(&what, "sum of keys", &[found], 0..1, u64::MAX, |_| total)?;
+    let check = session.check_slice(&what, "values", &values, 0..n, V::MAX, |i| value_of(keys[i].widen()))?;
     push(session, operation, (<K as Key>::NAME, V::NAME), timing, check, n);
     Ok(())
 }
@@ -109,7 +109,11 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
     let mut scratch = MergeScratch::new(device, n)?;
     let timing = session.time_on_stream(
         &mut merged,
-        |merged| session.poison(&mut merged.0),
+        |(keys, values, count)| {
+            session.poison(keys)?;
+            session.poison(values)?;
+            session.poison(count)
+        },
         |(keys, values, count)| {
             let first = Pairs { keys: &first.0, values: &first.1, count: first.0.len().into() };
             let second = Pairs { keys: &second.0, values: &second.1, count: second.0.len().into() };
@@ -117,6 +121,7 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
             Ok(merge_pairs(&session.stream, MergeRule::KeepBoth, first, second, output, &mut scratch)?)
         },
     )?;
+    session.check(&what, "count", &merged.2, 1, u64::MAX, |_| n as u64)?;
     let check = session.check(&what, "keys", &merged.0, n, u64::MAX, |i| data.keys[i])?;
     session.check(&what, "values", &merged.1, n, u32::MAX, |i| value_of(data.keys[i]))?;
     push(session, operation.into(), ("u64", "u32"), timing, check, n);

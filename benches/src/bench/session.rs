@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::report::{Report, Row, Section, Timing};
 use bytemuck::Pod;
 use core::fmt::Display;
+use core::ops::Range;
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
@@ -180,28 +181,32 @@ impl Session {
         expected: impl Fn(usize) -> T + Sync,
     ) -> Result<Checksum> {
         if let Some(slice) = out.as_slice() {
-            return self.check_slice(row, what, &slice[..len], 0, miss, expected);
+            return self.check_slice(row, what, &slice[..len], 0..len, miss, expected);
         }
         let mut piece = vec![T::zeroed(); len.min(PIECE)];
         let mut checksum = Checksum::default();
         for first in (0..len).step_by(PIECE) {
             let piece = &mut piece[..PIECE.min(len - first)];
             out.copy_range_to(first, piece)?;
-            checksum = checksum.and(self.check_slice(row, what, piece, first, miss, &expected)?);
+            checksum = checksum.and(self.check_slice(row, what, piece, first..first + piece.len(), miss, &expected)?);
         }
         Ok(checksum)
     }
 
-    /// [`Session::check`] of a slice whose first element has index `first`.
+    /// [`Session::check`] of a slice whose elements have these indexes: all of them, and no more.
     pub(super) fn check_slice<T: Word>(
         &self,
         row: &dyn Display,
         what: &'static str,
         out: &[T],
-        first: usize,
+        range: Range<usize>,
         miss: T,
         expected: impl Fn(usize) -> T + Sync,
     ) -> Result<Checksum> {
+        let first = range.start;
+        if out.len() != range.len() {
+            return Err(Error::Length { row: row.to_string(), what, expected: range.len(), found: out.len() });
+        }
         let differs = out.par_iter().enumerate().find_first(|&(i, &found)| found != expected(first + i));
         match differs {
             None => Ok(Checksum::of(out, miss, first as u64)),
@@ -218,7 +223,7 @@ impl Session {
 
     /// Compares one number with what is right, as [`Session::check`] does many.
     pub(super) fn expect(&self, row: &dyn Display, what: &'static str, found: u64, expected: u64) -> Result<()> {
-        self.check_slice(row, what, &[found], 0, u64::MAX, |_| expected).map(drop)
+        self.check_slice(row, what, &[found], 0..1, u64::MAX, |_| expected).map(drop)
     }
 
     /// The last run's poison is zeros: no answer is zero, but for some first keys and ranks.
@@ -260,6 +265,17 @@ pub(super) mod tests {
             error.to_string(),
             "wrong answer: doubles: values[3] is 9, and 8 is right (seed 1); no figure is given"
         );
+    }
+
+    #[test]
+    fn an_output_that_is_too_short_is_wrong() {
+        let session = session(Device::host(), &[]);
+        for len in [0, 2, 4] {
+            let outcome = session.check_slice(&"spans", "ranks", &vec![7_u64; len], 0..3, 0, |_| 7);
+            let error = outcome.unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            assert!(error.to_string().contains(&format!("{len} ranks, and 3 are right")), "{error}");
+        }
     }
 
     #[test]

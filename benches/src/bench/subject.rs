@@ -60,7 +60,7 @@ impl<W: BenchWord> Subject<W> {
         };
         let found = self.tree.get_many(&batch.queries)?;
         let found: Vec<W> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-        session.check_slice(&"build_sorted", "values", &found, 0, miss(), |i| batch.value(i))
+        session.check_slice(&"build_sorted", "values", &found, 0..batch.queries.len(), miss(), |i| batch.value(i))
     }
 
     /// The keys in words: `n = 2^24 u64 keys`.

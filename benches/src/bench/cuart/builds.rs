@@ -142,8 +142,8 @@ fn check(session: &Session, Built { subject, order }: &Built, operation: &str) -
     let found = tree.stats();
     session.expect(&operation, "is_compact", tree.is_compact().into(), 1)?;
     session.expect(&operation, "len", tree.len(), data.len as u64)?;
-    session.check_slice(&operation, "nodes", &found.nodes, 0, u64::MAX, |kind| stats.nodes[kind])?;
-    session.check_slice(&operation, "leaves", &found.leaves, 0, u64::MAX, |kind| stats.leaves[kind])?;
+    session.check_slice(&operation, "nodes", &found.nodes, 0..4, u64::MAX, |kind| stats.nodes[kind])?;
+    session.check_slice(&operation, "leaves", &found.leaves, 0..3, u64::MAX, |kind| stats.leaves[kind])?;
     session.expect(&operation, "free bytes", found.free_bytes, 0)?;
 
     let checked = CHECKED.min(data.len);
@@ -171,8 +171,7 @@ fn check(session: &Session, Built { subject, order }: &Built, operation: &str) -
     let ranges = tree.range_many(bounds.map(|(start, end)| start..=end))?;
     let values: Vec<u32> = (0..ranges.len()).flat_map(|range| ranges.get(range).1).copied().collect();
     let expected = |i: usize| order[first(i / RANGE) + i % RANGE] as u32 + 1;
-    session.expect(&operation, "pairs of ranges", values.len() as u64, (count * RANGE) as u64)?;
-    session.check_slice(&operation, "values of ranges", &values, 0, 0, expected)?;
+    session.check_slice(&operation, "values of ranges", &values, 0..count * RANGE, 0, expected)?;
     Ok(checksum)
 }
 

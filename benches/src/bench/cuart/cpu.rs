@@ -209,7 +209,7 @@ fn of_batch<const N: usize>(
             let taken = (start.elapsed().as_secs_f64() * 1e3, cpu_ms() - cpu);
             let out: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(MISS)).collect();
             let expected = |query: usize| data.query(round, query) + 1;
-            times.last = session.check_slice(&competitor.index, "values", &out, 0, MISS, expected)?;
+            times.last = session.check_slice(&competitor.index, "values", &out, 0..count, MISS, expected)?;
             if round > 0 {
                 times.wall_ms.push(taken.0);
                 times.cpu_ms.push(taken.1);

@@ -116,7 +116,7 @@ fn of_threads(session: &mut Session, subject: &Subject<u32>, threads: usize, cou
     for (batch, out) in (1..).zip(&outs) {
         let expected = |query: usize| data.query(batch, query) as u32 + 1;
         let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
-        checksum = checksum.and(session.check_slice(&"get_many_into", "values", &found, 0, 0, expected)?);
+        checksum = checksum.and(session.check_slice(&"get_many_into", "values", &found, 0..count, 0, expected)?);
     }
     push(session, subject, "get_many_into", Some(threads), count, (timing, checksum), bus);
     Ok(())
@@ -133,7 +133,7 @@ fn checked(
 ) -> Result<()> {
     let data = subject.data;
     let expected = |query: usize| data.query(1, query) as u32 + 1;
-    let checksum = session.check_slice(&operation, "values", out, 0, 0, expected)?;
+    let checksum = session.check_slice(&operation, "values", out, 0..out.len(), 0, expected)?;
     push(session, subject, operation, None, out.len(), (timing, checksum), bus);
     Ok(())
 }

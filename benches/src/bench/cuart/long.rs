@@ -179,7 +179,8 @@ fn of_batch(session: &Session, mixed: &Mixed, way: Way, tree: &Tree, count: usiz
     let timing = session.time_on_cpu(&mut out, |out| out.fill(None), |out| Ok(tree.get_many_into(keys, out)?))?;
     let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
     let operation = way.name(mixed);
-    let checksum = session.check_slice(&operation, "values", &found, 0, 0, |query| data.query(1, query) as u32 + 1)?;
+    let checksum =
+        session.check_slice(&operation, "values", &found, 0..count, 0, |query| data.query(1, query) as u32 + 1)?;
     let mut row = Row::new(Section::CuartLong, "cuart", operation, count, timing, checksum);
     row.device = session.device_name().into();
     row.keys = mixed.name();

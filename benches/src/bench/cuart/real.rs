@@ -144,7 +144,7 @@ impl Subject {
             },
         )?;
         let found: Vec<u32> = out.into_iter().map(|value| value.map_or(MISS, |value| value as u32)).collect();
-        let checksum = session.check_slice(&"ART, get", "values", &found, 0, MISS, right)?;
+        let checksum = session.check_slice(&"ART, get", "values", &found, 0..count, MISS, right)?;
         rows.push(session, ("ART", "get", "cpu"), timing, checksum);
 
         for (tree, place) in self.trees(session) {
@@ -152,7 +152,7 @@ impl Subject {
             let timing =
                 session.time_on_cpu(&mut out, |out| out.fill(Some(0)), |out| Ok(tree.get_many_into(queries, out)?))?;
             let found: Vec<u32> = out.into_iter().map(|value| value.unwrap_or(MISS)).collect();
-            let checksum = session.check_slice(&"get_many_into", "values", &found, 0, MISS, right)?;
+            let checksum = session.check_slice(&"get_many_into", "values", &found, 0..count, MISS, right)?;
             rows.push(session, ("cuart", "get_many_into", place), timing, checksum);
         }
 
@@ -203,7 +203,7 @@ impl Subject {
             out.par_extend(all());
             Ok(())
         })?;
-        let checksum = session.check_slice(&"binary search", "spans", &words(&out), 0, u64::MAX, right)?;
+        let checksum = session.check_slice(&"binary search", "spans", &words(&out), 0..2 * count, u64::MAX, right)?;
         rows.push(session, ("sorted Vec", "prefix spans", "cpu"), timing, checksum);
 
         for (tree, place) in self.trees(session) {
@@ -211,7 +211,8 @@ impl Subject {
                 *out = tree.prefix_span_many(prefixes)?;
                 Ok(())
             })?;
-            let checksum = session.check_slice(&"prefix_span_many", "spans", &words(&out), 0, u64::MAX, right)?;
+            let checksum =
+                session.check_slice(&"prefix_span_many", "spans", &words(&out), 0..2 * count, u64::MAX, right)?;
             rows.push(session, ("cuart", "prefix_span_many", place), timing, checksum);
         }
 
@@ -257,7 +258,7 @@ impl Subject {
             out.par_extend(addresses.par_iter().map(rank));
             Ok(())
         })?;
-        let checksum = session.check_slice(&"binary search", "ranks", &out, 0, u64::MAX, right)?;
+        let checksum = session.check_slice(&"binary search", "ranks", &out, 0..count, u64::MAX, right)?;
         rows.push(session, ("sorted Vec", "upper bounds", "cpu"), timing, checksum);
 
         let batch = ByteKeysBuf::encode(&addresses);
@@ -266,7 +267,7 @@ impl Subject {
                 *out = tree.upper_bound_many(&batch)?;
                 Ok(())
             })?;
-            let checksum = session.check_slice(&"upper_bound_many", "ranks", &out, 0, u64::MAX, right)?;
+            let checksum = session.check_slice(&"upper_bound_many", "ranks", &out, 0..count, u64::MAX, right)?;
             rows.push(session, ("cuart", "upper_bound_many", place), timing, checksum);
         }
 

@@ -37,7 +37,8 @@ pub enum LongKeys {
     #[default]
     DeviceLeaves,
     /// Leaves in main memory: the device finds them, the CPU compares the keys. For keys that would take too much of
-    /// the device's memory, and are seldom asked for.
+    /// the device's memory, and are seldom asked for. A long key that a device inserts itself, into a tree that has no
+    /// such leaves yet, gets a leaf on the device all the same.
     HostLeaves,
     /// There must be none.
     Refuse,
