@@ -40,7 +40,7 @@ impl<V: Word> Cuart<V> {
     /// The spans of ranges.
     pub(in crate::cuart) fn spans_across(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
         tree.check_ranks("a rank on the device")?;
-        fn string<'k>(bound: Option<(&'k [u8], Bound)>) -> &'k [u8] {
+        fn string(bound: Option<(&[u8], Bound)>) -> &[u8] {
             bound.map_or(&[], |(key, _)| key)
         }
         let len = |range: &Sides<'_>| string(range.start).len().max(string(range.end).len());

@@ -145,6 +145,6 @@ impl Parts {
             lanes => lookup::get_tiled(lanes, &args),
         };
         // SAFETY: the tree is valid; the caller's promise for the rest.
-        Ok(unsafe { launch.run(call)? })
+        Ok(unsafe { launch.run(call) }?)
     }
 }
