@@ -46,9 +46,18 @@ impl<T> Guarded<T> {
     /// # Errors
     /// [`Error::Lost`].
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        self.change_copy(change).map_err(|error| self.check().err().unwrap_or(error))
+    }
+
+    /// As [`Guarded::change`], but with the error that the change has given: for contents that are somebody's copy, who
+    /// will put others in their place.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if they were lost before.
+    pub(crate) fn change_copy<R>(&mut self, change: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
         self.check()?;
         self.lost = Some(Cow::Borrowed("a change of it panicked"));
-        let result = change(&mut self.contents).map_err(|error| self.lose(error))?;
+        let result = change(&mut self.contents).inspect_err(|error| self.lose(error))?;
         self.lost = None;
         Ok(result)
     }
@@ -69,15 +78,14 @@ impl<T> Guarded<T> {
         Ok(self.contents)
     }
 
-    /// Notes that the contents are unknown, and gives the error that says so.
-    fn lose(&mut self, error: Error) -> Error {
+    /// Notes that the contents are unknown, and why.
+    fn lose(&mut self, error: &Error) {
         let reason = match error {
             // Said once is enough.
-            Error::Lost { reason } => reason,
+            Error::Lost { reason } => reason.clone(),
             error => error.to_string(),
         };
-        self.lost = Some(Cow::Owned(reason.clone()));
-        Error::Lost { reason }
+        self.lost = Some(Cow::Owned(reason));
     }
 
     /// # Errors
@@ -110,6 +118,17 @@ mod tests {
         assert_eq!(guarded.change(|it| Ok(*it)).unwrap_err().to_string(), first);
         guarded.replace(4);
         assert_eq!(*guarded.get().unwrap(), 4);
+    }
+
+    #[test]
+    fn a_copy_that_fails_is_lost_and_the_caller_is_told_what_failed() {
+        let mut guarded = Guarded::new(1);
+        let fail = |_: &mut i32| -> Result<()> { Err(Error::BatchTooLarge { queries: 7 }) };
+        let error = guarded.change_copy(fail).unwrap_err();
+        assert!(matches!(error, Error::BatchTooLarge { queries: 7 }), "{error}");
+        let lost = guarded.get().unwrap_err();
+        assert!(matches!(lost, Error::Lost { .. }) && lost.to_string().contains(&error.to_string()), "{lost}");
+        assert!(matches!(guarded.change_copy(|_| Ok(())), Err(Error::Lost { .. })));
     }
 
     #[test]

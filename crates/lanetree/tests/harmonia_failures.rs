@@ -2,6 +2,9 @@
 //! changed, every query in device form, and every other primitive, with a failure at each of its launches, kernels,
 //! copies and allocations.
 
+#[path = "common/points.rs"]
+mod points;
+
 use lanetree::harmonia::{BuildScratch, DeviceRanges, Mirrored, Op, RangeScratch, UpdatePath, UpdateScratch};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, SelectScratch,
@@ -10,44 +13,12 @@ use lanetree::primitives::{
     sum_by_key, unique_keys,
 };
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Pool, Result, Stream};
+use lanetree::{Buffer, Device, Error, Harmonia, Result, Stream};
+use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u64>;
 type Tree = Harmonia<u32, u64>;
-
-/// Does `work` again and again, each time on a new device with a failure at a later point of it, until none is
-/// left; then `check` is told on what the device, mended, is left with. Gives the errors.
-fn at_every_point<S>(
-    set_up: impl Fn(&Device) -> S,
-    work: impl Fn(&mut S) -> Result<()>,
-    check: impl Fn(&mut S, &Error),
-) -> Vec<Error> {
-    let kinds: [fn(u64) -> Failure; 4] = [Failure::Launch, Failure::Kernel, Failure::Transfer, Failure::Allocation];
-    let mut errors = Vec::new();
-    for kind in kinds {
-        for point in 0.. {
-            let device = Device::emulated_with_seed(point);
-            let pool = Pool::new(&device);
-            // A pool gives back what it has cached, and the allocation succeeds.
-            let device = if kind(point) == Failure::Allocation(point) { device } else { pool.device() };
-            let mut state = set_up(&device);
-            device.inject(Some(kind(point)));
-            let result = work(&mut state);
-            if device.inject(None).is_some() {
-                result.expect("nothing has failed");
-                break;
-            }
-            let Err(error) = result else { panic!("{:?} goes unnoticed", kind(point)) };
-            check(&mut state, &error);
-            errors.push(error);
-            drop(state);
-            let stats = pool.stats();
-            assert_eq!((stats.in_use, stats.pinned_in_use), (0, 0), "{:?}", kind(point));
-        }
-    }
-    errors
-}
 
 fn is_lost<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Lost { .. }))
@@ -169,7 +140,7 @@ fn batches_that_take_the_other_ways_leave_the_tree_as_it_was_or_lost() {
                 assert_answers(&batch.tree, &batch.after);
             },
         );
-        let lost = errors.iter().filter(|error| matches!(error, Error::Lost { .. })).count();
+        let lost = losses(&errors);
         assert_eq!(lost > 0, path == UpdatePath::InPlace, "only what is written in place can be lost");
         assert!(errors.len() - lost > 5, "{} errors", errors.len());
     }

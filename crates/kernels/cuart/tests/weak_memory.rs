@@ -3,7 +3,7 @@
 
 use lanetree_kernels_cuart::TreeRef;
 use lanetree_kernels_cuart::update::{Insert, InsertArgs, Stock, Supply, TreeMut};
-use lanetree_layout::cuart::{Kind, Leaf8, Link, N4, N16, N48, N256, Regions};
+use lanetree_layout::cuart::{Kind, Leaf8, Link, N4, N16, N48, N256, Regions, table_len};
 use lanetree_simt::emulator::{MemoryModel, Options, Region, launch_kernel};
 use lanetree_simt::{Global, GlobalMut, KeysRef, LaunchShape};
 use std::time::Duration;
@@ -36,8 +36,11 @@ fn bytes<T>(regions: &mut Vec<Region>, elements: &mut [T]) -> GlobalMut<u8> {
     at
 }
 
-/// Inserts keys into an empty tree, all at the same time; says what was wrong with it afterwards.
+/// Inserts keys into an empty tree, every other time with a root table, all at the same time; says what was wrong with
+/// it afterwards.
 fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), String> {
+    let table_bytes = if seed.is_multiple_of(2) { 2 } else { 0 };
+    let mut table = vec![0_u64; table_len(table_bytes)];
     let keys = keys();
     let count = keys.len();
     let (mut n4, mut n16, mut n48, mut n256) =
@@ -58,13 +61,13 @@ fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), Stri
         leaf16: none.as_const(),
         leaf32: none.as_const(),
         device_leaves: none.as_const(),
-        table: Global::null(),
+        table: bytes(&mut regions, &mut table).as_const().cast(),
         ranks8: Global::null(),
         order: Global::null(),
         root: 0,
         first: 0,
         len: 0,
-        table_bytes: 0,
+        table_bytes,
         padding: 0,
     };
     let stock = Stock { used: 0, free: Global::null(), free_len: 0 };
@@ -112,13 +115,17 @@ fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), Stri
         leaf8: &leaves,
         ..Regions::default()
     };
-    let missing = keys.iter().find(|&&key| find(&tree, key) != Some(key));
+    let entry = |key: Key| table.get(usize::from(u16::from_be_bytes([key[0], key[1]])));
+    let found = |key: Key| {
+        let by_table = entry(key).is_none_or(|&entry| find(&tree, Link::from_bits(entry), 2, key) == Some(key));
+        by_table && find(&tree, tree.root, 0, key) == Some(key)
+    };
+    let missing = keys.iter().find(|&&key| !found(key));
     missing.map_or(Ok(()), |key| Err(format!("{key:?} is missing")))
 }
 
-/// The key of the leaf to which a key leads.
-fn find(tree: &Regions<'_>, key: Key) -> Option<Key> {
-    let (mut link, mut from) = (tree.root, 0);
+/// The key of the leaf to which a key leads from a link behind its first `from` bytes.
+fn find(tree: &Regions<'_>, mut link: Link, mut from: usize, key: Key) -> Option<Key> {
     while link.kind().is_node() {
         let depth = tree.depth(link, from);
         link = tree.child(link, *key.get(depth)?);

@@ -1,6 +1,6 @@
 //! Batches of byte strings that own their memory.
 
-use super::{ByteKeys, Offsets};
+use super::{ByteKeys, Offsets, check_count};
 use core::fmt;
 use lanetree_layout::cuart::FixedKey;
 use rayon::prelude::*;
@@ -51,7 +51,11 @@ impl ByteKeysBuf {
 
     /// The strings of keys of a fixed width, in whose order the strings are: integers of any sign, arrays of
     /// bytes. In parallel.
+    ///
+    /// # Panics
+    /// For more than 2^32 - 1 arrays of no bytes.
     pub fn encode<K: FixedKey>(keys: &[K]) -> Self {
+        assert!(check_count(K::WIDTH, keys.len()).is_ok(), "{} keys of no bytes", keys.len());
         let mut bytes = vec![0; keys.len() * K::WIDTH];
         if K::WIDTH > 0 {
             let strings = bytes.par_chunks_exact_mut(K::WIDTH).with_min_len(1 << 12);

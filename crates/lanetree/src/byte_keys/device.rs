@@ -1,6 +1,6 @@
 //! Batches of byte strings in device memory.
 
-use super::{ByteKeys, Offsets};
+use super::{ByteKeys, Offsets, check_count};
 use crate::error::same_device;
 use crate::{Error, Result};
 use bytemuck::Pod;
@@ -10,7 +10,7 @@ use lanetree_kernels_cuart::keys::{CheckOffsetsArgs, EncodeArgs, HeadsArgs};
 use lanetree_launch::Launch;
 use lanetree_launch::cuart::keys;
 use lanetree_layout::Word;
-use lanetree_layout::cuart::FixedKey;
+use lanetree_layout::cuart::{FixedKey, MAX_KEY};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, KeysRef, LaunchShape};
 use rayon::prelude::*;
@@ -86,9 +86,10 @@ impl DeviceKeys {
     /// Copies strings to a device.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room.
+    /// [`Error::KeyTooLong`] for a string of 2^32 bytes or more; [`Error::Runtime`] where there is no room.
     pub fn upload<'k>(device: &Device, keys: impl Into<ByteKeys<'k>>) -> Result<Self> {
         let keys = keys.into();
+        keys.check_lengths()?;
         let len = keys.len();
         let (bytes, offsets) = match keys.offsets() {
             Offsets::Fixed { width, .. } => (keys.bytes(), DeviceOffsets::Fixed { width }),
@@ -113,9 +114,11 @@ impl DeviceKeys {
     /// the other.
     ///
     /// # Errors
-    /// [`Error::KeyWidth`] where the buffer has fewer bytes, or for a width of 2^32 bytes or more.
+    /// [`Error::KeyWidth`] where the buffer has fewer bytes, or for a width of 2^32 bytes or more;
+    /// [`Error::BatchTooLarge`] for more than 2^32 - 1 strings of no bytes.
     pub fn fixed(bytes: Buffer<u64>, width: usize, len: usize) -> Result<Self> {
-        if width > u32::MAX as usize || width.checked_mul(len).is_none_or(|needed| needed > bytes.bytes()) {
+        check_count(width, len)?;
+        if width > MAX_KEY || width.checked_mul(len).is_none_or(|needed| needed > bytes.bytes()) {
             return Err(Error::KeyWidth { width, bytes: bytes.bytes() });
         }
         Ok(Self { bytes, offsets: DeviceOffsets::Fixed { width }, len })
@@ -124,16 +127,18 @@ impl DeviceKeys {
     /// Takes strings of any lengths that are on the device, and checks their offsets there: waits for the stream.
     ///
     /// # Errors
-    /// [`Error::OffsetOrder`] for an offset below the one before it; [`Error::OffsetBounds`] for one behind the
-    /// bytes; [`Error::Runtime`] for buffers of another device than the stream's.
+    /// [`Error::OffsetOrder`] for an offset below the one before it; [`Error::OffsetBounds`] for one past the
+    /// bytes; [`Error::KeyTooLong`] for a string of 2^32 bytes or more; [`Error::Runtime`] for buffers of another device
+    /// than the stream's.
     pub fn with_offsets(stream: &Stream, offsets: OffsetBuffer, bytes: Buffer<u64>) -> Result<Self> {
+        same_device(stream.device(), bytes.device(), "the bytes' buffer")?;
         match offsets {
             OffsetBuffer::U32(offsets) => {
-                let len = check_offsets(stream, &offsets, &bytes)?;
+                let len = check_offsets(stream, &offsets, bytes.bytes())?;
                 Ok(Self { bytes, offsets: DeviceOffsets::U32(offsets), len })
             }
             OffsetBuffer::U64(offsets) => {
-                let len = check_offsets(stream, &offsets, &bytes)?;
+                let len = check_offsets(stream, &offsets, bytes.bytes())?;
                 Ok(Self { bytes, offsets: DeviceOffsets::U64(offsets), len })
             }
         }
@@ -256,16 +261,10 @@ impl DeviceKeys {
     /// The first of the strings of more than `max` bytes, by its index, and its length. Reads all offsets back: for
     /// messages.
     pub(crate) fn first_longer(&self, max: usize) -> Result<Option<(usize, usize)>> {
-        fn first<O: Word>(offsets: &Buffer<O>, len: usize, max: usize) -> Result<Option<(usize, usize)>> {
-            let mut ends = vec![O::MIN; len + 1];
-            offsets.copy_range_to(0, &mut ends)?;
-            let lens = ends.windows(2).map(|ends| (ends[1].widen() - ends[0].widen()) as usize);
-            Ok(lens.enumerate().find(|&(_, len)| len > max))
-        }
         match &self.offsets {
             DeviceOffsets::Fixed { width } => Ok((self.len > 0 && *width > max).then_some((0, *width))),
-            DeviceOffsets::U32(offsets) => first(offsets, self.len, max),
-            DeviceOffsets::U64(offsets) => first(offsets, self.len, max),
+            DeviceOffsets::U32(offsets) => first_longer(offsets, max),
+            DeviceOffsets::U64(offsets) => first_longer(offsets, max),
         }
     }
 
@@ -301,22 +300,28 @@ fn rebased<'a, O: Copy + Default + Into<u64>>(offsets: &[O], bytes: &'a [u8]) ->
     }
 }
 
-/// Checks offsets, and tells how many strings there are.
-fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u64>) -> Result<usize> {
+/// The first string between offsets that has more than `max` bytes, by its index, and its length.
+fn first_longer<O: Word>(offsets: &Buffer<O>, max: usize) -> Result<Option<(usize, usize)>> {
+    let ends = offsets.to_vec()?;
+    let lens = ends.windows(2).map(|ends| (ends[1].widen() - ends[0].widen()) as usize);
+    Ok(lens.enumerate().find(|&(_, len)| len > max))
+}
+
+/// Checks offsets into so many bytes, and tells how many strings there are.
+fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) -> Result<usize> {
     let device = stream.device();
     same_device(device, offsets.device(), "the offsets' buffer")?;
-    same_device(device, bytes.device(), "the bytes' buffer")?;
     if offsets.is_empty() {
         return Err(Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 });
     }
     let mut first = [u64::MAX; 2];
     if let (DeviceKind::Host, Some(offsets)) = (device.kind(), offsets.as_slice()) {
         let descends = offsets.par_windows(2).position_first(|pair| pair[1] < pair[0]);
-        let beyond = offsets.par_iter().position_first(|offset| offset.widen() > bytes.bytes() as u64);
+        let beyond = offsets.par_iter().position_first(|offset| offset.widen() > bytes as u64);
         first = [descends.map_or(u64::MAX, |before| before as u64 + 1), beyond.map_or(u64::MAX, |index| index as u64)];
     } else {
         let mut found = device.upload(&first)?;
-        let (count, bytes) = (offsets.len() as u64, bytes.bytes() as u64);
+        let (count, bytes) = (offsets.len() as u64, bytes as u64);
         let args = CheckOffsetsArgs { offsets: offsets.read_on(stream)?, count, bytes, first: found.write_on(stream)? };
         // SAFETY: so many offsets, and two indexes.
         unsafe { launch(stream, offsets.len())?.run(keys::check_offsets(&args))? };
@@ -329,11 +334,16 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u
         Ok(offset[0].widen())
     };
     match first {
-        [u64::MAX, u64::MAX] => Ok(offsets.len() - 1),
+        [u64::MAX, u64::MAX] => {
+            // So many bytes are rare enough to look at all offsets again.
+            let long = if bytes > MAX_KEY { first_longer(offsets, MAX_KEY)? } else { None };
+            let too_long = |(index, len)| Err(Error::KeyTooLong { index, len, max: MAX_KEY });
+            long.map_or(Ok(offsets.len() - 1), too_long)
+        }
         [index, beyond] if index <= beyond => {
             Err(Error::OffsetOrder { index: index as usize, previous: at(index - 1)?, offset: at(index)? })
         }
-        [_, index] => Err(Error::OffsetBounds { index: index as usize, offset: at(index)?, bytes: bytes.bytes() }),
+        [_, index] => Err(Error::OffsetBounds { index: index as usize, offset: at(index)?, bytes }),
     }
 }
 
@@ -341,4 +351,23 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: &Buffer<u
 fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
     let shape = LaunchShape::covering(items as u64, THREADS).ok_or(Error::BatchTooLarge { queries: items })?;
     Ok(Launch::new(stream, shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without as many bytes: these are counted, not read.
+    #[test]
+    fn strings_longer_than_a_kernel_can_count_are_refused() {
+        for device in [Device::host(), Device::emulated()] {
+            let stream = device.stream().unwrap();
+            let check = |offsets: &[u64]| check_offsets(&stream, &device.upload(offsets).unwrap(), 1 << 34);
+            assert_eq!(check(&[0, 5, 5 + MAX_KEY as u64]).unwrap(), 2);
+            let error = check(&[0, 5, 6 + MAX_KEY as u64, 7 + MAX_KEY as u64]).unwrap_err();
+            assert!(matches!(error, Error::KeyTooLong { index: 1, len: 0x1_0000_0000, max: MAX_KEY }), "{error}");
+            let error = check(&[0, 5, 6 + MAX_KEY as u64, 7]).unwrap_err();
+            assert!(matches!(error, Error::OffsetOrder { index: 3, .. }), "{error}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ pub(crate) use range::{Side, Sides};
 use crate::{Error, Result};
 use core::fmt;
 use core::ops::Range;
-use lanetree_layout::cuart::FixedKey;
+use lanetree_layout::cuart::{FixedKey, MAX_KEY};
 use rayon::prelude::*;
 
 /// A batch of byte strings of any length, packed as Arrow does it: all bytes in one array, and in another
@@ -72,8 +72,9 @@ impl<'a> ByteKeys<'a> {
     /// bytes; no offsets at all are no strings.
     ///
     /// # Errors
-    /// [`Error::OffsetOrder`] for an offset below the one before it, [`Error::OffsetBounds`] for one behind
-    /// the bytes.
+    /// [`Error::OffsetOrder`] for an offset below the one before it, [`Error::OffsetBounds`] for one past the bytes;
+    /// [`Error::KeyWidth`] for strings of one width that are not just the bytes; [`Error::BatchTooLarge`] for more than
+    /// 2^32 - 1 strings of no bytes, which no memory bounds.
     pub fn new(offsets: impl Into<Offsets<'a>>, bytes: &'a [u8]) -> Result<Self> {
         let offsets = offsets.into();
         match offsets {
@@ -83,6 +84,7 @@ impl<'a> ByteKeys<'a> {
                 if width.checked_mul(len) != Some(bytes.len()) {
                     return Err(Error::KeyWidth { width, bytes: bytes.len() });
                 }
+                check_count(width, len)?;
             }
         }
         Ok(Self { offsets, bytes })
@@ -181,6 +183,19 @@ impl<'a> ByteKeys<'a> {
         self.iter().enumerate().map(decode).collect()
     }
 
+    /// Checks that no string is longer than a key can be.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooLong`] with the first that is.
+    pub(crate) fn check_lengths(&self) -> Result<()> {
+        // The bytes of all are seldom as many.
+        if self.bytes.len() <= MAX_KEY || self.length_bounds().is_none_or(|(_, longest)| longest <= MAX_KEY) {
+            return Ok(());
+        }
+        let index = (0..self.len()).find(|&index| self.at(index).len() > MAX_KEY).unwrap_or_default();
+        Err(Error::KeyTooLong { index, len: self.at(index).len(), max: MAX_KEY })
+    }
+
     /// The lengths of the shortest and the longest string; `None` without any.
     pub(crate) fn length_bounds(&self) -> Option<(usize, usize)> {
         if let Offsets::Fixed { width, len } = self.offsets {
@@ -188,6 +203,14 @@ impl<'a> ByteKeys<'a> {
         }
         let lens = (0..self.len()).into_par_iter().with_min_len(1 << 14).map(|index| self.at(index).len());
         lens.map(|len| (len, len)).reduce_with(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+}
+
+/// Checks that strings of one width can be counted: those of no bytes take no memory, and so could be any number.
+fn check_count(width: usize, len: usize) -> Result<()> {
+    match u32::try_from(len) {
+        Err(_) if width == 0 => Err(Error::BatchTooLarge { queries: len }),
+        _ => Ok(()),
     }
 }
 

@@ -37,7 +37,8 @@ pub enum LongKeys {
     #[default]
     DeviceLeaves,
     /// Leaves in main memory: the device finds them, the CPU compares the keys. For keys that would take too much of
-    /// the device's memory, and are seldom asked for.
+    /// the device's memory, and are seldom asked for. A long key that a device inserts itself, into a tree that has no
+    /// such leaves yet, gets a leaf on the device all the same.
     HostLeaves,
     /// There must be none.
     Refuse,
@@ -206,7 +207,12 @@ impl<V: Word> Builder<V> {
 
 /// The indexes of keys in ascending order of these; of equal ones, in their own.
 pub(super) fn sorted(keys: ByteKeys<'_>) -> Vec<usize> {
-    let mut order: Vec<(u64, usize)> = (0..keys.len()).into_par_iter().map(|i| (head(keys.at(i)), i)).collect();
+    sorted_of(keys, (0..keys.len()).into_par_iter())
+}
+
+/// As [`sorted`], of some of the indexes.
+pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl ParallelIterator<Item = usize>) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> = indexes.map(|i| (head(keys.at(i)), i)).collect();
     // Most keys differ in their first bytes. By index where they are equal: the sort is stable.
     order.par_sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| keys.at(a.1).cmp(keys.at(b.1))).then_with(|| a.1.cmp(&b.1))

@@ -51,7 +51,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::NotCompact`] where keys were inserted or removed. On a device also [`Error::LeavesInMainMemory`] for a
-    /// tree that has some, [`Error::Lost`], [`Error::Runtime`].
+    /// tree that has some, [`Error::KeyTooLong`] for a query of 2^32 bytes or more, [`Error::Lost`], [`Error::Runtime`].
     pub fn lower_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
         self.rank_many(keys.into(), Side::Lower)
     }

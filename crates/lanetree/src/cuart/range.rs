@@ -24,8 +24,8 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] where keys were inserted or
-    /// removed. On a device also [`Error::LeavesInMainMemory`] for a tree that has some, [`Error::Lost`],
-    /// [`Error::Runtime`].
+    /// removed. On a device also [`Error::LeavesInMainMemory`] for a tree that has some, [`Error::KeyTooLong`] for a bound
+    /// of 2^32 bytes or more, [`Error::Lost`], [`Error::Runtime`].
     pub fn span_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Range<u64>>> {
         let tree = self.parts()?;
         let ranges = sides(ranges)?;

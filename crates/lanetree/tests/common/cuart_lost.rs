@@ -3,11 +3,12 @@
 use lanetree::cuart::{ChangeScratch, DeviceByteRanges, GatherScratch, Hybrid, Op, UpdateEngine};
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Result};
 
-pub fn is_lost<T>(result: Result<T>) -> bool {
+pub(crate) fn is_lost<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Lost { .. }))
 }
 
-pub fn assert_lost(tree: &mut Cuart<u32>) {
+#[allow(dead_code, reason = "not every file of tests needs it")]
+pub(crate) fn assert_lost(tree: &mut Cuart<u32>) {
     let (some, none): (ByteKeysBuf, _) = (["a"].iter().collect(), ByteKeysBuf::new());
     assert!(tree.is_lost());
     for keys in [ByteKeys::from(&some), (&none).into()] {
@@ -75,7 +76,8 @@ fn assert_device_form_is_lost(tree: &mut Cuart<u32>, keys: ByteKeys<'_>) {
 }
 
 /// Of short keys, of long ones, of both, and of none.
-pub fn assert_hybrid_lost(pair: &mut Hybrid<u32>) {
+#[allow(dead_code, reason = "not every file of tests needs it")]
+pub(crate) fn assert_hybrid_lost(pair: &mut Hybrid<u32>) {
     assert!(pair.is_lost() && pair.device_tree().is_lost() && !pair.host_tree().is_lost());
     let long = "long".repeat(20);
     for keys in [&["a"][..], &[&long], &["a", &long], &[]] {

@@ -4,11 +4,11 @@ use lanetree::runtime::Failure;
 use lanetree::{Device, Error, Pool, Result};
 
 /// A failure that came, and the error that told of it.
-pub type Failed = (Failure, Error);
+pub(crate) type Failed = (Failure, Error);
 
 /// Does `work` again and again, each time on a new device with a failure at a later point of it, until none is
 /// left; then `check` is told on what the device, mended, is left with. Gives what has failed.
-pub fn at_every_point<S>(
+pub(crate) fn at_every_point<S>(
     set_up: impl Fn(&Device) -> S,
     work: impl Fn(&mut S) -> Result<()>,
     check: impl Fn(&mut S, &Error),
@@ -40,6 +40,7 @@ pub fn at_every_point<S>(
 }
 
 /// How many of the failures have lost the index.
-pub fn losses(failed: &[Failed]) -> usize {
+#[allow(dead_code, reason = "not every file of tests needs it")]
+pub(crate) fn losses(failed: &[Failed]) -> usize {
     failed.iter().filter(|(_, error)| matches!(error, Error::Lost { .. })).count()
 }

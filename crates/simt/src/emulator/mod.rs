@@ -9,9 +9,30 @@
 //! Within a block the order of everything is a function of the seed ([`Options::seed`]). A correct
 //! kernel gives the same result with all of them.
 //!
-//! Not seen: races on global memory, a loop without [`Simt::spin_hint`](crate::Simt::spin_hint) that
-//! waits for another thread (it hangs), and the orders of memory weaker than the CPU's.
+//! Races are faults: accesses of different threads to the same shared or global memory, one of them a write, without
+//! an order between them, unless both are atomic and of one width. What counts as an order is a barrier, a collective
+//! of the warp, and on global memory a release that was acquired, by accesses or by fences.
+//!
+//! [`Options::memory`] makes memory weak: stores come late and out of order, and loads return what was there before,
+//! as far as orders allow it.
+//!
+//! Not seen:
+//!
+//! * a loop without [`Simt::spin_hint`](crate::Simt::spin_hint) that waits for another thread: it hangs;
+//! * some races: of each word the last write and one read since are remembered; a collective orders a thread after
+//!   all that its warp did before, whatever its mask; an acquire orders it after all releases up to the one that it
+//!   read from, whoever made them; a relaxed store does not end what a release before it to the same word began; and
+//!   what happens within a launch in blocks from the 2^24th on, or after 2^26 barriers, collectives and releases of a
+//!   block, is not checked. Races on shared memory are not ordered by atomics on global memory;
+//! * scopes: atomics and fences of [`Scope::Block`](crate::Scope::Block) count as of the device;
+//! * without [`MemoryModel::Weak`], orders of memory weaker than the CPU's; and with it, some of those that a GPU
+//!   allows: a thread that acquires sees all that was written until the release, by whomever; loads never return what
+//!   is stored later, nor does what reads and writes in one come late; shared memory is not weak; and blocks run one
+//!   after another, so that threads of different blocks meet only in what earlier blocks have left;
+//! * what the order of threads does not show: the interleavings are those that seeds choose, at collectives, atomics
+//!   and where a thread waits.
 
+mod access;
 mod block;
 mod collective;
 mod fault;
@@ -25,9 +46,8 @@ mod stacks;
 mod transactions;
 mod weak;
 
-pub use fault::{
-    Collective, Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, Nearest, SharedAccess, Whereabouts,
-};
+pub use access::{Earlier, GlobalAccess, GlobalAccessKind};
+pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
 pub use lane::Emulated;
 pub use memory::Region;
 

@@ -1,16 +1,20 @@
 //! How the last of several updates of a key is found.
 
+mod memory;
+
+pub(super) use memory::Memory;
+
 use super::over;
 use super::sequence::{has_sequence, next_sequence, write_latest};
+use crate::Result;
 use crate::byte_keys::DeviceKeys;
 use crate::cuart::parts::Parts;
 use crate::pointers::optional_mut;
-use crate::primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_argsort};
-use crate::{Error, Result};
+use crate::primitives::{Pairs, PairsMut, last_by_key, radix_argsort};
 use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
 use lanetree_launch::cuart::update as launch;
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Global, GlobalMut, KeysRef};
 
 /// How a batch of updates finds out which operation is the last one of its key.
@@ -38,135 +42,8 @@ pub enum UpdateEngine {
     Sort,
 }
 
-/// Operations of a piece with [`UpdateEngine::HashTable`].
-const PIECE: usize = 1 << 19;
-
-/// Operations from which on those on keys of one length are worked off in the order of their first bytes. Measured
-/// on an H200, n = 26 Mi: from 2^23 on what it saves is more than the sort takes.
-const ORDERED: usize = 1 << 23;
-
-/// By how many bits they are ordered: three passes of a sort.
+/// By how many bits large batches are ordered: three passes of a sort.
 const ORDER_BITS: u32 = 24;
-
-/// Scratch memory of an engine.
-#[derive(Debug)]
-pub(super) struct Memory {
-    engine: UpdateEngine,
-    owners: Buffer<u64>,
-    highest: Buffer<u32>,
-    slots: Buffer<u32>,
-    links: Buffer<u64>,
-    sorting: Option<Sorting>,
-    ordering: Option<Ordering>,
-    /// [`ORDERED`], but in tests.
-    ordered_from: usize,
-    /// [`PIECE`], but in tests.
-    piece: usize,
-}
-
-#[derive(Debug)]
-struct Sorting {
-    links: Buffer<u64>,
-    operations: Buffer<u32>,
-    last_links: Buffer<u64>,
-    last_operations: Buffer<u32>,
-    count: Buffer<u64>,
-    sort: RadixSortScratch<u64, u32>,
-    runs: RunScratch,
-}
-
-#[derive(Debug)]
-struct Ordering {
-    heads: Buffer<u32>,
-    sorted: Buffer<u32>,
-    picks: Buffer<u32>,
-    sort: RadixSortScratch<u32, u32>,
-}
-
-impl Ordering {
-    fn new(device: &Device, operations: usize) -> Result<Self> {
-        Ok(Self {
-            heads: device.alloc(operations)?,
-            sorted: device.alloc(operations)?,
-            picks: device.alloc(operations)?,
-            sort: RadixSortScratch::for_pairs(device, operations)?,
-        })
-    }
-}
-
-impl Memory {
-    pub(super) fn new(device: &Device, operations: usize, engine: UpdateEngine) -> Result<Self> {
-        let of = |engines: &[UpdateEngine], len: usize| if engines.contains(&engine) { len } else { 0 };
-        let piece = operations.min(PIECE).next_power_of_two();
-        let places = of(&[UpdateEngine::HashTable], 2 * piece);
-        let with_links = [UpdateEngine::Auto, UpdateEngine::Stamps, UpdateEngine::Sort];
-        let sorting = (engine == UpdateEngine::Sort).then(|| -> Result<_> {
-            Ok(Sorting {
-                links: device.alloc(operations)?,
-                operations: device.alloc(operations)?,
-                last_links: device.alloc(operations)?,
-                last_operations: device.alloc(operations)?,
-                count: device.alloc(1)?,
-                sort: RadixSortScratch::for_pairs(device, operations)?,
-                runs: RunScratch::new(device, operations)?,
-            })
-        });
-        let ordered = engine == UpdateEngine::Auto && operations >= ORDERED;
-        Ok(Self {
-            engine,
-            owners: device.alloc(places)?,
-            highest: device.alloc(places)?,
-            slots: device.alloc(places / 2)?,
-            links: device.alloc(of(&with_links, operations))?,
-            sorting: sorting.transpose()?,
-            ordering: if ordered { Some(Ordering::new(device, operations)?) } else { None },
-            ordered_from: ORDERED,
-            piece: PIECE,
-        })
-    }
-
-    /// Has batches in pieces of at most so many operations, but 0 as if 1.
-    pub(super) fn pieces_of(&mut self, operations: usize) {
-        self.piece = operations.clamp(1, PIECE);
-    }
-
-    /// Orders batches of so many operations, up to `operations`, and larger ones.
-    pub(super) fn order_from(&mut self, operations: usize, from: usize) -> Result<()> {
-        self.ordered_from = from;
-        if self.engine == UpdateEngine::Auto && operations >= from && self.ordering.is_none() {
-            self.ordering = Some(Ordering::new(self.device(), operations)?);
-        }
-        Ok(())
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        self.owners.device()
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        let sorting = self.sorting.as_ref().map_or(0, |it| {
-            let pairs = it.links.bytes() + it.operations.bytes() + it.last_links.bytes() + it.last_operations.bytes();
-            pairs + it.count.bytes() + it.sort.bytes() + it.runs.bytes()
-        });
-        let ordering = self
-            .ordering
-            .as_ref()
-            .map_or(0, |it| it.heads.bytes() + it.sorted.bytes() + it.picks.bytes() + it.sort.bytes());
-        let own = self.owners.bytes() + self.highest.bytes() + self.slots.bytes() + self.links.bytes();
-        own + sorting + ordering
-    }
-
-    /// Checks that the engine is one for the tree, also when it has keys of more than 32 bytes beside its own.
-    pub(super) fn check<V: Word>(&self, tree: &Parts, with_long_keys: bool) -> Result<()> {
-        if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence::<V>(tree)) {
-            return Err(Error::UpdateEngine {
-                engine: "Sequence",
-                reason: if V::BITS == 32 { "the tree has keys of more than 32 bytes" } else { "values have 64 bits" },
-            });
-        }
-        Ok(())
-    }
-}
 
 /// What a tree remembers of its updates.
 #[derive(Debug, Default)]
@@ -307,13 +184,6 @@ fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &
     let sorted = (&mut ordering.sorted, &mut ordering.picks);
     radix_argsort(stream, &ordering.heads, batch.count, 32 - ORDER_BITS..32, sorted, &mut ordering.sort)?;
     Ok(ordering.picks.read_on(stream)?)
-}
-
-impl Memory {
-    /// Operations of a piece.
-    fn piece(&self) -> usize {
-        self.slots.len().min(self.piece)
-    }
 }
 
 /// Enters the piece that begins with an operation into the hash table.

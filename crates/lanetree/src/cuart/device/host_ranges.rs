@@ -2,15 +2,16 @@
 
 use super::range::{DeviceByteRanges, GatherScratch, side};
 use super::staged::{Bounds, Strings};
-use crate::Result;
 use crate::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound, Sides};
 use crate::cuart::Cuart;
 use crate::cuart::lookup::Neighbor;
 use crate::cuart::parts::Parts;
 use crate::staging::{Addresses, Queries, Results, Route};
+use crate::{Error, Result};
 use core::ops::Range;
 use lanetree_kernels_cuart::Side;
 use lanetree_layout::Word;
+use lanetree_layout::cuart::MAX_KEY;
 use lanetree_runtime::Stream;
 use lanetree_simt::{Global, KeysRef};
 use rayon::prelude::*;
@@ -19,6 +20,7 @@ impl<V: Word> Cuart<V> {
     /// Ranks keys, piece by piece: see [`crate::staging`].
     pub(in crate::cuart) fn rank_across(&self, tree: &Parts, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
         tree.check_ranks("a rank on the device")?;
+        keys.check_lengths()?;
         let mut ranks = vec![0; keys.len()];
         let route = Route {
             device: &self.device,
@@ -37,14 +39,21 @@ impl<V: Word> Cuart<V> {
 
     /// The spans of ranges.
     pub(in crate::cuart) fn spans_across(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
-        let string = |bound: Option<(_, Bound)>| bound.map_or(&[][..], |(key, _)| key);
+        tree.check_ranks("a rank on the device")?;
+        fn string<'k>(bound: Option<(&'k [u8], Bound)>) -> &'k [u8] {
+            bound.map_or(&[], |(key, _)| key)
+        }
+        let len = |range: &Sides<'_>| string(range.start).len().max(string(range.end).len());
+        if let Some((index, len)) = ranges.iter().map(len).enumerate().find(|&(_, len)| len > MAX_KEY) {
+            return Err(Error::KeyTooLong { index, len, max: MAX_KEY });
+        }
         let (starts, ends) = rayon::join(
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].start)),
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].end)),
         );
         let bounds = Bounds { ranges, starts: Strings((&starts).into()), ends: Strings((&ends).into()) };
         let limit = |bounds: &Bounds<'_>, range: usize| bounds.ranges[range].limit;
-        self.spans_in_pieces(tree, bounds, limit, |stream, bounds, input, out| {
+        self.spans_in_pieces(bounds, limit, |stream, bounds, input, out| {
             let count = bounds.count();
             for ((queries, sides), ranks) in bounds.searches(input).into_iter().zip(out.arrays) {
                 // SAFETY: staged queries and sides, and room for their results.
@@ -60,8 +69,9 @@ impl<V: Word> Cuart<V> {
         tree: &Parts,
         prefixes: ByteKeys<'_>,
     ) -> Result<Vec<Range<u64>>> {
+        tree.check_ranks("a rank on the device")?;
+        prefixes.check_lengths()?;
         self.spans_in_pieces(
-            tree,
             Strings(prefixes),
             |_, _| u64::MAX,
             |stream, prefixes, input, out| {
@@ -78,12 +88,10 @@ impl<V: Word> Cuart<V> {
     /// Spans whose ends a launch ranks, each in an array; of so many pairs at most.
     fn spans_in_pieces<Q: Queries>(
         &self,
-        tree: &Parts,
         queries: Q,
         limit: impl Fn(&Q, usize) -> u64 + Sync,
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
-        tree.check_ranks("a rank on the device")?;
         // In parallel, as the memory may be new: most of the time would go into its pages.
         let mut spans: Vec<_> = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).collect();
         let route = Route {

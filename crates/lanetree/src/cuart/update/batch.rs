@@ -1,7 +1,7 @@
 //! What a batch amounts to: one change for each of its keys, and what that means for a tree.
 
 use crate::byte_keys::{ByteKeys, ByteKeysBuf};
-use crate::cuart::build::{first_that, sorted};
+use crate::cuart::build::{first_that, sorted, sorted_of};
 use crate::cuart::{UpdatePath, UpdateReport};
 use crate::harmonia::Change;
 use lanetree_layout::Word;
@@ -89,7 +89,5 @@ impl Work {
 
 /// How many different keys there are at some places of a batch.
 pub(super) fn distinct(keys: ByteKeys<'_>, places: &[usize]) -> u64 {
-    let picked = ByteKeysBuf::pick(keys, places);
-    let keys = ByteKeys::from(&picked);
-    sorted(keys).chunk_by(|&a, &b| keys.at(a) == keys.at(b)).count() as u64
+    sorted_of(keys, places.par_iter().copied()).chunk_by(|&a, &b| keys.at(a) == keys.at(b)).count() as u64
 }

@@ -182,7 +182,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
         let bytes = leaf_bytes::<K::Bits, V>(host.shape.fanout);
         let Harmonia { leaves: copied, ranks: copied_ranks, shape, whole, .. } = copy;
         // Where sending fails, nobody is to read what is between two batches.
-        let sent = whole.change(|()| {
+        let sent = whole.change_copy(|()| {
             let mut sent = 0;
             for span in spans(leaves, (GAP / bytes) as u32) {
                 let words = (span.start as u64 * bytes / 8) as usize..(span.end as u64 * bytes / 8) as usize;

@@ -281,7 +281,7 @@ fn batches_between_page_locked_buffers() {
                 assert!(values.iter().zip(&expected).all(|(&value, hit)| value == hit.unwrap_or(78)));
             }
         }
-        let lane = (64 * width).next_multiple_of(8) + 64 * 8 + 8;
+        let lane = (64 * width).next_power_of_two() + 64 * 8 + 8;
         assert!((1..=PINNED_LANES * lane).contains(&pair[1].staging_bytes()), "{}", pair[1].staging_bytes());
         // Of other widths, in turn.
         let tree = &pair[1];
