@@ -15,7 +15,8 @@ use lanetree::cuart::{ChangeScratch, LongKeys, Op, UpdateEngine, UpdateReport};
 use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream};
 use lost::assert_lost;
 use models::{
-    Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model, packed,
+    Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model,
+    packed,
 };
 use points::{Failed, at_every_point, losses};
 use std::collections::BTreeMap;

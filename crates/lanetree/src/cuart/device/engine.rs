@@ -6,10 +6,10 @@ pub(super) use memory::Memory;
 
 use super::over;
 use super::sequence::{has_sequence, next_sequence, write_latest};
+use crate::Result;
 use crate::byte_keys::DeviceKeys;
 use crate::cuart::parts::Parts;
 use crate::pointers::optional_mut;
-use crate::Result;
 use crate::primitives::{Pairs, PairsMut, last_by_key, radix_argsort};
 use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
 use lanetree_launch::cuart::update as launch;
