@@ -11,7 +11,7 @@
 //! ```
 //!
 //! What fails is shortened and then printed as Rust: the body of a new test. A fuzzer that follows coverage calls
-//! [`targets::on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(targets::CUART, bytes))`.
+//! [`targets::on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(targets::cuart, bytes))`.
 
 mod drive;
 pub mod index;

@@ -21,7 +21,7 @@ pub fn check<I: Index>(case: &Case) -> Result<Tally, String> {
     let pairs: Vec<(I::Key, u64)> = case.keys.numbers().into_iter().map(I::key).zip(0..).collect();
     let index = I::build(&device, case.options, &pairs).map_err(|error| format!("the build: {error}"))?;
     let (index, model) = (Some(index), Model(pairs.into_iter().collect()));
-    let mut run = Run { index, model, failing: None, stamp: 1000, tally: Tally::default() };
+    let mut run = Run { index, model, stamp: 1000, tally: Tally::default() };
     run.upkeep(Upkeep::Iterate).map_err(|error| format!("after the build: {error}"))?;
     for (number, step) in case.steps.iter().enumerate() {
         run.step(step).map_err(|error| format!("step {number}, {step:?}: {error}"))?;
@@ -64,7 +64,6 @@ struct Run<I: Index> {
     /// Taken only while it goes elsewhere.
     index: Option<I>,
     model: Model<I::Key>,
-    failing: Option<Failing>,
     tally: Tally,
     /// The next value: no two changes write the same.
     stamp: u64,
@@ -77,19 +76,20 @@ impl<I: Index> Run<I> {
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Change(change, keys, form) => self.change(*change, keys, *form),
+            Step::Change(change, keys, form) => self.change(*change, keys, *form, None),
+            Step::FailingChange(failing, change, keys, form) => self.change(*change, keys, *form, Some(*failing)),
             Step::Ask(ask, form) => self.ask(ask, *form),
             Step::Upkeep(upkeep) => self.upkeep(*upkeep),
         }
     }
 
-    fn change(&mut self, change: Change, keys: &Keys, form: Form) -> Result<(), String> {
+    fn change(&mut self, change: Change, keys: &Keys, form: Form, failing: Option<Failing>) -> Result<(), String> {
         let ops = self.ops(change, keys);
         let mut after = self.model.clone();
         let expected = after.apply(&ops);
         let device = self.index().device().clone();
         // The host has no kernels that could fail.
-        let failing = self.failing.take().filter(|_| device.kind() == DeviceKind::Emulated);
+        let failing = failing.filter(|_| device.kind() == DeviceKind::Emulated);
         if let Some(failing) = failing {
             device.inject(Some(failure(failing)));
         }
@@ -242,10 +242,6 @@ impl<I: Index> Run<I> {
                 self.index = Some(index.relocate().map_err(|error| error.to_string())?);
                 self.upkeep(Upkeep::Iterate)
             }
-            Upkeep::Fail(failing) => {
-                self.failing = Some(failing);
-                Ok(())
-            }
         }
     }
 }
@@ -277,8 +273,12 @@ fn ranges<K: Ord>(spans: &[Span], starts: Vec<K>, ends: Vec<K>) -> Vec<Range<K>>
 }
 
 fn failure(failing: Failing) -> Failure {
-    // Batches of this size take fewer calls than this of each kind.
-    let at = |number: u8| u64::from(number % 64);
+    // Batches of this size take fewer than 64 calls of a kind, most of them fewer than 16, and some very few.
+    let at = |number: u8| match number {
+        0..100 => u64::from(number % 5),
+        100..200 => u64::from(number % 16),
+        _ => u64::from(number % 64),
+    };
     match failing {
         Failing::Launch(number) => Failure::Launch(at(number)),
         Failing::Kernel(number) => Failure::Kernel(at(number)),

@@ -32,6 +32,8 @@ pub enum Place {
 pub enum Step {
     /// A batch of changes.
     Change(Change, Keys, Form),
+    /// A batch of changes in which the device fails, if it comes to that.
+    FailingChange(Failing, Change, Keys, Form),
     /// A batch of queries.
     Ask(Ask, Form),
     /// What else there is.
@@ -117,8 +119,6 @@ pub enum Upkeep {
     Compact,
     /// It goes to another device, or is taken apart, if it can be.
     Move,
-    /// The device fails in the next batch of changes.
-    Fail(Failing),
 }
 
 /// How a device fails. The number is that of calls that go well before.
@@ -222,15 +222,24 @@ impl Step {
     fn simpler(&self) -> Vec<Self> {
         match self {
             Self::Change(change, keys, form) => {
-                let shorter = keys.shorter().into_iter().map(|keys| Self::Change(*change, keys, *form));
-                let plain =
-                    [Change::Insert, Change::Update, Change::Remove].map(|to| Self::Change(to, keys.clone(), *form));
-                shorter.chain(plain.into_iter().filter(|_| matches!(change, Change::Mixed(_)))).collect()
+                simpler_changes(*change, keys).map(|(change, keys)| Self::Change(change, keys, *form)).collect()
+            }
+            Self::FailingChange(failing, change, keys, form) => {
+                let fails = |(change, keys)| Self::FailingChange(*failing, change, keys, *form);
+                let whole = Self::Change(*change, keys.clone(), *form);
+                core::iter::once(whole).chain(simpler_changes(*change, keys).map(fails)).collect()
             }
             Self::Ask(ask, form) => ask.simpler().into_iter().map(|ask| Self::Ask(ask, *form)).collect(),
             Self::Upkeep(_) => Vec::new(),
         }
     }
+}
+
+/// The same change of fewer keys, and changes of one kind in place of one of several.
+fn simpler_changes(change: Change, keys: &Keys) -> impl Iterator<Item = (Change, Keys)> {
+    let plain = [Change::Insert, Change::Update, Change::Remove].into_iter();
+    let plain = plain.filter(move |_| matches!(change, Change::Mixed(_))).map(|plain| (plain, keys.clone()));
+    keys.shorter().into_iter().map(move |keys| (change, keys)).chain(plain)
 }
 
 impl Ask {

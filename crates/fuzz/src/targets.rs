@@ -8,21 +8,44 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&Case) -> Result<Tally, String>;
 
 /// Harmonia.
-pub const HARMONIA: Target = check::<HarmoniaIndex<u32, u32>>;
+pub fn harmonia(case: &Case) -> Result<Tally, String> {
+    check::<HarmoniaIndex<u32, u32>>(case)
+}
+
 /// Harmonia, with wide words.
-pub const HARMONIA_WIDE: Target = check::<HarmoniaIndex<u64, u64>>;
+pub fn harmonia_wide(case: &Case) -> Result<Tally, String> {
+    check::<HarmoniaIndex<u64, u64>>(case)
+}
+
 /// Harmonia, with signed keys and values of another width.
-pub const HARMONIA_SIGNED: Target = check::<HarmoniaIndex<i64, u32>>;
+pub fn harmonia_signed(case: &Case) -> Result<Tally, String> {
+    check::<HarmoniaIndex<i64, u32>>(case)
+}
+
 /// Harmonia, with its copy on a device.
-pub const HARMONIA_MIRRORED: Target = check::<MirroredHarmonia<u64, u64>>;
+pub fn harmonia_mirrored(case: &Case) -> Result<Tally, String> {
+    check::<MirroredHarmonia<u64, u64>>(case)
+}
+
 /// CuART.
-pub const CUART: Target = check::<CuartIndex<u64>>;
+pub fn cuart(case: &Case) -> Result<Tally, String> {
+    check::<CuartIndex<u64>>(case)
+}
+
 /// CuART, with narrow values.
-pub const CUART_NARROW: Target = check::<CuartIndex<u32>>;
+pub fn cuart_narrow(case: &Case) -> Result<Tally, String> {
+    check::<CuartIndex<u32>>(case)
+}
+
 /// CuART, with its copy on a device.
-pub const CUART_MIRRORED: Target = check::<MirroredCuart<u64>>;
+pub fn cuart_mirrored(case: &Case) -> Result<Tally, String> {
+    check::<MirroredCuart<u64>>(case)
+}
+
 /// The two trees with short keys and with long ones.
-pub const HYBRID: Target = check::<HybridIndex<u64>>;
+pub fn hybrid(case: &Case) -> Result<Tally, String> {
+    check::<HybridIndex<u64>>(case)
+}
 
 /// Runs the case that bytes stand for: what a fuzzer calls.
 ///

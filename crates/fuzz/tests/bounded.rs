@@ -11,49 +11,49 @@ fn run(cases: u64, target: Target) {
     println!("{changed} changed, {answered} answered, {refused} refused, {failed} failed, {lost} lost");
     // Fewer where the cases are others than those of this run.
     if std::env::var_os("LANETREE_FUZZ_CASES").is_none() {
-        assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 20, "too little has happened");
+        assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 30, "too little has happened");
         assert!(refused < answered / 3, "too much is refused");
     }
 }
 
 #[test]
 fn harmonia_answers_as_a_map() {
-    run(300, targets::HARMONIA);
+    run(300, targets::harmonia);
 }
 
 #[test]
 fn harmonia_with_wide_keys_answers_as_a_map() {
-    run(200, targets::HARMONIA_WIDE);
+    run(200, targets::harmonia_wide);
 }
 
 #[test]
 fn harmonia_with_signed_keys_answers_as_a_map() {
-    run(200, targets::HARMONIA_SIGNED);
+    run(200, targets::harmonia_signed);
 }
 
 #[test]
 fn harmonia_mirrored_answers_as_a_map() {
-    run(200, targets::HARMONIA_MIRRORED);
+    run(200, targets::harmonia_mirrored);
 }
 
 #[test]
 fn cuart_answers_as_a_map() {
-    run(300, targets::CUART);
+    run(300, targets::cuart);
 }
 
 #[test]
 fn cuart_with_narrow_values_answers_as_a_map() {
-    run(200, targets::CUART_NARROW);
+    run(200, targets::cuart_narrow);
 }
 
 #[test]
 fn cuart_mirrored_answers_as_a_map() {
-    run(200, targets::CUART_MIRRORED);
+    run(200, targets::cuart_mirrored);
 }
 
 #[test]
 fn hybrid_answers_as_a_map() {
-    run(200, targets::HYBRID);
+    run(200, targets::hybrid);
 }
 
 #[test]

@@ -121,6 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_fails_is_lost_and_the_caller_is_told_what_failed() {
+        let mut guarded = Guarded::new(1);
+        let fail = |_: &mut i32| -> Result<()> { Err(Error::BatchTooLarge { queries: 7 }) };
+        let error = guarded.change_copy(fail).unwrap_err();
+        assert!(matches!(error, Error::BatchTooLarge { queries: 7 }), "{error}");
+        let lost = guarded.get().unwrap_err();
+        assert!(matches!(lost, Error::Lost { .. }) && lost.to_string().contains(&error.to_string()), "{lost}");
+        assert!(matches!(guarded.change_copy(|_| Ok(())), Err(Error::Lost { .. })));
+    }
+
+    #[test]
     fn a_change_that_panics_loses_the_contents() {
         let mut guarded = Guarded::new(1);
         let panics = || guarded.change(|_| -> Result<()> { panic!("half-way") });

@@ -3,7 +3,8 @@
 
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch, LongKeys};
-use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Word};
+use lanetree::harmonia::{BatchOrder, DeviceRanges, RangeScratch};
+use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Harmonia, Word};
 
 /// Keys of several lengths if `mixed`, whose ranks are stored; otherwise of 8 bytes, whose ranks are places.
 fn keys(numbers: Range<u64>, mixed: bool) -> ByteKeysBuf {
@@ -75,4 +76,48 @@ fn a_span_kept_across_a_compaction_is_clipped() {
         tree.compact().unwrap();
         assert_eq!(gather(&tree, &mut spans), (vec![0, 0], vec![]), "mixed: {mixed}");
     }
+}
+
+/// Harmonia has no spans to hand in: what a batch of ranges finds is what it gathers, whatever lies in the buffers.
+#[test]
+fn ranges_are_those_of_the_tree_whatever_the_buffers_hold() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let build = |len: u64| {
+        let keys: Vec<u64> = (0..len).collect();
+        Harmonia::builder().build(&device, &keys, &keys).unwrap()
+    };
+    let (large, small) = (build(5000), build(4));
+    let starts = device.upload(&[0_u64, 1000, 3, 2]).unwrap();
+    let ends = device.upload(&[u64::MAX, 1010, 1, 3]).unwrap();
+    let limits = device.upload(&[u64::MAX, u64::MAX, u64::MAX, 1]).unwrap();
+    let mut scratch = RangeScratch::new(&device, 4).unwrap();
+    let mut out = DeviceRanges::new(&device, 4, 6000).unwrap();
+    out.offsets = device.upload(&[u64::MAX; 5]).unwrap();
+    // The scratch memory and results of one tree are there for the next.
+    for (tree, offsets) in [(&large, [0, 5000, 5011, 5011, 5012]), (&small, [0, 4, 4, 4, 5])] {
+        tree.on(&stream).range(&starts, &ends, Some(&limits), u64::MAX, &mut scratch, &mut out).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(out.offsets.to_vec().unwrap(), offsets);
+        let pairs = offsets[4] as usize;
+        assert_eq!(out.keys.to_vec().unwrap()[..pairs], out.values.to_vec().unwrap()[..pairs]);
+        assert_eq!(out.keys.to_vec().unwrap()[pairs - 1], 2);
+    }
+}
+
+/// That sorted batches are faster is for those who sort them; the others get the same.
+#[test]
+fn queries_that_are_said_to_be_sorted_need_not_be() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let keys: Vec<u64> = (0..100).map(|key| 2 * key).collect();
+    let tree = Harmonia::builder().build(&device, &keys, &keys).unwrap();
+    let queries: Vec<u64> = (0..5000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (i % 60)).collect();
+    let mut values = device.alloc(queries.len()).unwrap();
+    let queries_on_device = device.upload(&queries).unwrap();
+    let on = tree.on(&stream).order(BatchOrder::Sorted);
+    on.get(&queries_on_device, &mut values, None, u64::MAX).unwrap();
+    stream.synchronize().unwrap();
+    let expected = queries.iter().map(|&key| if key < 200 && key % 2 == 0 { key } else { u64::MAX });
+    assert!(values.to_vec().unwrap().into_iter().eq(expected));
 }

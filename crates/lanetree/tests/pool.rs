@@ -197,6 +197,36 @@ fn a_pools_limit_leaves_the_tree_as_it_was() {
     assert!(pool.bytes_in_use() + pool.bytes_cached() <= needed + 4096);
 }
 
+#[test]
+fn a_batch_on_the_host_that_finds_no_room_leaves_the_tree_as_it_was() {
+    let model: BTreeMap<u32, u64> = (0..500).map(|i| (i * 10, u64::from(i))).collect();
+    let (keys, values) = pairs(&model);
+    let build = |device: &Device, len: usize| {
+        Harmonia::builder().fanout(8).fill(0.7).build_sorted(device, &keys[..len], &values[..len]).unwrap()
+    };
+    // In place with lengths that change; so many that the regions move; all that there are; into no tree.
+    let few: Vec<Op<u32, u64>> = (0..20).map(|i| Op::Insert(i * 250 + 1, 7)).collect();
+    let many: Vec<Op<u32, u64>> = (0..700).map(|i| Op::Insert(i * 3, 8)).collect();
+    let all: Vec<Op<u32, u64>> = keys.iter().map(|&key| Op::Remove(key)).collect();
+    for (len, ops, refusals) in [(500, &few, 1), (500, &many, 3), (500, &all, 0), (0, &many, 3)] {
+        let needed = {
+            let pool = Pool::new(&Device::host());
+            drop(build(&pool.device(), len));
+            pool.bytes_cached()
+        };
+        let mut refused = 0;
+        loop {
+            let pool = Pool::with_limit(&Device::host(), needed + refused * 512);
+            let mut tree = build(&pool.device(), len);
+            let Err(error) = tree.apply(ops) else { break };
+            assert!(matches!(error, Error::Runtime(runtime::Error::PoolLimit { .. })), "{error}");
+            assert!(tree.iter().map(Result::unwrap).eq(model.clone().into_iter().take(len)), "after {error}");
+            refused += 1;
+        }
+        assert!(refused >= refusals, "{refused} refusals of {} operations", ops.len());
+    }
+}
+
 /// Runs a call in a pool that has `room` bytes beyond what the index takes.
 fn with_room<T>(room: usize, build: impl Fn(&Device) -> T, call: impl Fn(&T) -> lanetree::Result<()>) {
     let pool = Pool::new(&Device::emulated());

@@ -65,10 +65,8 @@ impl Uses {
     fn add_reader(&self, queue: &Arc<Queue>) -> Result<()> {
         let mut list = self.list();
         let is_new = |other: &Arc<Queue>| other.id() != queue.id();
-        if let Some(writer) = &list.writer {
-            if is_new(writer) {
-                queue.run_after(writer)?;
-            }
+        if let Some(writer) = list.writer.as_ref().filter(|writer| is_new(writer)) {
+            queue.run_after(writer)?;
         }
         if list.writer.iter().chain(&list.readers).all(is_new) {
             if list.readers.len() >= KNOWN && list.readers.len().is_power_of_two() {

@@ -205,7 +205,7 @@ pub trait Simt: Copy {
     /// Per thread. Atomic load. `order` is [`Order::Relaxed`] or [`Order::Acquire`].
     ///
     /// # Safety
-    /// The element lies inside the buffer and is only accessed atomically meanwhile.
+    /// The element lies inside the buffer and is only accessed atomically meanwhile, in this width.
     unsafe fn atomic_load<T: Word>(self, from: GlobalMut<T>, index: u64, order: Order, scope: Scope) -> T;
     /// Per thread. Atomic store. `order` is [`Order::Relaxed`] or [`Order::Release`].
     ///

@@ -4,7 +4,7 @@ mod common;
 
 use common::{run, run_with, shape};
 use lanetree_simt::emulator::{Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, LaunchReport, Options};
-use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchShape, Order, Scope, Simt};
+use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchShape, Order, Scope};
 
 const SEEDS: u64 = 20;
 

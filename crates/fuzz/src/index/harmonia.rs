@@ -44,23 +44,13 @@ pub(super) fn narrow<K: Copy, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
     }
 }
 
-/// A batch by the call for its kind, or by the one for all.
-pub(super) fn by_kind<K: Copy, V: Word, R>(
-    change: Change,
-    ops: &[Op<K, u64>],
-    many: impl FnOnce(Change, &[K], &[V]) -> R,
-    mixed: impl FnOnce(&[Op<K, V>]) -> R,
-) -> R {
-    let keys: Vec<K> = ops.iter().map(Op::key).collect();
+/// Keys and values of operations; those of removals do not matter.
+pub(super) fn columns<K: Copy, V: Word>(ops: &[Op<K, u64>]) -> (Vec<K>, Vec<V>) {
     let value = |op: &Op<K, u64>| match *op {
         Op::Insert(_, value) | Op::Update(_, value) => V::truncate(value),
         Op::Remove(_) => V::MIN,
     };
-    let values: Vec<V> = ops.iter().map(value).collect();
-    match change {
-        Change::Mixed(_) => mixed(&ops.iter().map(narrow).collect::<Vec<_>>()),
-        change => many(change, &keys, &values),
-    }
+    ops.iter().map(|op| (op.key(), value(op))).unzip()
 }
 
 pub(super) fn key_range<K: Number>(&(start, end, limit): &Range<K>) -> KeyRange<K> {
@@ -126,33 +116,23 @@ impl<K: Number, V: Word> Index for HarmoniaIndex<K, V> {
 
     fn apply(&mut self, change: Change, ops: &[Op<K, u64>], form: Form) -> Result<Counts> {
         let Self { tree, stream, scratch } = self;
+        let (keys, values) = columns::<K, V>(ops);
         if form == Form::Host || tree.device().kind() == DeviceKind::Host || ops.len() > MOST_OPERATIONS {
-            let many = |tree: &mut Harmonia<K, V>, change, keys: &[K], values: &[V]| match change {
-                Change::Insert => tree.insert_many(keys, values),
-                Change::Update => tree.update_many(keys, values),
-                _ => tree.remove_many(keys),
+            let report = match change {
+                Change::Insert => tree.insert_many(&keys, &values)?,
+                Change::Update => tree.update_many(&keys, &values)?,
+                Change::Remove => tree.remove_many(&keys)?,
+                Change::Mixed(_) => tree.apply(&ops.iter().map(narrow).collect::<Vec<_>>())?,
             };
-            let tree = core::cell::RefCell::new(tree);
-            return Ok(by_kind(
-                change,
-                ops,
-                |change, keys, values| many(&mut tree.borrow_mut(), change, keys, values),
-                |ops| tree.borrow_mut().apply(ops),
-            )?
-            .into());
+            return Ok(report.into());
         }
         let kind = |op: &Op<K, u64>| match op {
             Op::Insert(..) => 0_u32,
             Op::Update(..) => 1,
             Op::Remove(_) => 2,
         };
-        let value = |op: &Op<K, u64>| match *op {
-            Op::Insert(_, value) | Op::Update(_, value) => V::truncate(value),
-            Op::Remove(_) => V::MIN,
-        };
         let device = tree.device().clone();
-        let keys = device.upload(&ops.iter().map(Op::key).collect::<Vec<_>>())?;
-        let values = device.upload(&ops.iter().map(value).collect::<Vec<_>>())?;
+        let (keys, values) = (device.upload(&keys)?, device.upload(&values)?);
         let kinds = match change {
             Change::Insert => None,
             _ => Some(device.upload(&ops.iter().map(kind).collect::<Vec<_>>())?),

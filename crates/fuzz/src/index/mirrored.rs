@@ -1,6 +1,6 @@
 //! Pairs of a tree on the host and its copy on a device.
 
-use super::harmonia::{all, by_kind, key_range, options, pairs, widened};
+use super::harmonia::{all, columns, key_range, narrow, options, pairs, widened};
 use super::strings::{all_pairs, byte_range, neighbors, packed, string, values};
 use super::{CuartIndex, Index, Number, cuart};
 use crate::model::Range;
@@ -49,17 +49,13 @@ impl<K: Number, V: Word> Index for MirroredHarmonia<K, V> {
     }
 
     fn apply(&mut self, change: Change, ops: &[Op<K, u64>], _: Form) -> Result<Counts> {
-        let pair = core::cell::RefCell::new(&mut self.pair);
-        let report = by_kind(
-            change,
-            ops,
-            |change, keys, values| match change {
-                Change::Insert => pair.borrow_mut().insert_many(keys, values),
-                Change::Update => pair.borrow_mut().update_many(keys, values),
-                _ => pair.borrow_mut().remove_many(keys),
-            },
-            |ops| pair.borrow_mut().apply(ops),
-        )?;
+        let (keys, values) = columns::<K, V>(ops);
+        let report = match change {
+            Change::Insert => self.pair.insert_many(&keys, &values)?,
+            Change::Update => self.pair.update_many(&keys, &values)?,
+            Change::Remove => self.pair.remove_many(&keys)?,
+            Change::Mixed(_) => self.pair.apply(&ops.iter().map(narrow).collect::<Vec<_>>())?,
+        };
         Ok(report.update.into())
     }
 

@@ -39,7 +39,7 @@ fn bytes<T>(regions: &mut Vec<Region>, elements: &mut [T]) -> GlobalMut<u8> {
 /// Inserts keys into an empty tree, every other time with a root table, all at the same time; says what was wrong with
 /// it afterwards.
 fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), String> {
-    let table_bytes = if seed % 2 == 0 { 2 } else { 0 };
+    let table_bytes = if seed.is_multiple_of(2) { 2 } else { 0 };
     let mut table = vec![0_u64; table_len(table_bytes)];
     let keys = keys();
     let count = keys.len();

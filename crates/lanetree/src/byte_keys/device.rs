@@ -282,8 +282,7 @@ impl DeviceKeys {
         let (keys, heads) = (self.keys_ref(stream)?, heads.write_on(stream)?);
         let args = HeadsArgs { keys, count: self.len as u64, skip, padding: 0, heads };
         // SAFETY: a number for each string: `heads` has no fewer, as the caller sees to.
-        unsafe { launch(stream, self.len)?.run(keys::heads(&args))? };
-        Ok(())
+        Ok(unsafe { launch(stream, self.len)?.run(keys::heads(&args)) }?)
     }
 }
 

@@ -329,6 +329,8 @@ mod tests {
             let result = mirrored.insert_many(&keys, &[5; 300]);
             let came = mirrored.copy.device.inject(None).is_none();
             assert_eq!(result.is_err(), came, "{result:?}");
+            // The pair is not lost.
+            assert!(!matches!(result, Err(Error::Lost { .. })), "{result:?}");
             assert_eq!(mirrored.device_tree().is_none(), came);
             assert_eq!(mirrored.host_tree().get_many(&keys).unwrap(), [Some(5); 300]);
             assert_eq!(mirrored.synchronize().unwrap() > 0, came);

@@ -3,7 +3,7 @@
 //! Neither these nor the collectives are inlined or generic: kernels are many, and each has many accesses, so their
 //! compilation would take minutes.
 
-use super::fault::{GlobalAccess, GlobalAccessKind};
+use super::access::{GlobalAccess, GlobalAccessKind};
 use super::lane::Lane;
 use super::memory::{Intent, Tracked};
 use super::races::{Knower, Stamp};

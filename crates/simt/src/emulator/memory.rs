@@ -1,6 +1,7 @@
 //! Global memory: which of it a launch may touch.
 
-use super::fault::{FaultKind, GlobalAccess, Nearest};
+use super::access::GlobalAccess;
+use super::fault::{FaultKind, Nearest};
 use super::races::{Knower, Releases, Shadow, Stamp};
 use core::cell::Cell;
 use core::mem::ManuallyDrop;

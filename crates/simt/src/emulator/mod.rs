@@ -32,6 +32,7 @@
 //! * what the order of threads does not show: the interleavings are those that seeds choose, at collectives, atomics
 //!   and where a thread waits.
 
+mod access;
 mod block;
 mod collective;
 mod fault;
@@ -45,9 +46,8 @@ mod stacks;
 mod transactions;
 mod weak;
 
-pub use fault::{
-    Collective, Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, Nearest, SharedAccess, Whereabouts,
-};
+pub use access::{Earlier, GlobalAccess, GlobalAccessKind};
+pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
 pub use lane::Emulated;
 pub use memory::Region;
 

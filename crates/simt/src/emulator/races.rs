@@ -12,7 +12,7 @@
 //! word knows all releases up to the one that the word had from, not only those that came to it: a scalar in place of
 //! a vector clock. And of each word the last write and one read are remembered.
 
-use super::fault::{Earlier, GlobalAccess, GlobalAccessKind};
+use super::access::{Earlier, GlobalAccess, GlobalAccessKind};
 use crate::WARP;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;

@@ -213,8 +213,7 @@ fn claim<V: Word>(
     };
     // SAFETY: the tree is valid and without leaves in main memory; there are so many queries from the first on, a place
     // in `slots` for each of them, found bits for the batch, and twice as many places, all free, in the table.
-    unsafe { over(stream, count)?.run(launch::claim(tree.query_words(), &args))? };
-    Ok(())
+    Ok(unsafe { over(stream, count)?.run(launch::claim(tree.query_words(), &args)) }?)
 }
 
 /// Lets the last operations of a piece write.
@@ -236,8 +235,7 @@ fn conquer<V: Word>(
         keys: GlobalMut::null(),
     };
     // SAFETY: the piece has claimed its leaves before in the stream, and there is a value for each of its operations.
-    unsafe { over(stream, count)?.run(launch::conquer(&args))? };
-    Ok(())
+    Ok(unsafe { over(stream, count)?.run(launch::conquer(&args)) }?)
 }
 
 fn locating<V: Word>(
@@ -304,8 +302,7 @@ fn write_stamped<V: Word>(
     };
     // SAFETY: links and stamps were written before in the stream, for this tree and batch; there is a value for each
     // operation.
-    unsafe { over(stream, batch.count)?.run(launch::write_stamped(&args))? };
-    Ok(())
+    Ok(unsafe { over(stream, batch.count)?.run(launch::write_stamped(&args)) }?)
 }
 
 /// Finds the leaves of a batch, and the last operation on each.
@@ -334,6 +331,5 @@ fn overwrite<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, m
     };
     // SAFETY: each leaf's link is there once, with an operation of the batch, which has a value; there are no more of them
     // than operations.
-    unsafe { over(stream, batch.count)?.run(launch::overwrite(&args))? };
-    Ok(())
+    Ok(unsafe { over(stream, batch.count)?.run(launch::overwrite(&args)) }?)
 }

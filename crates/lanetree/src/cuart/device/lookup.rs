@@ -167,8 +167,7 @@ impl<'a, V: Word> OnStream<'a, V> {
             found: GlobalMut::null(),
         };
         // SAFETY: the tree is valid and without leaves in main memory; so many queries, and a link for each.
-        unsafe { over(self.stream, count)?.run(update::locate(tree.query_words(), &args))? };
-        Ok(())
+        Ok(unsafe { over(self.stream, count)?.run(update::locate(tree.query_words(), &args)) }?)
     }
 
     /// Checks that queries are of the stream's device.

@@ -102,8 +102,7 @@ impl Parts {
         let (tree, side) = (self.tree_ref(stream)?, side as u32);
         let args = RankArgs { tree, queries, sides, count: count as u64, ranks, stride, side };
         // SAFETY: the tree is valid and has ranks; the caller's promise for the rest.
-        unsafe { over(stream, count)?.run(launch::rank(&args))? };
-        Ok(())
+        Ok(unsafe { over(stream, count)?.run(launch::rank(&args)) }?)
     }
 }
 
@@ -223,8 +222,7 @@ impl<V: Word> OnStream<'_, V> {
             words: out.key_bytes.len() as u64,
         };
         // SAFETY: the links of so many pairs as there are, up to `capacity`, and where each one's key begins.
-        unsafe { over(self.stream, out.key_bytes.len())?.run(launch::copy_keys(&args))? };
-        Ok(())
+        Ok(unsafe { over(self.stream, out.key_bytes.len())?.run(launch::copy_keys(&args)) }?)
     }
 
     /// Ranks queries into every `stride`-th word from `first` on.
@@ -263,8 +261,7 @@ impl<V: Word> OnStream<'_, V> {
         let (spans, lens) = (spans.write_on(self.stream)?, optional_mut(lens, self.stream)?);
         let args = MeasureArgs { spans, len: self.tree.len(), limit, count: count as u64, lens };
         // SAFETY: so many spans, and places for their lengths.
-        unsafe { over(self.stream, count)?.run(launch::measure(&args))? };
-        Ok(())
+        Ok(unsafe { over(self.stream, count)?.run(launch::measure(&args)) }?)
     }
 }
 

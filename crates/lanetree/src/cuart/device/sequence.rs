@@ -62,8 +62,7 @@ pub(super) fn write_latest<V: Word>(
     };
     // SAFETY: the tree is valid and without long keys; there are so many queries and values of 32 bits, and found bits for
     // them. All numbers in leaves are below those of the batch.
-    unsafe { over(stream, batch.count)?.run(launch::latest(tree.query_words(), &args))? };
-    Ok(())
+    Ok(unsafe { over(stream, batch.count)?.run(launch::latest(tree.query_words(), &args)) }?)
 }
 
 /// Lets the numbers of operations begin anew: once in 2^32 operations. Values stay as they are.

@@ -101,7 +101,29 @@ impl<K: Key> Locating<K> {
             self.staged_cursors = device.pinned(count.next_power_of_two())?;
         }
         self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)?;
-        Ok(self.stream.synchronize()?)
+        self.synchronize()
+    }
+
+    /// Waits for the lane's stream.
+    pub(super) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staged memory is used in the lane's stream only, which has been waited for.
+        unsafe {
+            self.staged_starts.forget_uses();
+            self.staged_ends.forget_uses();
+            self.staged_limits.forget_uses();
+            self.staged_offsets.forget_uses();
+            self.staged_cursors.forget_uses();
+        }
+        Ok(())
+    }
+
+    /// Has the lane's next piece come after what other streams have been given so far that reads this piece's rows: the
+    /// gathering, and not the copies behind it.
+    pub(super) fn come_after_readers(&mut self) -> Result<()> {
+        self.scratch.cursors.write_on(&self.stream)?;
+        self.offsets.write_on(&self.stream)?;
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
@@ -172,6 +194,28 @@ impl<K: Key, V: Word> Gathering<K, V> {
             self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())?;
         }
         Ok(())
+    }
+
+    /// Waits for the lane's stream.
+    pub(super) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staged memory is used in this stream, which has been waited for, and in that of a small piece's
+        // lane, which is waited for before anything else is done.
+        unsafe { self.forget_staged() };
+        Ok(())
+    }
+
+    /// Forgets what uses the staged memory.
+    ///
+    /// # Safety
+    /// All of it is done.
+    pub(super) unsafe fn forget_staged(&mut self) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.staged_keys.forget_uses();
+            self.staged_values.forget_uses();
+            self.staged_rows.iter_mut().for_each(|row| row.forget_uses());
+        }
     }
 
     /// Puts the way back of the first pairs behind the kernel that gathers them.

@@ -144,7 +144,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let piece = |_: &[usize; 2]| sizes.piece;
         self.in_pieces(&mut source, &mut taken.lanes, piece, |_, lanes, piece, _| {
             let lane = &mut lanes.locating[piece % LOCATING];
-            lane.stream.synchronize()?;
+            lane.synchronize()?;
             let count = lane.busy.take().unwrap_or(0);
             counts.extend(lane.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
             Ok([count, 0])
@@ -297,7 +297,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
         // for the stream.
         unsafe { self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)? };
-        lane.stream.synchronize()?;
+        lane.synchronize()?;
+        // SAFETY: the staged memory is used in the other lane's own stream, which is idle between windows, and in this
+        // one, which has been waited for.
+        unsafe { to.forget_staged() };
         if lane.staged_offsets[count] > room as u64 {
             return self.gather_piece(lanes, piece, left, output);
         }
@@ -325,7 +328,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let sizes = self.staging.ranges.sizes;
         let RangeLanes { locating, gathering } = lanes;
         let lane = &mut locating[piece % LOCATING];
-        lane.stream.synchronize()?;
+        lane.synchronize()?;
         let count = lane.busy.take().unwrap_or(0);
         let (total, longest) = output.count(&lane.staged_offsets[..=count], left)?;
         if total == 0 {
@@ -338,6 +341,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
             // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
             unsafe { self.gather_window(to, count, rows, total as usize)? };
+            lane.come_after_readers()?;
+            to.download(0..total as usize)?;
             return Ok(output.counted);
         }
         lane.fetch_cursors(&self.device, count)?;
@@ -351,11 +356,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
             // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
             unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
+            to.download(0..pairs)?;
         }
         Ok(output.counted)
     }
 
-    /// Puts a window on its way.
+    /// Puts the gathering of a window on its way.
     ///
     /// # Safety
     /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
@@ -370,8 +376,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         to.busy = Some(pairs);
         let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
         // SAFETY: the caller's contract.
-        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs)? };
-        to.download(0..pairs)
+        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs) }
     }
 }
 
@@ -390,7 +395,7 @@ where
 /// Waits for a lane's window, if it has one, and appends its pairs.
 fn finish<K: Key, V: Word>(lane: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
     let Some(pairs) = lane.busy else { return Ok(()) };
-    lane.stream.synchronize()?;
+    lane.synchronize()?;
     lane.busy = None;
     output.append(&lane.staged_keys[..pairs], &lane.staged_values[..pairs]);
     Ok(())

@@ -145,7 +145,6 @@ impl Parts {
             lanes => lookup::get_tiled(lanes, &args),
         };
         // SAFETY: the tree is valid; the caller's promise for the rest.
-        unsafe { launch.run(call)? };
-        Ok(())
+        Ok(unsafe { launch.run(call) }?)
     }
 }
