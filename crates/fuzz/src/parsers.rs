@@ -131,7 +131,7 @@ fn fixed(width: usize, len: usize, bytes: &[u8]) {
         assert_eq!(taken, is_right, "{len} of {width} bytes, of {}", bytes.len());
     }
     let taken = read(ByteKeys::fixed(width, bytes), bytes);
-    assert_eq!(taken, width > 0 && bytes.len() % width == 0, "{width} bytes, of {}", bytes.len());
+    assert_eq!(taken, width > 0 && bytes.len().is_multiple_of(width), "{width} bytes, of {}", bytes.len());
     for device in [Device::host(), Device::emulated()] {
         let room = bytes.len().next_multiple_of(8);
         let keys = words(&device, bytes).and_then(|bytes| DeviceKeys::fixed(bytes, width, len));

@@ -224,7 +224,7 @@ impl<I: Index> Run<I> {
         match upkeep {
             Upkeep::Iterate => {
                 let expected = self.model.pairs();
-                let len = self.index().len();
+                let len = self.index().size();
                 if len != expected.len() as u64 {
                     return Err(format!("it says to have {len} pairs instead of {}", expected.len()));
                 }

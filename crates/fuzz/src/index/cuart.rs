@@ -109,7 +109,7 @@ impl<V: Word> Index for CuartIndex<V> {
         Ok(Self { engine, ..Self::new(tree)? })
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.tree.len()
     }
 

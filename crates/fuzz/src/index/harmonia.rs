@@ -106,7 +106,7 @@ impl<K: Number, V: Word> Index for HarmoniaIndex<K, V> {
         })
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.tree.len()
     }
 

@@ -25,7 +25,7 @@ impl<V: Word> Index for HybridIndex<V> {
         Ok(Self(Hybrid::builder().max_device_key(max).build(device, &keys, &values)?))
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.0.len()
     }
 

@@ -2,18 +2,21 @@
 
 use super::harmonia::{all, columns, key_range, narrow, options, pairs, widened};
 use super::strings::{all_pairs, byte_range, neighbors, packed, string, values};
-use super::{CuartIndex, Index, Number, cuart};
+use super::{CuartIndex, Index, Number, Pairs, cuart};
 use crate::model::Range;
 use crate::{Change, Counts, Form, Side};
 use lanetree::harmonia::{Mirrored, Op};
 use lanetree::{Cuart, Device, Error, Harmonia, Result, Word, cuart as radix};
 use std::sync::Arc;
 
+/// A tree that is kept as it is, and what it holds.
+type Version<K, V> = (Arc<Harmonia<K, V>>, Pairs<K>);
+
 /// Harmonia's pair, and a version of the copy that somebody keeps.
 #[derive(Debug)]
 pub struct MirroredHarmonia<K: Number, V: Word> {
     pair: Mirrored<K, V>,
-    kept: Option<(Arc<Harmonia<K, V>>, Vec<(K, u64)>)>,
+    kept: Option<Version<K, V>>,
 }
 
 impl<K: Number, V: Word> MirroredHarmonia<K, V> {
@@ -35,7 +38,7 @@ impl<K: Number, V: Word> Index for MirroredHarmonia<K, V> {
         Ok(Self { pair: Mirrored::new(host, device)?, kept: None })
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.copy().len()
     }
 
@@ -137,7 +140,7 @@ impl<V: Word> Index for MirroredCuart<V> {
         Ok(Self::Pair(radix::Mirrored::new(tree, device)?, device.clone()))
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.copy().len()
     }
 

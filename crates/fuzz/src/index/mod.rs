@@ -20,6 +20,12 @@ use core::fmt::Debug;
 use lanetree::harmonia::Op;
 use lanetree::{Device, Error, Result};
 
+/// Pairs of an index.
+pub type Pairs<K> = Vec<(K, u64)>;
+
+/// The pair next to a key, if there is one.
+pub type Neighbor<K> = Option<(K, u64)>;
+
 /// What an index can do, as far as every index can. Values are 64 bits wide here, and small: narrower ones hold them.
 pub trait Index: Sized {
     /// Its keys.
@@ -32,10 +38,10 @@ pub trait Index: Sized {
     fn build(device: &Device, options: u8, pairs: &[(Self::Key, u64)]) -> Result<Self>;
 
     /// How many pairs it says to have.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 
     /// All pairs in order.
-    fn pairs(&mut self) -> Result<Vec<(Self::Key, u64)>>;
+    fn pairs(&mut self) -> Result<Pairs<Self::Key>>;
 
     /// A batch of operations, all of them of one kind but for [`Change::Mixed`].
     fn apply(&mut self, change: Change, ops: &[Op<Self::Key, u64>], form: Form) -> Result<Counts>;
@@ -47,16 +53,16 @@ pub trait Index: Sized {
     fn rank(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<u64>>;
 
     /// The last pairs not above, or the first not below.
-    fn neighbor(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<Option<(Self::Key, u64)>>>;
+    fn neighbor(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<Neighbor<Self::Key>>>;
 
     /// The pairs of ranges.
-    fn range(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<Vec<(Self::Key, u64)>>>;
+    fn range(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<Pairs<Self::Key>>>;
 
     /// How many pairs ranges have.
     fn count(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<u64>>;
 
     /// The pairs whose keys begin with each prefix; `None` where keys have none.
-    fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Vec<(Self::Key, u64)>>>> {
+    fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Pairs<Self::Key>>>> {
         None
     }
 

