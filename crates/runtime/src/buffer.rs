@@ -238,7 +238,9 @@ impl<T: Pod> Buffer<T> {
                 self.uses.write(stream)?;
                 from.uses().read(stream)?;
                 // SAFETY: both ranges have these bytes, and remember that the stream uses them.
-                unsafe { self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw())) }
+                unsafe { self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw()))? };
+                stream.queue().count_work();
+                Ok(())
             }
         }
     }
@@ -266,7 +268,9 @@ impl<T: Pod> Buffer<T> {
                 self.uses.read(stream)?;
                 to.uses_mut().write(stream)?;
                 // SAFETY: both ranges have these bytes, and remember that the stream uses them.
-                unsafe { self.device.machine.copy(Direction::ToHost, out.cast(), from, bytes, Some(stream.raw())) }
+                unsafe { self.device.machine.copy(Direction::ToHost, out.cast(), from, bytes, Some(stream.raw()))? };
+                stream.queue().count_work();
+                Ok(())
             }
         }
     }
@@ -288,7 +292,9 @@ impl<T: Pod> Buffer<T> {
                 self.uses.write(stream)?;
                 from.uses.read(stream)?;
                 // SAFETY: both ranges have these bytes, of two buffers, which remember that the stream uses them.
-                unsafe { self.device.machine.copy(Direction::Within, to, source, bytes, Some(stream.raw())) }
+                unsafe { self.device.machine.copy(Direction::Within, to, source, bytes, Some(stream.raw()))? };
+                stream.queue().count_work();
+                Ok(())
             }
         }
     }
@@ -314,7 +320,9 @@ impl<T: Pod> Buffer<T> {
             bytes => {
                 self.uses.write(stream)?;
                 // SAFETY: bytes of the buffer, which remembers that the stream uses them.
-                unsafe { self.device.machine.zero(start, bytes, stream.raw()) }
+                unsafe { self.device.machine.zero(start, bytes, stream.raw())? };
+                stream.queue().count_work();
+                Ok(())
             }
         }
     }

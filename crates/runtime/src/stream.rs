@@ -7,6 +7,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::null_mut;
 use lanetree_simt::{Instance, LaunchShape};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +42,9 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
+/// Queues of which a queue remembers that it comes after them.
+const MOST_REMEMBERED: usize = 128;
+
 /// What a buffer remembers of a stream that uses it. Outlives the [`Stream`], for as long as a buffer remembers it.
 pub(crate) struct Queue {
     machine: Arc<dyn Machine>,
@@ -49,6 +53,11 @@ pub(crate) struct Queue {
     /// Never 0, and never that of another queue of the process.
     id: u64,
     fence: Mutex<Fence>,
+    /// Pieces of work that it was given. A buffer's next user, who has the buffer to itself, sees all that were given
+    /// over the buffer.
+    given: AtomicU64,
+    /// Other queues that this one has been put after, by their numbers, and how much they had been given then.
+    after: Mutex<HashMap<u64, u64>>,
     /// Whether the [`Stream`] is gone, so that no more work comes.
     ended: AtomicBool,
 }
@@ -67,7 +76,16 @@ impl Queue {
     fn new(device: &Device, raw: RawStream, owned: bool) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (machine, id) = (device.machine.clone(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Self { machine, raw, owned, id, fence: Mutex::default(), ended: AtomicBool::new(false) })
+        Arc::new(Self {
+            machine,
+            raw,
+            owned,
+            id,
+            fence: Mutex::default(),
+            given: AtomicU64::new(0),
+            after: Mutex::default(),
+            ended: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -92,15 +110,38 @@ impl Queue {
         Ok(Some(event))
     }
 
-    /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far.
+    /// Counts a piece of work, once the queue has it.
+    #[inline]
+    pub(crate) fn count_work(&self) {
+        self.given.fetch_add(1, Ordering::Release);
+    }
+
+    fn after(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.after.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far. Once is enough:
+    /// an index has many buffers, and all of them were used by the same streams.
     pub(crate) fn run_after(&self, other: &Self) -> Result<()> {
-        let mut fence = other.fence();
-        match other.mark(&mut fence)? {
-            // SAFETY: both are live ones of this machine. The event may be recorded again later, for another wait;
-            // this one is for the point recorded last.
-            Some(event) => unsafe { self.machine.wait_event(self.raw, event) },
-            None => Ok(()),
+        let given = other.given.load(Ordering::Acquire);
+        if self.after().get(&other.id) == Some(&given) {
+            return Ok(());
         }
+        {
+            let mut fence = other.fence();
+            if let Some(event) = other.mark(&mut fence)? {
+                // SAFETY: both are live ones of this machine. The event may be recorded again later, for another wait;
+                // this one is for the point recorded last.
+                unsafe { self.machine.wait_event(self.raw, event)? };
+            }
+        }
+        let mut after = self.after();
+        if after.len() == MOST_REMEMBERED {
+            // Most of them are gone.
+            after.clear();
+        }
+        after.insert(other.id, given);
+        Ok(())
     }
 
     /// Waits for all work that the queue has been given so far.
@@ -272,7 +313,9 @@ impl Stream {
     pub unsafe fn call(&self, shape: LaunchShape, call: Call<'_>) -> Result<()> {
         // SAFETY: the arguments are those of the entry (`Call::of`), the stream is one of this device, and lives; the
         // caller keeps the kernel's contract.
-        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args) }
+        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args)? };
+        self.queue.count_work();
+        Ok(())
     }
 }
 

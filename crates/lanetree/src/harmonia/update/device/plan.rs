@@ -185,7 +185,10 @@ fn sort<K: Key, V: Word>(
 /// Brings the findings to the host; waits for the stream.
 fn download<K: Key, V: Word>(stream: &Stream, scratch: &mut UpdateScratch<K, V>) -> Result<()> {
     scratch.findings.download_async(stream, 0..FINDINGS, &mut scratch.found, 0)?;
-    Ok(stream.synchronize()?)
+    stream.synchronize()?;
+    // SAFETY: every batch downloads through here, and has waited for the stream that it was given.
+    unsafe { scratch.found.forget_uses() };
+    Ok(())
 }
 
 /// The first word of a part of the findings.
