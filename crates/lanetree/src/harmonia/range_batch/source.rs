@@ -56,19 +56,22 @@ impl<I: Iterator> Each<I> {
         // Borrowed once: a page-locked buffer asks at each borrow who uses it.
         let (starts, ends) = (&mut lane.staged_starts[..most], &mut lane.staged_ends[..most]);
         let limits = &mut lane.staged_limits[..];
-        while filled.count < most {
-            let Some(range) = self.ranges.next() else { break };
-            let at = filled.count;
-            let limit;
-            (starts[at], ends[at], limit) = range.into().resolve(self.taken)?;
-            (filled.count, self.taken) = (at + 1, self.taken + 1);
+        // In registers, which the fields would not be.
+        let (mut at, mut taken, mut first_limit) = (filled.count, self.taken, None);
+        for range in self.ranges.by_ref().take(most.saturating_sub(at)) {
+            let (start, end, limit) = range.into().resolve(taken)?;
+            (starts[at], ends[at]) = (start, end);
             if filled.limited {
                 limits[at] = limit;
-            } else if limit != u64::MAX {
-                return Ok(Some(limit));
+            }
+            (at, taken) = (at + 1, taken + 1);
+            if !filled.limited && limit != u64::MAX {
+                first_limit = Some(limit);
+                break;
             }
         }
-        Ok(None)
+        (filled.count, self.taken) = (at, taken);
+        Ok(first_limit)
     }
 }
 
