@@ -120,7 +120,7 @@ impl<'o, V: Word> Inserts<'o, V> {
 
     /// Makes leaves for keys that have none, and then writes all values. The values may still be on their way on return.
     ///
-    /// Keys may be put off: where all keys under a node were removed, no leaf tells its path, and where the node does
+    /// Keys may be deferred: where all keys under a node were removed, no leaf tells its path, and where the node does
     /// not have all of it either, nothing says whether a key goes that way. The tree is built anew without such nodes
     /// then, and takes the rest: that nobody knows beforehand, and so it may fail for want of memory.
     pub(super) fn carry_out(
@@ -204,7 +204,7 @@ impl Turn {
         })
     }
 
-    /// Makes the leaves, and tells how many keys were put off. Waits for the stream.
+    /// Makes the leaves, and tells how many keys were deferred. Waits for the stream.
     fn carry_out<V: Word>(
         mut self,
         tree: &mut Parts,

@@ -11,7 +11,7 @@ use lanetree_runtime::{Buffer, Device};
 /// Operations of a piece with [`UpdateEngine::HashTable`].
 const PIECE: usize = 1 << 19;
 
-/// Operations from which on those on keys of one length are worked off in the order of their first bytes. Measured
+/// Operations from which on those on keys of one length are processed in the order of their first bytes. Measured
 /// on an H200, n = 26 Mi: from 2^23 on what it saves is more than the sort takes.
 const ORDERED: usize = 1 << 23;
 
