@@ -65,27 +65,26 @@
 //! Everything that input can bring about is an [`Error`] that names the value; nothing panics, and a
 //! failed build leaves nothing behind.
 
-mod byte_keys;
-pub mod cuart;
-mod error;
-mod guarded;
-pub mod harmonia;
-mod pointers;
-pub mod primitives;
-mod ranges;
-mod staging;
-
-pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+#[cfg(feature = "cuart")]
 #[doc(inline)]
-pub use cuart::Cuart;
-pub use error::{Error, Result};
+pub use lanetree_cuart as cuart;
+#[cfg(feature = "cuart")]
 #[doc(inline)]
-pub use harmonia::Harmonia;
-pub use lanetree_layout::cuart::FixedKey;
-pub use lanetree_layout::{Key, Word};
-pub use lanetree_runtime as runtime;
-pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
-pub use ranges::{KeyRange, Ranges};
+pub use lanetree_cuart::Cuart;
+#[doc(inline)]
+pub use lanetree_frame::{
+    Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, DeviceKeys, DeviceKind, DeviceNumber, Error, Event,
+    FixedKey, Key, KeyRange, MirrorReport, OffsetBuffer, Offsets, Op, PinnedBuffer, Pool, PoolStats, Ranges, Result,
+    Stream, UpdatePath, UpdateReport, Word, runtime,
+};
+#[cfg(feature = "harmonia")]
+#[doc(inline)]
+pub use lanetree_harmonia as harmonia;
+#[cfg(feature = "harmonia")]
+#[doc(inline)]
+pub use lanetree_harmonia::Harmonia;
+#[doc(inline)]
+pub use lanetree_primitives as primitives;
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]

@@ -1,11 +1,12 @@
-//! What Lanetree's host code and GPU kernels agree on: words and keys, the layout of nodes, and the
-//! arithmetic of their addresses, computed here once for both.
+//! What Lanetree's host code and GPU kernels agree on, whichever index they belong to: words and keys, byte strings in the
+//! order of keys, and the shape of B+trees. The layout of an index lies beside its kernels.
 #![no_std]
 
-pub mod cuart;
-pub mod grt;
-pub mod harmonia;
-pub mod pointer_btree;
+mod arguments;
+pub mod btree;
+mod fixed;
 mod word;
 
+pub use arguments::{Access, KernelArgs};
+pub use fixed::{FixedKey, MAX_KEY};
 pub use word::{Key, Word};

@@ -1,16 +1,16 @@
 //! Devices: a GPU, the emulator, or the host.
 
+#[cfg(feature = "emulator")]
 use crate::emulated::Emulated;
 use crate::host::Host;
-use crate::machine::{Entry, Machine, RawStream};
+use crate::machine::{Machine, RawStream};
 use crate::{Buffer, Error, Event, Failure, PinnedBuffer, Pool, Result, Stream};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
-use lanetree_simt::Instance;
-use lanetree_simt::emulator::LaunchReport;
+use lanetree_simt::{Instance, LaunchReport};
 use std::sync::{Arc, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone; equal to its
@@ -89,13 +89,15 @@ impl Device {
         Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
-    /// A new emulated device, with seed 0. Its kernels see its own buffers only; its streams run late: see the crate's
+    /// A new emulated device, with seed 0 (feature `emulator`). Its kernels see its own buffers only; its streams run late: see the crate's
     /// page.
+    #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
     }
 
-    /// A new emulated device; the seed chooses the order in which the emulator lets threads and streams run.
+    /// A new emulated device (feature `emulator`); the seed chooses the order in which the emulator lets threads and streams run.
+    #[cfg(feature = "emulator")]
     pub fn emulated_with_seed(seed: u64) -> Self {
         Self::of(Arc::new(Emulated::new(seed)))
     }
@@ -230,12 +232,12 @@ impl Device {
     /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownModule`], [`Error::UnknownKernel`],
     /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
     pub fn load_module<I: Instance>(&self) -> Result<()> {
-        self.machine.load(&Entry::of::<I>())
+        self.machine.load(I::ENTRY)
     }
 
     /// Runs `work`, and counts what the kernels do that are launched on this device meanwhile, by whichever
     /// thread. The memory transactions among it are those of loads from `addresses`, which `0..usize::MAX`
-    /// are all; see [`Options::count_transactions`](lanetree_simt::emulator::Options::count_transactions).
+    /// are all; see `Options::count_transactions` of the emulator.
     /// Not to be nested. `None` but on the emulator.
     pub fn count_launches<R>(&self, addresses: Range<usize>, work: impl FnOnce() -> R) -> (R, Option<LaunchReport>) {
         self.machine.start_counting(addresses);

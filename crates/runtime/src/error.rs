@@ -1,6 +1,7 @@
 //! What can go wrong, with the values that went wrong and what to do.
 
 use lanetree_simt::LaunchShape;
+#[cfg(feature = "emulator")]
 use lanetree_simt::emulator::Fault;
 
 /// A result whose error is [`Error`] unless said otherwise.
@@ -195,6 +196,7 @@ pub enum Error {
     },
 
     /// The emulator stopped a kernel that broke a rule.
+    #[cfg(feature = "emulator")]
     #[error(transparent)]
     Emulator(Fault),
 

@@ -50,6 +50,7 @@ mod cuda;
 mod device;
 #[cfg(any(feature = "cuda", test))]
 mod driver_error;
+#[cfg(feature = "emulator")]
 mod emulated;
 mod error;
 mod event;
@@ -66,7 +67,7 @@ pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use failure::Failure;
-pub use lanetree_simt::emulator::LaunchReport;
+pub use lanetree_simt::{Call, LaunchReport};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
-pub use stream::{Call, Stream};
+pub use stream::{Launch, Stream};

@@ -4,13 +4,12 @@
 //! The default methods are those of memory that the CPU can reach, which the host and the emulator
 //! share; CUDA replaces them all.
 
+use crate::host;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
-use crate::{emulated, host};
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
-use lanetree_simt::emulator::{LaunchReport, Program};
-use lanetree_simt::{Access, Instance, LaunchShape};
+use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
 
 /// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
 #[derive(Clone, Copy)]
@@ -41,50 +40,22 @@ pub(crate) enum Direction {
     Within,
 }
 
-/// A kernel with its type erased: what the machines behind [`Machine`] need of an [`Instance`].
-#[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only GPUs load modules"))]
-    pub(crate) module: &'static str,
-    pub(crate) symbol: &'static str,
-    pub(crate) static_shared: u32,
-    pub(crate) program: Program,
-    /// Bytes of its arguments.
-    pub(crate) args_bytes: usize,
-    /// Visits the pointers of arguments of the kernel's type.
-    pub(crate) pointers: unsafe fn(*const c_void, &mut dyn FnMut(usize, Access)),
-}
-
-impl Entry {
-    /// The entry of an instance.
-    pub(crate) const fn of<I: Instance>() -> Self {
-        const { assert!(align_of::<I::Args>() <= align_of::<u128>(), "arguments are kept in words of 16 bytes") };
-        Self {
-            args_bytes: size_of::<I::Args>(),
-            module: I::MODULE,
-            symbol: I::SYMBOL,
-            static_shared: I::STATIC_SHARED,
-            program: Program::of::<I>(I::SYMBOL),
-            pointers: emulated::pointers::<I::Args>,
-        }
+/// Checks the shape of a launch of a kernel; gives the bytes of shared memory of a block.
+pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
+    let refuse = |reason: String| Err(Error::Launch { kernel: entry.symbol(), shape, reason });
+    if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
+        return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
     }
-
-    /// Checks the shape of a launch; gives the bytes of shared memory of a block.
-    pub(crate) fn check(&self, shape: LaunchShape) -> Result<u32> {
-        let refuse = |reason: String| Err(Error::Launch { kernel: self.symbol, shape, reason });
-        if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
-            return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
-        }
-        if shape.threads == 0 || shape.threads > 1024 {
-            return refuse("a block has 1 to 1024 threads".into());
-        }
-        match self.static_shared.checked_add(shape.dynamic_shared) {
-            Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
-            _ => refuse(format!(
-                "{} bytes of shared memory of its own and {} from the launch are more than any block has",
-                self.static_shared, shape.dynamic_shared
-            )),
-        }
+    if shape.threads == 0 || shape.threads > 1024 {
+        return refuse("a block has 1 to 1024 threads".into());
+    }
+    match entry.static_shared().checked_add(shape.dynamic_shared) {
+        Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
+        _ => refuse(format!(
+            "{} bytes of shared memory of its own and {} from the launch are more than any block has",
+            entry.static_shared(),
+            shape.dynamic_shared
+        )),
     }
 }
 
@@ -271,9 +242,8 @@ pub(crate) trait Machine: Send + Sync {
     }
 
     /// Makes the kernel ready to launch.
-    fn load(&self, entry: &Entry) -> Result<()>;
+    fn load(&self, entry: &'static Entry) -> Result<()>;
     /// # Safety
-    /// `args` points to the arguments of the instance that `entry` was made of, the stream is a live
-    /// one of this machine, and the kernel's own contract holds.
-    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()>;
+    /// The stream is a live one of this machine, and the kernel's own contract holds.
+    unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()>;
 }

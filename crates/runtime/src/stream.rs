@@ -1,12 +1,11 @@
 //! Queues of work on a device.
 
-use crate::machine::{Entry, Machine, RawEvent, RawStream};
+use crate::machine::{Machine, RawEvent, RawStream};
 use crate::{Device, DeviceKind, Event, Result};
 use core::ffi::c_void;
 use core::fmt;
-use core::marker::PhantomData;
 use core::ptr::null_mut;
-use lanetree_simt::{Instance, LaunchShape};
+use lanetree_simt::{Call, Instance, LaunchShape};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Stream {
     device: Device,
     queue: Arc<Queue>,
-}
-
-/// A kernel and its arguments, chosen but not launched.
-#[derive(Clone, Copy)]
-pub struct Call<'a> {
-    entry: Entry,
-    args: *const c_void,
-    lifetime: PhantomData<&'a ()>,
-}
-
-impl<'a> Call<'a> {
-    /// The call of an instance.
-    pub const fn of<I: Instance>(args: &'a I::Args) -> Self {
-        Self { entry: Entry::of::<I>(), args: (&raw const *args).cast(), lifetime: PhantomData }
-    }
-}
-
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Call[{}]", self.entry.symbol)
-    }
 }
 
 /// Queues of which a queue remembers that it comes after them.
@@ -311,9 +289,8 @@ impl Stream {
     /// # Safety
     /// As [`Stream::launch`].
     pub unsafe fn call(&self, shape: LaunchShape, call: Call<'_>) -> Result<()> {
-        // SAFETY: the arguments are those of the entry (`Call::of`), the stream is one of this device, and lives; the
-        // caller keeps the kernel's contract.
-        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args)? };
+        // SAFETY: the stream is one of this device, and lives; the caller keeps the kernel's contract.
+        unsafe { self.device.machine.launch(self.raw(), call, shape)? };
         self.queue.count_work();
         Ok(())
     }
@@ -332,5 +309,41 @@ impl Drop for Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream[{}]", self.device)
+    }
+}
+
+/// Blocks and threads in a stream, for a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    stream: &'a Stream,
+    shape: LaunchShape,
+}
+
+impl<'a> Launch<'a> {
+    /// Of a shape, in a stream.
+    pub const fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
+        Self { stream, shape }
+    }
+
+    /// The stream.
+    pub const fn stream(&self) -> &'a Stream {
+        self.stream
+    }
+
+    /// Blocks and threads.
+    pub const fn shape(&self) -> LaunchShape {
+        self.shape
+    }
+
+    /// Launches a kernel. May return before it is done.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub unsafe fn run(self, call: Call<'_>) -> Result<()> {
+        // SAFETY: the same contract.
+        unsafe { self.stream.call(self.shape, call) }
     }
 }

@@ -13,7 +13,7 @@ mod sys;
 mod tests;
 
 use crate::driver_error::Action;
-use crate::machine::{Direction, Entry, Machine, RawEvent, RawStream};
+use crate::machine::{Direction, Machine, RawEvent, RawStream};
 use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
@@ -260,12 +260,12 @@ impl Machine for Cuda {
         Ok(Some(milliseconds))
     }
 
-    fn load(&self, entry: &Entry) -> Result<()> {
+    fn load(&self, entry: &'static Entry) -> Result<()> {
         self.enter()?;
         self.function(entry).map(drop)
     }
-    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
+    unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
         // SAFETY: the caller's contract.
-        unsafe { self.launch_kernel(stream, entry, shape, args) }
+        unsafe { self.launch_kernel(stream, call, shape) }
     }
 }

@@ -3,10 +3,10 @@
 use super::Cuda;
 use super::sys::{self, CUfunction, CUjit_option, CUmodule, check};
 use crate::driver_error::{Action, Load, PtxHeader};
-use crate::machine::Entry;
 use crate::{Error, Result};
 use core::ffi::c_void;
 use core::ptr::null_mut;
+use lanetree_simt::Entry;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicU32;
@@ -47,15 +47,15 @@ unsafe impl Send for Handle {}
 
 impl Cuda {
     /// The kernel, loaded at the first call. The context is current.
-    pub(super) fn function(&self, entry: &Entry) -> Result<Arc<Function>> {
+    pub(super) fn function(&self, entry: &'static Entry) -> Result<Arc<Function>> {
         let functions = &self.modules.functions;
-        if let Some(known) = functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol) {
+        if let Some(known) = functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol()) {
             return Ok(known.clone());
         }
         let module = self.module(entry)?;
-        let not_found = || Action::Find { module: entry.module, kernel: entry.symbol };
-        let Ok(symbol) = CString::new(entry.symbol) else {
-            return Err(Error::UnknownKernel { module: entry.module, kernel: entry.symbol });
+        let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
+        let Ok(symbol) = CString::new(entry.symbol()) else {
+            return Err(Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() });
         };
         let mut raw = null_mut();
         // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
@@ -63,19 +63,17 @@ impl Cuda {
         let new = Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) };
         let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first; its limit is the one that counts.
-        Ok(functions.entry(entry.symbol).or_insert_with(|| Arc::new(new)).clone())
+        Ok(functions.entry(entry.symbol()).or_insert_with(|| Arc::new(new)).clone())
     }
 
-    fn module(&self, entry: &Entry) -> Result<Handle> {
+    fn module(&self, entry: &'static Entry) -> Result<Handle> {
         let mut loaded = self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = loaded.get(entry.module) {
+        let module = entry.module();
+        if let Some(&known) = loaded.get(module.name) {
             return Ok(known);
         }
-        let Some(module) = lanetree_ptx::module(entry.module) else {
-            return Err(Error::UnknownModule { module: entry.module, kernel: entry.symbol });
-        };
-        let handle = self.compile(entry.module, module.ptx)?;
-        loaded.insert(entry.module, handle);
+        let handle = self.compile(module.name, module.ptx)?;
+        loaded.insert(module.name, handle);
         Ok(handle)
     }
 

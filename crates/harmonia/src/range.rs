@@ -1,0 +1,294 @@
+//! Range queries: locate, prefix sums, copy.
+
+use super::OnStream;
+use super::launch;
+use super::lookup::bits;
+use super::native::TASK;
+use lanetree_frame::Result;
+use lanetree_frame::pointers::{optional, optional_mut};
+use lanetree_kernels_harmonia::calls;
+use lanetree_kernels_harmonia::{self as kernels, GatherArgs, RangeArgs, Side};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_runtime::{Buffer, Device, DeviceKind};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+
+/// Scratch memory of a batch of ranges: 16 bytes per range, to be used again by the next batch.
+#[derive(Debug)]
+pub struct RangeScratch {
+    pub(super) cursors: Buffer<u64>,
+    pub(super) counts: Buffer<u64>,
+    pub(super) scan: ScanScratch,
+}
+
+impl RangeScratch {
+    /// Enough for `ranges` ranges.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub fn new(device: &Device, ranges: usize) -> Result<Self> {
+        Ok(Self {
+            cursors: device.alloc(ranges)?,
+            counts: device.alloc(ranges)?,
+            scan: ScanScratch::new(device, ranges)?,
+        })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.cursors.bytes() + self.counts.bytes() + self.scan.bytes()
+    }
+}
+
+/// The results of a batch of ranges on the device, as [`Ranges`](lanetree_frame::Ranges) on the host.
+#[derive(Debug)]
+pub struct DeviceRanges<K, V> {
+    /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
+    /// more than there is room for.
+    pub offsets: Buffer<u64>,
+    /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
+    pub keys: Buffer<K>,
+    /// Out: the values; at least as many as keys.
+    pub values: Buffer<V>,
+}
+
+impl<K: Key, V: Word> DeviceRanges<K, V> {
+    /// Room for `ranges` ranges of `capacity` pairs in all.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
+        let offsets = ranges.saturating_add(1);
+        Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
+    }
+}
+
+/// The bounds of a batch of ranges on the device.
+#[derive(Clone, Copy)]
+struct Bounds<'a, K> {
+    starts: &'a Buffer<K>,
+    ends: &'a Buffer<K>,
+    limits: Option<&'a Buffer<u64>>,
+    limit: u64,
+}
+
+impl<K: Key, V: Word> OnStream<'_, K, V> {
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of
+    /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
+    ///
+    /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
+    /// or less and longer ones are copied by different kernels; the capacity of `out` tells which.
+    ///
+    /// # Errors
+    /// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
+    /// shows in the last offset), [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge); [`Runtime`](lanetree_frame::Error::Runtime).
+    pub fn range(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<K, V>,
+    ) -> Result<()> {
+        let count = starts.len();
+        self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
+        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        self.locate(Bounds { starts, ends, limits, limit }, scratch)?;
+        exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
+        self.gather(count, scratch, out)
+    }
+
+    /// Counts the pairs of ranges, as [`OnStream::range`] would find them, into `counts[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::range`].
+    pub fn count(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        self.locate_into(Bounds { starts, ends, limits, limit }, None, counts)
+    }
+
+    fn locate(&self, bounds: Bounds<'_, K>, scratch: &mut RangeScratch) -> Result<()> {
+        self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
+    }
+
+    fn locate_into(
+        &self,
+        bounds: Bounds<'_, K>,
+        cursors: Option<&mut Buffer<u64>>,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = bounds.starts.len();
+        self.check("the starts' buffer", count, bounds.starts)?;
+        self.check("the ends' buffer", count, bounds.ends)?;
+        self.check("the counts' buffer", count, counts)?;
+        if let Some(limits) = bounds.limits {
+            self.check("the limits' buffer", count, limits)?;
+        }
+        if let Some(cursors) = &cursors {
+            self.check("the scratch memory", count, cursors)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            self.locate_on_host(bounds, cursors, counts);
+            return Ok(());
+        }
+        let limits = optional(bounds.limits, self.stream)?;
+        let found = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
+        let (starts, ends) = (bits::<K>(self.stream, bounds.starts)?, bits::<K>(self.stream, bounds.ends)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.launch_locate(count, (starts, ends), limits, bounds.limit, found) }
+    }
+
+    /// Launches the search for the bounds of `count` ranges, at least one; out come their cursors, unless null, and
+    /// counts.
+    ///
+    /// # Safety
+    /// This stream may read so many bounds, and limits unless these are null, and write so many results, in memory that
+    /// the device reaches.
+    pub(super) unsafe fn launch_locate(
+        &self,
+        count: usize,
+        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        let args = RangeArgs {
+            tree: self.tree.tree_ref(self.stream)?,
+            starts,
+            ends,
+            limits,
+            count: count as u64,
+            limit,
+            cursors,
+            counts,
+            start_side: Side::Lower as u32,
+            end_side: Side::Upper as u32,
+        };
+        // Two threads per range: one for each bound.
+        let launch = launch::over(self.stream, count, 2)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::range::<K::Bits, V>(self.tree.fanout(), &args)) }?)
+    }
+
+    fn locate_on_host(&self, bounds: Bounds<'_, K>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
+        let count = bounds.starts.len();
+        let tree = self.tree.view().expect("a tree on the host is in main memory");
+        let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];
+        let ends = &bounds.ends.as_slice().expect("a buffer of the host")[..count];
+        let limits = bounds.limits.map(|limits| &limits.as_slice().expect("a buffer of the host")[..count]);
+        let counts = &mut counts.as_mut_slice().expect("a buffer of the host")[..count];
+        let mut unwanted = Vec::new();
+        let cursors = match cursors {
+            Some(cursors) => &mut cursors.as_mut_slice().expect("a buffer of the host")[..count],
+            None => {
+                unwanted.resize(count, 0);
+                &mut unwanted[..]
+            }
+        };
+        locate_rows(tree, (starts, ends), limits, bounds.limit, cursors, counts);
+    }
+
+    fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<K, V>) -> Result<()> {
+        if count == 0 || out.keys.is_empty() {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let tree = self.tree.view().expect("a tree on the host is in main memory");
+            let cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
+            let offsets = &out.offsets.as_slice().expect("a buffer of the host")[..=count];
+            let keys = out.keys.as_mut_slice().expect("a buffer of the host");
+            let values = out.values.as_mut_slice().expect("a buffer of the host");
+            copy_rows(tree, cursors, offsets, keys, values);
+            return Ok(());
+        }
+        let capacity = out.keys.len();
+        let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
+        // SAFETY: cursors and offsets are those of this tree, written just now for so many ranges; the outputs have room
+        // for `capacity` pairs; the pointers are for this stream.
+        unsafe { self.launch_gather(count, capacity, rows, pairs, capacity) }
+    }
+
+    /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
+    /// cursors to their offsets, with room for so many pairs.
+    ///
+    /// # Safety
+    /// This stream may read so many cursors, which are those of this tree as it is, and offsets, of which there is one
+    /// more, and write `capacity` pairs, in memory that the device reaches.
+    pub(super) unsafe fn launch_gather(
+        &self,
+        count: usize,
+        expected: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+        capacity: usize,
+    ) -> Result<()> {
+        let (tree, capacity) = (self.tree.tree_ref(self.stream)?, capacity as u64);
+        let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
+        let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
+        let launch = launch::over(self.stream, count, group)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.tree.fanout(), group, &args)) }?)
+    }
+}
+
+/// Locates ranges on the host, in parallel, where a cursor is simply the rank of the first pair.
+pub(super) fn locate_rows<K: Key, V: Word>(
+    tree: super::native::View<'_, K, V>,
+    (starts, ends): (&[K], &[K]),
+    limits: Option<&[u64]>,
+    limit: u64,
+    cursors: &mut [u64],
+    counts: &mut [u64],
+) {
+    let tasks = starts.par_chunks(TASK).zip(ends.par_chunks(TASK));
+    let outputs = cursors.par_chunks_mut(TASK).zip(counts.par_chunks_mut(TASK));
+    tasks.zip(outputs).enumerate().for_each(|(task, ((starts, ends), (cursors, counts)))| {
+        tree.rank(starts, false, |i, rank| cursors[i] = rank);
+        tree.rank(ends, true, |i, rank| {
+            let own = limits.map_or(u64::MAX, |limits| limits[task * TASK + i]);
+            counts[i] = rank.saturating_sub(cursors[i]).min(limit).min(own);
+        });
+    });
+}
+
+/// Copies each row's pairs, as far as there is room, in parallel.
+pub(super) fn copy_rows<K: Key, V: Word>(
+    tree: super::native::View<'_, K, V>,
+    cursors: &[u64],
+    offsets: &[u64],
+    keys: &mut [K],
+    values: &mut [V],
+) {
+    let capacity = keys.len();
+    let clipped = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(capacity);
+    let (mut keys, mut values) = (keys, values);
+    let mut tasks = Vec::with_capacity(cursors.len().div_ceil(TASK));
+    for (task, cursors) in cursors.chunks(TASK).enumerate() {
+        let offsets = &offsets[task * TASK..=task * TASK + cursors.len()];
+        let room = clipped(offsets[cursors.len()]) - clipped(offsets[0]);
+        let (task_keys, task_values);
+        (task_keys, keys) = keys.split_at_mut(room);
+        (task_values, values) = values.split_at_mut(room);
+        tasks.push((cursors, offsets, task_keys, task_values));
+    }
+    tasks.into_par_iter().for_each(|(cursors, offsets, keys, values)| {
+        let first = clipped(offsets[0]);
+        for (i, &cursor) in cursors.iter().enumerate() {
+            let row = clipped(offsets[i]) - first..clipped(offsets[i + 1]) - first;
+            tree.copy(cursor, &mut keys[row.clone()], &mut values[row]);
+        }
+    });
+}

@@ -1,0 +1,402 @@
+//! Host batches of ranges on their way through a device.
+//!
+//! A batch goes in pieces. While one is located and counted, the pairs of those before it are gathered in
+//! *windows*, carried back, and copied to where they belong: a lane of memory and a stream for each. A piece's
+//! results are usually one window; larger ones are cut into several, and long ranges within them into parts
+//! that are gathered side by side. A small batch is gathered at once, into memory that is mostly large enough,
+//! without waiting for its counts.
+
+mod cut;
+mod lanes;
+mod output;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub(super) use lanes::RangeStaging;
+
+use super::Harmonia;
+use super::range::{copy_rows, locate_rows};
+use cut::Cutter;
+use lanes::{Gathering, LOCATING, Locating, RangeLanes};
+use lanetree_frame::ranges::{KeyRange, RangeBatch, Ranges};
+use lanetree_frame::staging::ACROSS_THE_BUS;
+use lanetree_frame::{Error, Result};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::exclusive_scan;
+use lanetree_runtime::DeviceKind;
+use lanetree_simt::Global;
+use output::{Output, reserve_pairs};
+use source::{Between, Each, Filled, Source};
+
+/// How a batch is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Ranges of the first piece, when nothing is known of their lengths yet.
+    pub(super) first: usize,
+    /// Ranges of a piece, at most.
+    pub(super) piece: usize,
+    /// Pairs that a piece is to have.
+    pub(super) aim: usize,
+    /// Pairs of a window, at most.
+    pub(super) window: usize,
+    /// Pairs of a range that is gathered in one part, at most. No more than a window's.
+    pub(super) long: u64,
+    /// Pairs of a part of a longer one.
+    pub(super) part: u64,
+    /// Ranges of a small batch.
+    pub(super) small: usize,
+    /// Leaves whose ranks are fetched at a time.
+    pub(super) leaves: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        let (first, piece, small, leaves) = (1 << 16, 1 << 18, ACROSS_THE_BUS, 1 << 16);
+        Self { first, piece, aim: 1 << 20, window: 1 << 21, long: 1 << 12, part: 1 << 10, small, leaves }
+    }
+}
+
+/// Pairs of a small batch for which there is room, for each of its ranges and in all, at least.
+const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`,
+    /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
+    /// when the results are there.
+    ///
+    /// On a GPU a large batch goes through in pieces, several on their way at a time. What memory that takes is
+    /// kept for the next batch.
+    ///
+    /// # Errors
+    /// [`ReversedRange`](lanetree_frame::Error::ReversedRange) for a range whose end is below its start;
+    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room for the batch or main memory none for its
+    /// results, or from the device's driver; [`Lost`](lanetree_frame::Error::Lost) after a batch of updates that failed half-way
+    /// on the device.
+    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
+        let mut out = Ranges::default();
+        self.range_many_into(ranges, &mut out)?;
+        if out.keys.capacity() / 2 > out.keys.len() {
+            out.keys.shrink_to_fit();
+            out.values.shrink_to_fit();
+        }
+        Ok(out)
+    }
+
+    /// [`Harmonia::range_many`] in place of other results, whose memory is used again. What these are does not matter:
+    /// any of their fields may have been taken or changed. After an error there are no results, neither old ones nor
+    /// new ones.
+    ///
+    /// # Errors
+    /// As [`Harmonia::range_many`].
+    pub fn range_many_into(
+        &self,
+        ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>,
+        out: &mut Ranges<K, V>,
+    ) -> Result<()> {
+        let ranges = ranges.into_iter();
+        anew(out, |out| match self.device.kind() {
+            DeviceKind::Host => {
+                let batch = RangeBatch::new(ranges)?;
+                let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
+                self.range_on_host(&batch.starts, &batch.ends, limits, out)
+            }
+            _ => self.range_in_pieces(&mut Each::new(ranges), out),
+        })
+    }
+
+    /// [`Harmonia::range_many_into`] of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose
+    /// end is below its start is empty.
+    ///
+    /// # Errors
+    /// As [`Harmonia::range_many`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many ends as
+    /// starts.
+    pub fn range_between_many_into(&self, starts: &[K], ends: &[K], out: &mut Ranges<K, V>) -> Result<()> {
+        anew(out, |out| {
+            if starts.len() != ends.len() {
+                return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
+            }
+            match self.device.kind() {
+                DeviceKind::Host => self.range_on_host(starts, ends, None, out),
+                _ => self.range_in_pieces(&mut Between { starts, ends }, out),
+            }
+        })
+    }
+
+    /// How many pairs each range has, [`Harmonia::range_many`] without copying them.
+    ///
+    /// # Errors
+    /// As [`Harmonia::range_many`].
+    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        self.check_not_lost()?;
+        let ranges = ranges.into_iter();
+        if let Some(tree) = self.native() {
+            let batch = RangeBatch::new(ranges)?;
+            let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
+            let (mut ranks, mut counts) = (vec![0; batch.starts.len()], vec![0; batch.starts.len()]);
+            locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
+            return Ok(counts);
+        }
+        let mut counts = Vec::new();
+        let mut source = Each::new(ranges);
+        let sizes = self.staging.ranges.sizes;
+        let mut taken = self.staging.ranges.take();
+        let piece = |_: &[usize; 2]| sizes.piece;
+        self.in_pieces(&mut source, &mut taken.lanes, piece, |_, lanes, piece, _| {
+            let lane = &mut lanes.locating[piece % LOCATING];
+            lane.synchronize()?;
+            let count = lane.busy.take().unwrap_or(0);
+            counts.extend(lane.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
+            Ok([count, 0])
+        })?;
+        Ok(counts)
+    }
+
+    fn range_on_host(&self, starts: &[K], ends: &[K], limits: Option<&[u64]>, out: &mut Ranges<K, V>) -> Result<()> {
+        self.check_not_lost()?;
+        let tree = self.native().expect("a tree on the host is in main memory");
+        let (mut cursors, mut counts) = (vec![0; starts.len()], vec![0; starts.len()]);
+        locate_rows(tree, (starts, ends), limits, u64::MAX, &mut cursors, &mut counts);
+        out.offsets.clear();
+        let mut total = 0_u64;
+        out.offsets.push(0);
+        out.offsets.extend(counts.iter().map(|count| {
+            total = total.saturating_add(*count);
+            total
+        }));
+        reserve_pairs(out, total, total)?;
+        // What is there already need not be zeroed: it is written over.
+        out.keys.resize(total as usize, K::zeroed());
+        out.values.resize(total as usize, V::zeroed());
+        copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
+        Ok(())
+    }
+
+    fn range_in_pieces(&self, source: &mut impl Source<K>, out: &mut Ranges<K, V>) -> Result<()> {
+        let sizes = self.staging.ranges.sizes;
+        let mut taken = self.staging.ranges.take();
+        let mut output = Output::new(out);
+        let average = |[ranges, pairs]: &[usize; 2]| match ranges {
+            0 => sizes.first,
+            // At least a tile of the kernel's.
+            _ => (sizes.aim.saturating_mul(*ranges) / (*pairs).max(1)).max(16).min(sizes.piece),
+        };
+        let done = self.in_pieces(source, &mut taken.lanes, average, |at_once, lanes, piece, left| {
+            let counted = match at_once {
+                true => self.gather_at_once(lanes, piece, left, &mut output)?,
+                false => self.gather_piece(lanes, piece, left, &mut output)?,
+            };
+            Ok([output.ranges.offsets.len().max(1) - 1, counted as usize])
+        });
+        let gathering = &mut taken.lanes.gathering;
+        let done = done.and_then(|()| gathering.oldest_first().try_for_each(|lane| finish(lane, &mut output)));
+        // Nothing is in flight after this.
+        drop(taken);
+        done?;
+        if out.offsets.is_empty() {
+            out.offsets.push(0);
+        }
+        Ok(())
+    }
+
+    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is
+    /// on its way, with its number and how many ranges are left at least, and for a first piece that is small at
+    /// once; it returns how many ranges and pairs there have been. From these `room` follows, the next piece's
+    /// ranges.
+    fn in_pieces(
+        &self,
+        source: &mut impl Source<K>,
+        lanes: &mut RangeLanes<K, V>,
+        room: impl Fn(&[usize; 2]) -> usize,
+        mut collect: impl FnMut(bool, &mut RangeLanes<K, V>, usize, usize) -> Result<[usize; 2]>,
+    ) -> Result<()> {
+        self.check_not_lost()?;
+        let Sizes { small, piece: largest, .. } = self.staging.ranges.sizes;
+        let (mut before, mut seen) = (None, [0; 2]);
+        for piece in 0.. {
+            if source.is_done() {
+                break;
+            }
+            let lane = lanes.locating(&self.device, piece)?;
+            // For all that are left, so that memory does not grow from piece to piece; but no larger than any piece.
+            let expected = source.left().min(largest);
+            lane.reserve_bounds(&self.device, expected, 0)?;
+            let filled = source.fill(lane, &self.device, room(&seen))?;
+            lane.reserve_search(&self.device, expected.max(filled.count), filled.limited)?;
+            // Later ones come behind windows that are on their way.
+            let at_once = piece == 0 && filled.count <= small;
+            self.locate_piece(lane, &filled, at_once)?;
+            if at_once {
+                seen = collect(true, lanes, piece, source.left())?;
+                continue;
+            }
+            if let Some(before) = before {
+                // This piece's ranges are left, too.
+                seen = collect(false, lanes, before, source.left().saturating_add(filled.count))?;
+            }
+            before = Some(piece);
+        }
+        if let Some(before) = before {
+            collect(false, lanes, before, source.left())?;
+        }
+        Ok(())
+    }
+
+    /// Puts a piece's search on its way: cursors on the device, offsets to main memory.
+    fn locate_piece(&self, lane: &mut Locating<K>, filled: &Filled, is_small: bool) -> Result<()> {
+        let &Filled { count, limited } = filled;
+        lane.busy = Some(count);
+        let mut limits = Global::null();
+        // Page-locked memory has the same address on a GPU.
+        let across = is_small && self.device.kind() == DeviceKind::Cuda;
+        let bounds = if across {
+            if limited {
+                limits = lane.staged_limits.read_on(&lane.stream)?;
+            }
+            (lane.staged_starts.read_on(&lane.stream)?.cast(), lane.staged_ends.read_on(&lane.stream)?.cast())
+        } else {
+            lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
+            lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
+            if limited {
+                lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
+                limits = lane.limits.read_on(&lane.stream)?;
+            }
+            (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
+        };
+        let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
+        // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
+        unsafe { self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)? };
+        let scratch = &mut lane.scratch;
+        exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
+        Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
+    }
+
+    /// Gathers a small piece in the stream that locates it, and waits for both; the pairs so far. What there was
+    /// no room for is gathered as ever.
+    fn gather_at_once(
+        &self,
+        lanes: &mut RangeLanes<K, V>,
+        piece: usize,
+        left: usize,
+        output: &mut Output<'_, K, V>,
+    ) -> Result<u64> {
+        let lane = &mut lanes.locating[piece % LOCATING];
+        let count = lane.busy.unwrap_or(0);
+        let to = lanes.gathering.next(&self.device)?;
+        let [each, all] = SMALL_PAIRS;
+        to.reserve(&self.device, (each * count).max(all).min(self.staging.ranges.sizes.window))?;
+        let room = to.staged_keys.len();
+        let across = self.device.kind() == DeviceKind::Cuda;
+        let pairs = match across {
+            true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
+            false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
+        };
+        // So few have the device to themselves, and long ones among them wider groups then.
+        let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
+        let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
+        // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
+        // for the stream.
+        unsafe { self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)? };
+        lane.synchronize()?;
+        // SAFETY: the staged memory is used in the other lane's own stream, which is idle between windows, and in this
+        // one, which has been waited for.
+        unsafe { to.forget_staged() };
+        if lane.staged_offsets[count] > room as u64 {
+            return self.gather_piece(lanes, piece, left, output);
+        }
+        lane.busy = None;
+        let (total, _) = output.count(&lane.staged_offsets[..=count], left)?;
+        let total = total as usize;
+        if across {
+            output.append(&to.staged_keys[..total], &to.staged_values[..total]);
+        } else {
+            to.busy = Some(total);
+            to.download(0..total)?;
+            finish(to, output)?;
+        }
+        Ok(output.counted)
+    }
+
+    /// Puts the results of a piece on their way, once it is located; the pairs so far.
+    fn gather_piece(
+        &self,
+        lanes: &mut RangeLanes<K, V>,
+        piece: usize,
+        left: usize,
+        output: &mut Output<'_, K, V>,
+    ) -> Result<u64> {
+        let sizes = self.staging.ranges.sizes;
+        let RangeLanes { locating, gathering } = lanes;
+        let lane = &mut locating[piece % LOCATING];
+        lane.synchronize()?;
+        let count = lane.busy.take().unwrap_or(0);
+        let (total, longest) = output.count(&lane.staged_offsets[..=count], left)?;
+        if total == 0 {
+            return Ok(output.counted);
+        }
+        if total <= sizes.window as u64 && longest <= sizes.long {
+            let to = gathering.next(&self.device)?;
+            finish(to, output)?;
+            to.reserve(&self.device, total as usize)?;
+            let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, count, rows, total as usize)? };
+            lane.come_after_readers()?;
+            to.download(0..total as usize)?;
+            return Ok(output.counted);
+        }
+        lane.fetch_cursors(&self.device, count)?;
+        let mut cutter = Cutter::new(self, &lane.staged_cursors[..count], &lane.staged_offsets[..=count]);
+        while let Some(pairs) = cutter.next_window()? {
+            let to = gathering.next(&self.device)?;
+            finish(to, output)?;
+            to.reserve(&self.device, pairs)?;
+            to.busy = Some(0);
+            to.upload_rows(&self.device, [&cutter.cursors, &cutter.offsets])?;
+            let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
+            to.download(0..pairs)?;
+        }
+        Ok(output.counted)
+    }
+
+    /// Puts the gathering of a window on its way.
+    ///
+    /// # Safety
+    /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
+    /// they are of `pairs` pairs, for which the lane has room.
+    unsafe fn gather_window(
+        &self,
+        to: &mut Gathering<K, V>,
+        rows: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        pairs: usize,
+    ) -> Result<()> {
+        to.busy = Some(pairs);
+        let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+        // SAFETY: the caller's contract.
+        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs) }
+    }
+}
+
+/// Lets `fill` make new results in the memory of old ones. After an error there are none, and after a panic of the
+/// caller's iterator either.
+fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
+where
+    Ranges<K, V>: Default,
+{
+    let mut results = core::mem::take(out);
+    fill(&mut results)?;
+    *out = results;
+    Ok(())
+}
+
+/// Waits for a lane's window, if it has one, and appends its pairs.
+fn finish<K: Key, V: Word>(lane: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
+    let Some(pairs) = lane.busy else { return Ok(()) };
+    lane.synchronize()?;
+    lane.busy = None;
+    output.append(&lane.staged_keys[..pairs], &lane.staged_values[..pairs]);
+    Ok(())
+}
