@@ -1,9 +1,9 @@
 //! Bulk build on the CPU, in parallel.
 
 use super::Harmonia;
-use crate::staging::Staging;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
+use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::layout::{FANOUTS, Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};

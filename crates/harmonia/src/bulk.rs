@@ -2,10 +2,10 @@
 
 use super::launch;
 use super::{Builder, Harmonia};
-use crate::staging::Staging;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::error::same_device;
+use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::build::{CheckOrderArgs, FillInnerArgs, FillLeavesArgs, SLOTS};
 use lanetree_kernels_harmonia::calls;
@@ -172,7 +172,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         if shape.leaves > 0 {
             let filling = shape.filling();
             let args = FillLeavesArgs {
-                keys: super::lookup::bits::<K>(stream, keys)?,
+                keys: lanetree_frame::fixed::bits::<K>(stream, keys)?,
                 values: values.read_on(stream)?,
                 leaves: regions.leaves.write_on(stream)?.cast(),
                 filling,
@@ -227,7 +227,7 @@ fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mu
     const MOST_THREADS: usize = 1 << 20;
     findings.copy_from(&[u64::MAX, 0])?;
     let args = CheckOrderArgs {
-        keys: super::lookup::bits::<K>(stream, keys)?,
+        keys: lanetree_frame::fixed::bits::<K>(stream, keys)?,
         count: len as u64,
         findings: findings.write_on(stream)?,
         flip: K::FLIP,

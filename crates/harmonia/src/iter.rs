@@ -30,7 +30,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
 
     /// The pairs of `count` leaves from the `leaf`-th on.
     fn fetch(&self, leaf: u32, count: u32) -> Result<Vec<(K, V)>> {
-        self.check_not_lost()?;
+        self.whole.check()?;
         let shape = &self.shape;
         let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
         let mut words = vec![0; count as usize * leaf_words];

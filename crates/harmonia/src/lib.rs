@@ -7,30 +7,30 @@
 
 mod build;
 mod bulk;
-mod host_batch;
+mod device;
 mod iter;
 mod launch;
-mod lookup;
 mod native;
 mod profile;
 mod psa;
-mod range;
-mod range_batch;
-mod staging;
-mod streaming;
+#[cfg(test)]
+mod ranges_tests;
+#[cfg(test)]
+mod staging_tests;
 mod tuning;
 mod update;
 #[cfg(test)]
 mod validate;
+mod walk;
 
 pub use build::Builder;
 pub use bulk::BuildScratch;
+pub use device::{LookUp, OnStream};
 pub use iter::Iter;
+pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
-pub use lookup::OnStream;
 pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
-pub use range::{DeviceRanges, RangeScratch};
 pub use tuning::{BatchOrder, GroupWidth};
 pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
@@ -39,6 +39,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::Guarded;
 use lanetree_frame::Result;
+use lanetree_frame::fixed;
 use lanetree_frame::pointers::optional;
 use lanetree_kernels_harmonia::TreeRef;
 use lanetree_kernels_harmonia::layout::{Shape, inner_slot, leaf_offset};
@@ -63,7 +64,7 @@ pub struct Harmonia<K: Key, V: Word> {
     /// of.
     lens: Option<Buffer<u32>>,
     /// The memory of host batches.
-    staging: staging::Staging<K, V>,
+    staging: fixed::Staging<K, V>,
     /// Whether what the regions hold is known: not after a batch of updates that failed half-way.
     whole: Guarded<()>,
     words: PhantomData<V>,
@@ -194,7 +195,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// # Errors
     /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) for a stream of another device.
     fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
-        self.check_not_lost()?;
+        self.whole.check()?;
         Ok(TreeRef {
             inner: self.inner.read_on(stream)?,
             prefix_sum: self.prefix_sum.read_on(stream)?,
@@ -207,15 +208,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             leaf_count: self.shape.leaves,
             flip: K::FLIP,
         })
-    }
-
-    /// The tree for the CPU; `None` where its memory is the GPU's.
-    fn view(&self) -> Option<native::View<'_, K, V>> {
-        let ranks = match &self.ranks {
-            Some(ranks) => Some(ranks.as_slice()?),
-            None => None,
-        };
-        Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?, ranks))
     }
 }
 

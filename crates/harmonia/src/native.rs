@@ -9,12 +9,8 @@ use lanetree_layout::{Key, Word};
 /// Queries that a thread searches side by side.
 const IN_FLIGHT: usize = 16;
 
-/// Queries of one task: enough to outweigh its dispatch, and a multiple of 32 so that tasks share no
-/// word of found bits.
-pub(super) const TASK: usize = 4096;
-
 /// A tree in main memory.
-pub(super) struct View<'a, K: Key, V> {
+pub struct View<'a, K: Key, V> {
     shape: &'a Shape,
     inner: &'a [K::Bits],
     leaves: &'a [u8],
@@ -124,27 +120,6 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         }
     }
 
-    /// Looks up `queries` and calls `each` with what was found.
-    pub(super) fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
-        if self.shape.len == 0 {
-            return (0..queries.len()).for_each(|i| each(i, None));
-        }
-        self.for_each_place(
-            queries.len(),
-            |i| queries[i].encode(),
-            |i, place| {
-                let slot = place.count as usize;
-                let hit = self.leaf_keys(place.leaf).get(slot) == Some(&queries[i].encode());
-                each(i, hit.then(|| self.leaf_values(place.leaf)[slot]));
-            },
-        );
-    }
-
-    /// Ranks `queries`: `upper` counts the keys that are not above a query, otherwise those below.
-    pub(super) fn rank(&self, queries: &[K], upper: bool, mut each: impl FnMut(usize, u64)) {
-        self.bounds(queries, upper, |i, bound| each(i, bound.unwrap_or(self.shape.len)));
-    }
-
     /// Calls `each` with the rank of each query's bound; `None` for the end of the tree.
     fn bounds(&self, queries: &[K], upper: bool, mut each: impl FnMut(usize, Option<u64>)) {
         if self.shape.len == 0 {
@@ -159,14 +134,6 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
             let ranks = self.leaf_ranks(place.leaf);
             let rank = ranks.end.min(ranks.start + u64::from(place.count));
             each(i, (!beyond(i) && rank < self.shape.len).then_some(rank));
-        });
-    }
-
-    /// Finds the last pair not above each query, or the first one not below it.
-    pub(super) fn neighbor(&self, queries: &[K], predecessor: bool, mut each: impl FnMut(usize, Option<(K, V)>)) {
-        self.bounds(queries, predecessor, |i, bound| {
-            let rank = if predecessor { bound.unwrap_or(self.shape.len).checked_sub(1) } else { bound };
-            each(i, rank.map(|rank| self.pair(rank)));
         });
     }
 
@@ -200,9 +167,36 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         let (leaf, slot) = self.place_of(rank);
         (K::decode(self.leaf_keys(leaf)[slot]), self.leaf_values(leaf)[slot])
     }
+}
 
-    /// Copies the pairs from a rank on.
-    pub(super) fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]) {
+impl<K: Key, V: Word> lanetree_frame::fixed::View<K, V> for View<'_, K, V> {
+    fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
+        if self.shape.len == 0 {
+            return (0..queries.len()).for_each(|i| each(i, None));
+        }
+        self.for_each_place(
+            queries.len(),
+            |i| queries[i].encode(),
+            |i, place| {
+                let slot = place.count as usize;
+                let hit = self.leaf_keys(place.leaf).get(slot) == Some(&queries[i].encode());
+                each(i, hit.then(|| self.leaf_values(place.leaf)[slot]));
+            },
+        );
+    }
+
+    fn rank(&self, queries: &[K], upper: bool, mut each: impl FnMut(usize, u64)) {
+        self.bounds(queries, upper, |i, bound| each(i, bound.unwrap_or(self.shape.len)));
+    }
+
+    fn neighbor(&self, queries: &[K], predecessor: bool, mut each: impl FnMut(usize, Option<(K, V)>)) {
+        self.bounds(queries, predecessor, |i, bound| {
+            let rank = if predecessor { bound.unwrap_or(self.shape.len).checked_sub(1) } else { bound };
+            each(i, rank.map(|rank| self.pair(rank)));
+        });
+    }
+
+    fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]) {
         if keys.is_empty() {
             return;
         }

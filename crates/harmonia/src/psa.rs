@@ -2,8 +2,9 @@
 //! are looked up, so that neighbours share their paths; and the choice whether that pays.
 
 use super::launch;
-use super::{BatchOrder, Harmonia, OnStream};
+use super::{BatchOrder, Harmonia, LookUp, OnStream};
 use core::fmt;
+use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs};
@@ -117,7 +118,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         if bits > width {
             return Err(Error::BitRange { start: 0, end: bits, width });
         }
-        if bits == 0 || self.stream.device().kind() == DeviceKind::Host {
+        if bits == 0 || self.stream().device().kind() == DeviceKind::Host {
             return self.get(queries, values, found, miss);
         }
         self.check("the values' buffer", count, values)?;
@@ -129,26 +130,29 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             return Ok(());
         }
         let sorted = (&mut scratch.keys, &mut scratch.positions);
-        radix_argsort(self.stream, queries, count, width - bits..width, sorted, &mut scratch.sort)?;
-        let wanted = if found.is_some() { scratch.found.write_on(self.stream)? } else { GlobalMut::null() };
-        let keys = super::lookup::bits::<K>(self.stream, &scratch.keys)?;
-        let by_order = scratch.values.write_on(self.stream)?;
+        radix_argsort(self.stream(), queries, count, width - bits..width, sorted, &mut scratch.sort)?;
+        let wanted = if found.is_some() { scratch.found.write_on(self.stream())? } else { GlobalMut::null() };
+        let keys = lanetree_frame::fixed::bits::<K>(self.stream(), &scratch.keys)?;
+        let by_order = scratch.values.write_on(self.stream())?;
         // SAFETY: the scratch memory was checked to be for so many queries; the pointers are for this stream.
-        unsafe { self.order(sort.order::<K>()).launch_get(keys, count, by_order, wanted, miss)? };
+        unsafe {
+            let tuned = LookUp { order: sort.order::<K>(), ..*self.tuning() };
+            self.index().launch_get(self.stream(), &tuned, keys, count, by_order, wanted, miss)?;
+        }
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(found) = found {
-            found.fill_zero_range(self.stream, 0..count.div_ceil(32))?;
-            (found_at, out_found) = (scratch.found.read_on(self.stream)?, found.write_on(self.stream)?);
+            found.fill_zero_range(self.stream(), 0..count.div_ceil(32))?;
+            (found_at, out_found) = (scratch.found.read_on(self.stream())?, found.write_on(self.stream())?);
         }
         let args = ScatterArgs {
-            values: scratch.values.read_on(self.stream)?,
+            values: scratch.values.read_on(self.stream())?,
             found: found_at,
-            positions: scratch.positions.read_on(self.stream)?,
+            positions: scratch.positions.read_on(self.stream())?,
             count: count as u64,
-            out: values.write_on(self.stream)?,
+            out: values.write_on(self.stream())?,
             out_found,
         };
-        let launch = launch::over(self.stream, count.div_ceil(SCATTERED), 1)?;
+        let launch = launch::over(self.stream(), count.div_ceil(SCATTERED), 1)?;
         // SAFETY: the buffers were checked to be long enough; every pointer is for this stream. The positions are those
         // that the sort has just written, each below `count`.
         Ok(unsafe { launch.run(calls::scatter(&args)) }?)

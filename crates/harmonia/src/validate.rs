@@ -2,6 +2,7 @@
 
 use super::Harmonia;
 use core::ops::Range;
+use lanetree_frame::fixed::FixedIndex;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};
 

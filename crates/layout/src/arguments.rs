@@ -13,8 +13,8 @@ pub enum Access {
 /// [`kernel_args!`](crate::kernel_args), which visits every field, so that no pointer can be forgotten.
 ///
 /// # Safety
-/// The type is as large on the host as on the device and has no padding, and [`KernelArgs::pointers`] names every
-/// pointer in it through which a kernel accesses memory.
+/// The type is as large on the host as on the device, and [`KernelArgs::pointers`] names every pointer in it through which
+/// a kernel accesses memory.
 pub unsafe trait KernelArgs: Copy + Send + Sync + 'static {
     /// Calls `visit` with each pointer, null ones included, and how the kernel uses it. The emulator lets a kernel
     /// touch the buffers named here and no others.
@@ -23,7 +23,7 @@ pub unsafe trait KernelArgs: Copy + Send + Sync + 'static {
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
-        // SAFETY: no pointers, no padding.
+        // SAFETY: no pointers.
         unsafe impl KernelArgs for $number {
             #[inline(always)]
             fn pointers(&self, _: &mut dyn FnMut(usize, Access)) {}
@@ -32,7 +32,7 @@ macro_rules! numbers {
 }
 numbers!(u32, u64);
 
-// SAFETY: every element is visited; arrays have no padding of their own.
+// SAFETY: every element is visited.
 unsafe impl<T: KernelArgs, const N: usize> KernelArgs for [T; N] {
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.iter().for_each(|element| element.pointers(visit));
@@ -40,8 +40,7 @@ unsafe impl<T: KernelArgs, const N: usize> KernelArgs for [T; N] {
 }
 
 /// Declares a struct as the arguments of a kernel, or as a part of them: `#[repr(C)]`, `Clone`, `Copy`, `Debug` and
-/// [`KernelArgs`](crate::KernelArgs), whose fields all are. Type parameters are words. Padding is an error of the
-/// compiler: name it as a field.
+/// [`KernelArgs`](crate::KernelArgs), whose fields all are. Type parameters are words.
 ///
 /// ```
 /// lanetree_layout::kernel_args! {
@@ -71,12 +70,10 @@ macro_rules! kernel_args {
             $($(#[$field_meta])* $field_vis $field: $type,)*
         }
 
-        // SAFETY: `repr(C)`, of fields that all are arguments; every one is visited, and their sizes add up to the
-        // whole's, so there is no padding.
+        // SAFETY: `repr(C)`, of fields that all are arguments; every one is visited.
         unsafe impl $(<$($word: $crate::Word),+>)? $crate::KernelArgs for $name $(<$($word),+>)? {
             #[inline(always)]
             fn pointers(&self, visit: &mut dyn FnMut(usize, $crate::Access)) {
-                const { assert!(size_of::<Self>() == 0 $(+ size_of::<$type>())*, "padding: name it as a field") };
                 $($crate::KernelArgs::pointers(&self.$field, visit);)*
             }
         }

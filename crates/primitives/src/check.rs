@@ -1,8 +1,8 @@
 //! Checks of what the caller passes, before anything is launched.
 
 use super::input::{Count, Input, Output};
-use lanetree_frame::error::same_device;
-use lanetree_frame::{Buffer, Error, Result, Stream};
+use lanetree_base::error::same_device;
+use lanetree_base::{Buffer, Error, Result, Stream};
 use lanetree_runtime::DeviceKind;
 
 /// Checks that a buffer has at least `expected` elements and is of the stream's device.

@@ -1,7 +1,7 @@
 //! What the operations work on.
 
 use bytemuck::Pod;
-use lanetree_frame::Result;
+use lanetree_base::Result;
 use lanetree_kernels_primitives as kernels;
 use lanetree_runtime::{Buffer, Stream};
 

@@ -1,6 +1,6 @@
 //! Launches over tiles.
 
-use lanetree_frame::{Error, Result};
+use lanetree_base::{Error, Result};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::lookback::state_words;
 use lanetree_runtime::Launch;

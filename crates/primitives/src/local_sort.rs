@@ -2,7 +2,7 @@
 
 use super::check;
 use core::ops::Range;
-use lanetree_frame::{Buffer, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_base::{Buffer, DeviceKind, Error, Key, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::local_sort::{LOCAL_SORT_THREADS, LOCAL_SORT_TILE, LocalSortArgs};
 use lanetree_runtime::Launch;

@@ -6,8 +6,8 @@ use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
-use lanetree_frame::pointers::{optional, optional_mut};
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
@@ -34,7 +34,7 @@ impl MergeScratch {
     /// Enough for sequences of `count` elements together, of any type.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         let tiles = (count as u64).div_ceil(TILE).max(1);
         Ok(Self { splits: device.alloc(tiles as usize + 1)?, state: device.alloc(state_len(tiles, CARRY_WORDS))? })
@@ -53,9 +53,9 @@ impl MergeScratch {
 /// do not ascend the result is unspecified, as many keys as if they did at most.
 ///
 /// # Errors
-/// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small;
-/// [`Runtime`](lanetree_frame::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) from 2^42 keys on.
+/// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
+/// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
 pub fn merge_keys<K: Key>(
     stream: &Stream,
     rule: MergeRule,

@@ -6,8 +6,8 @@ use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
-use lanetree_frame::pointers::{optional, optional_mut};
-use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_base::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
 use lanetree_layout::{Key, Word};
@@ -23,7 +23,7 @@ impl RunScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -44,9 +44,9 @@ impl RunScratch {
 /// Room for all keys is needed, however many are equal. In the stream's order; may return before it is done.
 ///
 /// # Errors
-/// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small;
-/// [`Runtime`](lanetree_frame::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) from 2^42 keys on.
+/// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
+/// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
 pub fn unique_keys<K: Key>(
     stream: &Stream,
     input: Keys<'_, K>,
@@ -87,7 +87,7 @@ pub fn last_by_key<K: Key, V: Word>(
 /// [`unique_keys`].
 ///
 /// # Errors
-/// As [`unique_keys`], and [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) for 32-bit lengths of 2^32 keys or
+/// As [`unique_keys`], and [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) for 32-bit lengths of 2^32 keys or
 /// more.
 pub fn run_lengths<K: Key, L: Word>(
     stream: &Stream,

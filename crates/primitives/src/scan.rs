@@ -4,7 +4,7 @@ use super::TASK;
 use super::check;
 use super::input::Count;
 use super::launch::{self, state_len};
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::scan::{CARRY_WORDS, ScanArgs, TILE};
 use lanetree_layout::Word;
@@ -21,7 +21,7 @@ impl ScanScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -43,9 +43,9 @@ impl ScanScratch {
 /// `counts` must have at least `count` elements, `offsets` one more, and `scratch` be made for as many.
 ///
 /// # Errors
-/// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small;
-/// [`Runtime`](lanetree_frame::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) from 2^43 elements on.
+/// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
+/// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^43 elements on.
 pub fn exclusive_scan<'a, T: Word>(
     stream: &Stream,
     counts: &Buffer<T>,

@@ -6,8 +6,8 @@ use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
-use lanetree_frame::pointers::{optional, optional_mut};
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::select::{CARRY_WORDS, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
@@ -24,7 +24,7 @@ impl SelectScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -46,9 +46,9 @@ impl SelectScratch {
 /// before it is done.
 ///
 /// # Errors
-/// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small;
-/// [`Runtime`](lanetree_frame::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge) from 2^42 keys on.
+/// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
+/// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
 pub fn select_keys<K: Key>(
     stream: &Stream,
     input: Keys<'_, K>,

@@ -1,6 +1,6 @@
 //! What the tests of the operations share.
 
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_layout::{Key, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

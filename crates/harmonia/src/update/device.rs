@@ -75,7 +75,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
 
     /// The host form of [`Harmonia::apply_on`].
     pub(super) fn apply_from_host(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V>) -> Result<UpdateReport> {
-        self.check_not_lost()?;
+        self.whole.check()?;
         let device = self.device.clone();
         let mut scratch = UpdateScratch::new(&device, count)?;
         let (mut keys, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -109,7 +109,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         if self.device.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: self.device.to_string() });
         }
-        self.check_not_lost()?;
+        self.whole.check()?;
         if count > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations: count });
         }
@@ -256,12 +256,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         (self.shape, self.ranks, self.lens) = (shape, None, None);
         scratch.spare = Some(Regions::of(old.0, old.1, old.2));
         Ok(())
-    }
-
-    /// # Errors
-    /// [`Error::Lost`].
-    pub(crate) fn check_not_lost(&self) -> Result<()> {
-        self.whole.check()
     }
 }
 

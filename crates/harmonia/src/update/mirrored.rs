@@ -3,10 +3,10 @@
 use super::{Op, UpdatePath, UpdateReport, host};
 use crate::Harmonia;
 use crate::build::check_lengths;
-use crate::staging::Staging;
 use core::fmt;
 use core::ops::Range;
 use lanetree_frame::Guarded;
+use lanetree_frame::fixed::Staging;
 use lanetree_frame::fold;
 use lanetree_frame::mirror::{GAP, MirrorReport};
 use lanetree_frame::{Error, Result};

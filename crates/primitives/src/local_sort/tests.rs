@@ -1,6 +1,6 @@
 use super::*;
 use crate::{RadixSortScratch, radix_argsort};
-use lanetree_frame::Device;
+use lanetree_base::Device;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 

@@ -11,9 +11,9 @@ mod native;
 mod tests;
 
 use core::ops::Range;
-use lanetree_frame::error::same_device;
-use lanetree_frame::pointers::optional;
-use lanetree_frame::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_base::error::same_device;
+use lanetree_base::pointers::optional;
+use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
 use launch::{Arrays, Counters, Sort, smallest_tile};

@@ -1,7 +1,7 @@
 //! The CPU's own path: rayon's stable merge sort, by the same bits.
 
 use core::ops::Range;
-use lanetree_frame::{Key, Word};
+use lanetree_base::{Key, Word};
 use rayon::prelude::*;
 
 /// Sorts keys by a range of their bits.

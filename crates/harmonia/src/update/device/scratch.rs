@@ -3,7 +3,7 @@
 use super::order::SortRange;
 use crate::bulk::Regions;
 use crate::launch;
-use crate::lookup::bits;
+use lanetree_frame::fixed::bits;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::update::{Changes, CompactArgs, MarkEffectsArgs};

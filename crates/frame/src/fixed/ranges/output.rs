@@ -1,8 +1,8 @@
 //! Where the results of a batch of ranges go.
 
 use core::mem::MaybeUninit;
-use lanetree_frame::ranges::Ranges;
-use lanetree_frame::{Error, Result};
+use lanetree_base::ranges::Ranges;
+use lanetree_base::{Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 use rayon::prelude::*;
@@ -11,14 +11,14 @@ use rayon::prelude::*;
 const COPY: usize = 1 << 15;
 
 /// The results so far.
-pub(super) struct Output<'a, K, V> {
-    pub(super) ranges: &'a mut Ranges<K, V>,
+pub(in crate::fixed) struct Output<'a, K, V> {
+    pub(in crate::fixed) ranges: &'a mut Ranges<K, V>,
     /// Pairs of the ranges whose counts are known.
-    pub(super) counted: u64,
+    pub(in crate::fixed) counted: u64,
 }
 
 impl<'a, K: Key, V: Word> Output<'a, K, V> {
-    pub(super) fn new(ranges: &'a mut Ranges<K, V>) -> Self {
+    pub(in crate::fixed) fn new(ranges: &'a mut Ranges<K, V>) -> Self {
         ranges.offsets.clear();
         ranges.keys.clear();
         ranges.values.clear();
@@ -26,7 +26,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
     }
 
     /// Takes a piece's offsets, and makes room for its pairs: the pairs, and those of its longest range.
-    pub(super) fn count(&mut self, offsets: &[u64], left: usize) -> Result<(u64, u64)> {
+    pub(in crate::fixed) fn count(&mut self, offsets: &[u64], left: usize) -> Result<(u64, u64)> {
         let (count, before) = (offsets.len() - 1, self.counted);
         let total = offsets[count];
         let length = |pair: &[u64]| pair[1] - pair[0];
@@ -49,7 +49,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
     }
 
     /// Appends pairs, for which there is room.
-    pub(super) fn append(&mut self, keys: &[K], values: &[V]) {
+    pub(in crate::fixed) fn append(&mut self, keys: &[K], values: &[V]) {
         append(&mut self.ranges.keys, keys, |key| key);
         append(&mut self.ranges.values, values, |value| value);
     }
@@ -86,7 +86,7 @@ fn free_memory() -> Result<usize> {
 
 /// Makes room for `needed` pairs in all, or for as many as are expected. The system promises more memory than
 /// it has, and ends who takes the promise for true: what it says to have free is asked first.
-pub(super) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
+pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
     let bytes = size_of::<K>() + size_of::<V>();
     let no_room = || out_of_memory(u128::from(needed) * bytes as u128);
     let needed = usize::try_from(needed).map_err(|_| no_room())?;
@@ -128,4 +128,21 @@ fn append<T: Copy + Sync, U: Send>(out: &mut Vec<U>, from: &[T], convert: impl F
     }
     // SAFETY: as many elements as `from` has were written right behind the last one.
     unsafe { out.set_len(out.len() + from.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_beyond_memory_are_refused_before_they_are_gathered() {
+        let mut out = Ranges::<u64, u64> { offsets: vec![0, 1], keys: vec![7], values: vec![8] };
+        for pairs in [1 << 44, 1 << 60, u64::MAX] {
+            let error = reserve_pairs(&mut out, pairs, pairs).unwrap_err().to_string();
+            assert!(error.contains("has no room for"), "{error}");
+        }
+        assert_eq!((&out.keys[..], &out.values[..]), (&[7][..], &[8][..]));
+        reserve_pairs(&mut out, 1000, u64::MAX).unwrap();
+        assert!(out.keys.capacity() >= 1000 && out.values.capacity() >= 1000);
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::lanes::Locating;
 use core::iter::{Fuse, Peekable};
-use lanetree_frame::Result;
-use lanetree_frame::ranges::KeyRange;
+use lanetree_base::Result;
+use lanetree_base::ranges::KeyRange;
 use lanetree_layout::Key;
 use lanetree_runtime::Device;
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ const COPY: usize = 1 << 15;
 const FEW: usize = 32;
 
 /// What a batch's ranges are taken from.
-pub(super) trait Source<K: Key> {
+pub(in crate::fixed) trait Source<K: Key> {
     /// About how many ranges are left: what an iterator says may be anything.
     fn left(&self) -> usize;
 
@@ -28,20 +28,20 @@ pub(super) trait Source<K: Key> {
 
 /// What was taken.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Filled {
-    pub(super) count: usize,
+pub(in crate::fixed) struct Filled {
+    pub(in crate::fixed) count: usize,
     /// Whether any of them has a limit.
-    pub(super) limited: bool,
+    pub(in crate::fixed) limited: bool,
 }
 
 /// Ranges of any kind.
-pub(super) struct Each<I: Iterator> {
+pub(in crate::fixed) struct Each<I: Iterator> {
     ranges: Peekable<Fuse<I>>,
     taken: usize,
 }
 
 impl<I: Iterator> Each<I> {
-    pub(super) fn new(ranges: I) -> Self {
+    pub(in crate::fixed) fn new(ranges: I) -> Self {
         Self { ranges: ranges.fuse().peekable(), taken: 0 }
     }
 }
@@ -107,9 +107,9 @@ impl<K: Key, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
 }
 
 /// Inclusive bounds, apart.
-pub(super) struct Between<'a, K> {
-    pub(super) starts: &'a [K],
-    pub(super) ends: &'a [K],
+pub(in crate::fixed) struct Between<'a, K> {
+    pub(in crate::fixed) starts: &'a [K],
+    pub(in crate::fixed) ends: &'a [K],
 }
 
 impl<K: Key> Source<K> for Between<'_, K> {

@@ -1,17 +1,12 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::OnStream;
-use super::launch;
-use super::lookup::bits;
-use super::native::TASK;
-use lanetree_frame::Result;
-use lanetree_frame::pointers::{optional, optional_mut};
-use lanetree_kernels_harmonia::calls;
-use lanetree_kernels_harmonia::{self as kernels, GatherArgs, RangeArgs, Side};
+use super::on_stream::{OnStream, bits};
+use super::{FixedIndex, TASK, View};
+use lanetree_base::Result;
+use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use lanetree_simt::{Global, GlobalMut};
 use rayon::prelude::*;
 
 /// Scratch memory of a batch of ranges: 16 bytes per range, to be used again by the next batch.
@@ -26,7 +21,7 @@ impl RangeScratch {
     /// Enough for `ranges` ranges.
     ///
     /// # Errors
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, ranges: usize) -> Result<Self> {
         Ok(Self {
             cursors: device.alloc(ranges)?,
@@ -41,7 +36,7 @@ impl RangeScratch {
     }
 }
 
-/// The results of a batch of ranges on the device, as [`Ranges`](lanetree_frame::Ranges) on the host.
+/// The results of a batch of ranges on the device, as [`Ranges`](lanetree_base::Ranges) on the host.
 #[derive(Debug)]
 pub struct DeviceRanges<K, V> {
     /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
@@ -57,7 +52,7 @@ impl<K: Key, V: Word> DeviceRanges<K, V> {
     /// Room for `ranges` ranges of `capacity` pairs in all.
     ///
     /// # Errors
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Runtime`](lanetree_base::Error::Runtime) where the device has no room.
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
@@ -73,7 +68,7 @@ struct Bounds<'a, K> {
     limit: u64,
 }
 
-impl<K: Key, V: Word> OnStream<'_, K, V> {
+impl<I: FixedIndex> OnStream<'_, I> {
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of
     /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
     ///
@@ -81,16 +76,16 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     /// or less and longer ones are copied by different kernels; the capacity of `out` tells which.
     ///
     /// # Errors
-    /// [`OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
-    /// shows in the last offset), [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge); [`Runtime`](lanetree_frame::Error::Runtime).
+    /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
+    /// shows in the last offset), [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`Runtime`](lanetree_base::Error::Runtime).
     pub fn range(
         &self,
-        starts: &Buffer<K>,
-        ends: &Buffer<K>,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
         limits: Option<&Buffer<u64>>,
         limit: u64,
         scratch: &mut RangeScratch,
-        out: &mut DeviceRanges<K, V>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let count = starts.len();
         self.check("the offsets' buffer", count + 1, &out.offsets)?;
@@ -107,8 +102,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     /// As [`OnStream::range`].
     pub fn count(
         &self,
-        starts: &Buffer<K>,
-        ends: &Buffer<K>,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
         limits: Option<&Buffer<u64>>,
         limit: u64,
         counts: &mut Buffer<u64>,
@@ -116,13 +111,13 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         self.locate_into(Bounds { starts, ends, limits, limit }, None, counts)
     }
 
-    fn locate(&self, bounds: Bounds<'_, K>, scratch: &mut RangeScratch) -> Result<()> {
+    fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
         self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
     }
 
     fn locate_into(
         &self,
-        bounds: Bounds<'_, K>,
+        bounds: Bounds<'_, I::Key>,
         cursors: Option<&mut Buffer<u64>>,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
@@ -145,46 +140,14 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         }
         let limits = optional(bounds.limits, self.stream)?;
         let found = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
-        let (starts, ends) = (bits::<K>(self.stream, bounds.starts)?, bits::<K>(self.stream, bounds.ends)?);
+        let (starts, ends) = (bits::<I::Key>(self.stream, bounds.starts)?, bits::<I::Key>(self.stream, bounds.ends)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.launch_locate(count, (starts, ends), limits, bounds.limit, found) }
+        unsafe { self.index.launch_locate(self.stream, count, (starts, ends), limits, bounds.limit, found) }
     }
 
-    /// Launches the search for the bounds of `count` ranges, at least one; out come their cursors, unless null, and
-    /// counts.
-    ///
-    /// # Safety
-    /// This stream may read so many bounds, and limits unless these are null, and write so many results, in memory that
-    /// the device reaches.
-    pub(super) unsafe fn launch_locate(
-        &self,
-        count: usize,
-        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
-        limits: Global<u64>,
-        limit: u64,
-        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()> {
-        let args = RangeArgs {
-            tree: self.tree.tree_ref(self.stream)?,
-            starts,
-            ends,
-            limits,
-            count: count as u64,
-            limit,
-            cursors,
-            counts,
-            start_side: Side::Lower as u32,
-            end_side: Side::Upper as u32,
-        };
-        // Two threads per range: one for each bound.
-        let launch = launch::over(self.stream, count, 2)?;
-        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::range::<K::Bits, V>(self.tree.fanout(), &args)) }?)
-    }
-
-    fn locate_on_host(&self, bounds: Bounds<'_, K>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
+    fn locate_on_host(&self, bounds: Bounds<'_, I::Key>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
         let count = bounds.starts.len();
-        let tree = self.tree.view().expect("a tree on the host is in main memory");
+        let tree = self.index.view().expect("a tree on the host is in main memory");
         let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];
         let ends = &bounds.ends.as_slice().expect("a buffer of the host")[..count];
         let limits = bounds.limits.map(|limits| &limits.as_slice().expect("a buffer of the host")[..count]);
@@ -200,12 +163,12 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         locate_rows(tree, (starts, ends), limits, bounds.limit, cursors, counts);
     }
 
-    fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<K, V>) -> Result<()> {
+    fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<I::Key, I::Value>) -> Result<()> {
         if count == 0 || out.keys.is_empty() {
             return Ok(());
         }
         if self.stream.device().kind() == DeviceKind::Host {
-            let tree = self.tree.view().expect("a tree on the host is in main memory");
+            let tree = self.index.view().expect("a tree on the host is in main memory");
             let cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
             let offsets = &out.offsets.as_slice().expect("a buffer of the host")[..=count];
             let keys = out.keys.as_mut_slice().expect("a buffer of the host");
@@ -218,35 +181,13 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
         // SAFETY: cursors and offsets are those of this tree, written just now for so many ranges; the outputs have room
         // for `capacity` pairs; the pointers are for this stream.
-        unsafe { self.launch_gather(count, capacity, rows, pairs, capacity) }
-    }
-
-    /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
-    /// cursors to their offsets, with room for so many pairs.
-    ///
-    /// # Safety
-    /// This stream may read so many cursors, which are those of this tree as it is, and offsets, of which there is one
-    /// more, and write `capacity` pairs, in memory that the device reaches.
-    pub(super) unsafe fn launch_gather(
-        &self,
-        count: usize,
-        expected: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
-        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-        capacity: usize,
-    ) -> Result<()> {
-        let (tree, capacity) = (self.tree.tree_ref(self.stream)?, capacity as u64);
-        let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
-        let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
-        let launch = launch::over(self.stream, count, group)?;
-        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.tree.fanout(), group, &args)) }?)
+        unsafe { self.index.launch_gather(self.stream, count, capacity, rows, pairs, capacity) }
     }
 }
 
 /// Locates ranges on the host, in parallel, where a cursor is simply the rank of the first pair.
 pub(super) fn locate_rows<K: Key, V: Word>(
-    tree: super::native::View<'_, K, V>,
+    index: impl View<K, V>,
     (starts, ends): (&[K], &[K]),
     limits: Option<&[u64]>,
     limit: u64,
@@ -256,8 +197,8 @@ pub(super) fn locate_rows<K: Key, V: Word>(
     let tasks = starts.par_chunks(TASK).zip(ends.par_chunks(TASK));
     let outputs = cursors.par_chunks_mut(TASK).zip(counts.par_chunks_mut(TASK));
     tasks.zip(outputs).enumerate().for_each(|(task, ((starts, ends), (cursors, counts)))| {
-        tree.rank(starts, false, |i, rank| cursors[i] = rank);
-        tree.rank(ends, true, |i, rank| {
+        index.rank(starts, false, |i, rank| cursors[i] = rank);
+        index.rank(ends, true, |i, rank| {
             let own = limits.map_or(u64::MAX, |limits| limits[task * TASK + i]);
             counts[i] = rank.saturating_sub(cursors[i]).min(limit).min(own);
         });
@@ -266,7 +207,7 @@ pub(super) fn locate_rows<K: Key, V: Word>(
 
 /// Copies each row's pairs, as far as there is room, in parallel.
 pub(super) fn copy_rows<K: Key, V: Word>(
-    tree: super::native::View<'_, K, V>,
+    index: impl View<K, V>,
     cursors: &[u64],
     offsets: &[u64],
     keys: &mut [K],
@@ -288,7 +229,7 @@ pub(super) fn copy_rows<K: Key, V: Word>(
         let first = clipped(offsets[0]);
         for (i, &cursor) in cursors.iter().enumerate() {
             let row = clipped(offsets[i]) - first..clipped(offsets[i + 1]) - first;
-            tree.copy(cursor, &mut keys[row.clone()], &mut values[row]);
+            index.copy(cursor, &mut keys[row.clone()], &mut values[row]);
         }
     });
 }

@@ -10,44 +10,44 @@ mod cut;
 mod lanes;
 mod output;
 mod source;
-#[cfg(test)]
-mod tests;
 
-pub(super) use lanes::RangeStaging;
+pub use lanes::RangeStaging;
 
-use super::Harmonia;
+use super::FixedIndex;
 use super::range::{copy_rows, locate_rows};
 use cut::Cutter;
-use lanes::{Gathering, LOCATING, Locating, RangeLanes};
-use lanetree_frame::ranges::{KeyRange, RangeBatch, Ranges};
-use lanetree_frame::staging::ACROSS_THE_BUS;
-use lanetree_frame::{Error, Result};
+pub(super) use lanes::LOCATING;
+use lanes::{Gathering, Locating, RangeLanes};
+use lanetree_base::Ranges;
+use lanetree_base::Result;
+use lanetree_base::staging::ACROSS_THE_BUS;
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;
 use output::{Output, reserve_pairs};
-use source::{Between, Each, Filled, Source};
+pub(super) use source::{Between, Each};
+use source::{Filled, Source};
 
 /// How a batch is divided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub struct Sizes {
     /// Ranges of the first piece, when nothing is known of their lengths yet.
-    pub(super) first: usize,
+    pub first: usize,
     /// Ranges of a piece, at most.
-    pub(super) piece: usize,
+    pub piece: usize,
     /// Pairs that a piece is to have.
-    pub(super) aim: usize,
+    pub aim: usize,
     /// Pairs of a window, at most.
-    pub(super) window: usize,
+    pub window: usize,
     /// Pairs of a range that is gathered in one part, at most. No more than a window's.
-    pub(super) long: u64,
+    pub long: u64,
     /// Pairs of a part of a longer one.
-    pub(super) part: u64,
+    pub part: u64,
     /// Ranges of a small batch.
-    pub(super) small: usize,
+    pub small: usize,
     /// Leaves whose ranks are fetched at a time.
-    pub(super) leaves: usize,
+    pub leaves: usize,
 }
 
 impl Default for Sizes {
@@ -60,99 +60,15 @@ impl Default for Sizes {
 /// Pairs of a small batch for which there is room, for each of its ranges and in all, at least.
 const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
 
-impl<K: Key, V: Word> Harmonia<K, V> {
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`,
-    /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
-    /// when the results are there.
-    ///
-    /// On a GPU a large batch goes through in pieces, several on their way at a time. What memory that takes is
-    /// kept for the next batch.
-    ///
-    /// # Errors
-    /// [`ReversedRange`](lanetree_frame::Error::ReversedRange) for a range whose end is below its start;
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room for the batch or main memory none for its
-    /// results, or from the device's driver; [`Lost`](lanetree_frame::Error::Lost) after a batch of updates that failed half-way
-    /// on the device.
-    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
-        let mut out = Ranges::default();
-        self.range_many_into(ranges, &mut out)?;
-        if out.keys.capacity() / 2 > out.keys.len() {
-            out.keys.shrink_to_fit();
-            out.values.shrink_to_fit();
-        }
-        Ok(out)
-    }
-
-    /// [`Harmonia::range_many`] in place of other results, whose memory is used again. What these are does not matter:
-    /// any of their fields may have been taken or changed. After an error there are no results, neither old ones nor
-    /// new ones.
-    ///
-    /// # Errors
-    /// As [`Harmonia::range_many`].
-    pub fn range_many_into(
+/// The way of a batch of ranges.
+pub(super) trait Pieces: FixedIndex {
+    fn range_on_host(
         &self,
-        ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>,
-        out: &mut Ranges<K, V>,
+        starts: &[Self::Key],
+        ends: &[Self::Key],
+        limits: Option<&[u64]>,
+        out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
-        let ranges = ranges.into_iter();
-        anew(out, |out| match self.device.kind() {
-            DeviceKind::Host => {
-                let batch = RangeBatch::new(ranges)?;
-                let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
-                self.range_on_host(&batch.starts, &batch.ends, limits, out)
-            }
-            _ => self.range_in_pieces(&mut Each::new(ranges), out),
-        })
-    }
-
-    /// [`Harmonia::range_many_into`] of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose
-    /// end is below its start is empty.
-    ///
-    /// # Errors
-    /// As [`Harmonia::range_many`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many ends as
-    /// starts.
-    pub fn range_between_many_into(&self, starts: &[K], ends: &[K], out: &mut Ranges<K, V>) -> Result<()> {
-        anew(out, |out| {
-            if starts.len() != ends.len() {
-                return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-            }
-            match self.device.kind() {
-                DeviceKind::Host => self.range_on_host(starts, ends, None, out),
-                _ => self.range_in_pieces(&mut Between { starts, ends }, out),
-            }
-        })
-    }
-
-    /// How many pairs each range has, [`Harmonia::range_many`] without copying them.
-    ///
-    /// # Errors
-    /// As [`Harmonia::range_many`].
-    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
-        self.check_not_lost()?;
-        let ranges = ranges.into_iter();
-        if let Some(tree) = self.native() {
-            let batch = RangeBatch::new(ranges)?;
-            let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
-            let (mut ranks, mut counts) = (vec![0; batch.starts.len()], vec![0; batch.starts.len()]);
-            locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
-            return Ok(counts);
-        }
-        let mut counts = Vec::new();
-        let mut source = Each::new(ranges);
-        let sizes = self.staging.ranges.sizes;
-        let mut taken = self.staging.ranges.take();
-        let piece = |_: &[usize; 2]| sizes.piece;
-        self.in_pieces(&mut source, &mut taken.lanes, piece, |_, lanes, piece, _| {
-            let lane = &mut lanes.locating[piece % LOCATING];
-            lane.synchronize()?;
-            let count = lane.busy.take().unwrap_or(0);
-            counts.extend(lane.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
-            Ok([count, 0])
-        })?;
-        Ok(counts)
-    }
-
-    fn range_on_host(&self, starts: &[K], ends: &[K], limits: Option<&[u64]>, out: &mut Ranges<K, V>) -> Result<()> {
         self.check_not_lost()?;
         let tree = self.native().expect("a tree on the host is in main memory");
         let (mut cursors, mut counts) = (vec![0; starts.len()], vec![0; starts.len()]);
@@ -166,15 +82,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }));
         reserve_pairs(out, total, total)?;
         // What is there already need not be zeroed: it is written over.
-        out.keys.resize(total as usize, K::zeroed());
-        out.values.resize(total as usize, V::zeroed());
+        out.keys.resize(total as usize, bytemuck::Zeroable::zeroed());
+        out.values.resize(total as usize, bytemuck::Zeroable::zeroed());
         copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
         Ok(())
     }
 
-    fn range_in_pieces(&self, source: &mut impl Source<K>, out: &mut Ranges<K, V>) -> Result<()> {
-        let sizes = self.staging.ranges.sizes;
-        let mut taken = self.staging.ranges.take();
+    fn range_in_pieces(
+        &self,
+        source: &mut impl Source<Self::Key>,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        let sizes = self.staging().ranges.sizes;
+        let mut taken = self.staging().ranges.take();
         let mut output = Output::new(out);
         let average = |[ranges, pairs]: &[usize; 2]| match ranges {
             0 => sizes.first,
@@ -205,24 +125,24 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// ranges.
     fn in_pieces(
         &self,
-        source: &mut impl Source<K>,
-        lanes: &mut RangeLanes<K, V>,
+        source: &mut impl Source<Self::Key>,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
         room: impl Fn(&[usize; 2]) -> usize,
-        mut collect: impl FnMut(bool, &mut RangeLanes<K, V>, usize, usize) -> Result<[usize; 2]>,
+        mut collect: impl FnMut(bool, &mut RangeLanes<Self::Key, Self::Value>, usize, usize) -> Result<[usize; 2]>,
     ) -> Result<()> {
         self.check_not_lost()?;
-        let Sizes { small, piece: largest, .. } = self.staging.ranges.sizes;
+        let Sizes { small, piece: largest, .. } = self.staging().ranges.sizes;
         let (mut before, mut seen) = (None, [0; 2]);
         for piece in 0.. {
             if source.is_done() {
                 break;
             }
-            let lane = lanes.locating(&self.device, piece)?;
+            let lane = lanes.locating(self.device(), piece)?;
             // For all that are left, so that memory does not grow from piece to piece; but no larger than any piece.
             let expected = source.left().min(largest);
-            lane.reserve_bounds(&self.device, expected, 0)?;
-            let filled = source.fill(lane, &self.device, room(&seen))?;
-            lane.reserve_search(&self.device, expected.max(filled.count), filled.limited)?;
+            lane.reserve_bounds(self.device(), expected, 0)?;
+            let filled = source.fill(lane, self.device(), room(&seen))?;
+            lane.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
             // Later ones come behind windows that are on their way.
             let at_once = piece == 0 && filled.count <= small;
             self.locate_piece(lane, &filled, at_once)?;
@@ -243,12 +163,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 
     /// Puts a piece's search on its way: cursors on the device, offsets to main memory.
-    fn locate_piece(&self, lane: &mut Locating<K>, filled: &Filled, is_small: bool) -> Result<()> {
+    fn locate_piece(&self, lane: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
         let &Filled { count, limited } = filled;
         lane.busy = Some(count);
         let mut limits = Global::null();
         // Page-locked memory has the same address on a GPU.
-        let across = is_small && self.device.kind() == DeviceKind::Cuda;
+        let across = is_small && self.device().kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
                 limits = lane.staged_limits.read_on(&lane.stream)?;
@@ -265,7 +185,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         };
         let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
         // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
-        unsafe { self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)? };
+        unsafe { self.launch_locate(&lane.stream, count, bounds, limits, u64::MAX, found)? };
         let scratch = &mut lane.scratch;
         exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
         Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
@@ -275,18 +195,18 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// no room for is gathered as ever.
     fn gather_at_once(
         &self,
-        lanes: &mut RangeLanes<K, V>,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
         piece: usize,
         left: usize,
-        output: &mut Output<'_, K, V>,
+        output: &mut Output<'_, Self::Key, Self::Value>,
     ) -> Result<u64> {
         let lane = &mut lanes.locating[piece % LOCATING];
         let count = lane.busy.unwrap_or(0);
-        let to = lanes.gathering.next(&self.device)?;
+        let to = lanes.gathering.next(self.device())?;
         let [each, all] = SMALL_PAIRS;
-        to.reserve(&self.device, (each * count).max(all).min(self.staging.ranges.sizes.window))?;
+        to.reserve(self.device(), (each * count).max(all).min(self.staging().ranges.sizes.window))?;
         let room = to.staged_keys.len();
-        let across = self.device.kind() == DeviceKind::Cuda;
+        let across = self.device().kind() == DeviceKind::Cuda;
         let pairs = match across {
             true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
             false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
@@ -296,7 +216,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
         // for the stream.
-        unsafe { self.on(&lane.stream).launch_gather(count, expected, rows, pairs, room)? };
+        unsafe { self.launch_gather(&lane.stream, count, expected, rows, pairs, room)? };
         lane.synchronize()?;
         // SAFETY: the staged memory is used in the other lane's own stream, which is idle between windows, and in this
         // one, which has been waited for.
@@ -320,12 +240,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Puts the results of a piece on their way, once it is located; the pairs so far.
     fn gather_piece(
         &self,
-        lanes: &mut RangeLanes<K, V>,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
         piece: usize,
         left: usize,
-        output: &mut Output<'_, K, V>,
+        output: &mut Output<'_, Self::Key, Self::Value>,
     ) -> Result<u64> {
-        let sizes = self.staging.ranges.sizes;
+        let sizes = self.staging().ranges.sizes;
         let RangeLanes { locating, gathering } = lanes;
         let lane = &mut locating[piece % LOCATING];
         lane.synchronize()?;
@@ -335,9 +255,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             return Ok(output.counted);
         }
         if total <= sizes.window as u64 && longest <= sizes.long {
-            let to = gathering.next(&self.device)?;
+            let to = gathering.next(self.device())?;
             finish(to, output)?;
-            to.reserve(&self.device, total as usize)?;
+            to.reserve(self.device(), total as usize)?;
             let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
             // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
             unsafe { self.gather_window(to, count, rows, total as usize)? };
@@ -345,14 +265,14 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             to.download(0..total as usize)?;
             return Ok(output.counted);
         }
-        lane.fetch_cursors(&self.device, count)?;
+        lane.fetch_cursors(self.device(), count)?;
         let mut cutter = Cutter::new(self, &lane.staged_cursors[..count], &lane.staged_offsets[..=count]);
         while let Some(pairs) = cutter.next_window()? {
-            let to = gathering.next(&self.device)?;
+            let to = gathering.next(self.device())?;
             finish(to, output)?;
-            to.reserve(&self.device, pairs)?;
+            to.reserve(self.device(), pairs)?;
             to.busy = Some(0);
-            to.upload_rows(&self.device, [&cutter.cursors, &cutter.offsets])?;
+            to.upload_rows(self.device(), [&cutter.cursors, &cutter.offsets])?;
             let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
             // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
             unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
@@ -368,7 +288,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// they are of `pairs` pairs, for which the lane has room.
     unsafe fn gather_window(
         &self,
-        to: &mut Gathering<K, V>,
+        to: &mut Gathering<Self::Key, Self::Value>,
         rows: usize,
         (cursors, offsets): (Global<u64>, Global<u64>),
         pairs: usize,
@@ -376,13 +296,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         to.busy = Some(pairs);
         let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
         // SAFETY: the caller's contract.
-        unsafe { self.on(&to.stream).launch_gather(rows, pairs, (cursors, offsets), out, pairs) }
+        unsafe { self.launch_gather(&to.stream, rows, pairs, (cursors, offsets), out, pairs) }
     }
 }
 
+impl<I: FixedIndex> Pieces for I {}
+
 /// Lets `fill` make new results in the memory of old ones. After an error there are none, and after a panic of the
 /// caller's iterator either.
-fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
+pub(super) fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
 where
     Ranges<K, V>: Default,
 {

@@ -1,37 +1,37 @@
 //! The memory through which host batches of ranges go.
 
+use super::super::range::RangeScratch;
 use super::Sizes;
-use crate::range::RangeScratch;
 use bytemuck::Pod;
 use core::ops::Range;
-use lanetree_frame::Result;
+use lanetree_base::Result;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces that are located at a time: the next one while the results of the one before are counted.
-pub(super) const LOCATING: usize = 2;
+pub(in crate::fixed) const LOCATING: usize = 2;
 
 /// Windows of results on their way at a time.
 const GATHERING: usize = 4;
 
 /// Where a piece's ranges are located.
-pub(super) struct Locating<K> {
-    pub(super) stream: Stream,
-    pub(super) starts: Buffer<K>,
-    pub(super) ends: Buffer<K>,
-    pub(super) limits: Buffer<u64>,
-    pub(super) scratch: RangeScratch,
-    pub(super) offsets: Buffer<u64>,
-    pub(super) staged_starts: PinnedBuffer<K>,
-    pub(super) staged_ends: PinnedBuffer<K>,
+pub(in crate::fixed) struct Locating<K> {
+    pub(in crate::fixed) stream: Stream,
+    pub(in crate::fixed) starts: Buffer<K>,
+    pub(in crate::fixed) ends: Buffer<K>,
+    pub(in crate::fixed) limits: Buffer<u64>,
+    pub(in crate::fixed) scratch: RangeScratch,
+    pub(in crate::fixed) offsets: Buffer<u64>,
+    pub(in crate::fixed) staged_starts: PinnedBuffer<K>,
+    pub(in crate::fixed) staged_ends: PinnedBuffer<K>,
     /// Empty until a range has one.
-    pub(super) staged_limits: PinnedBuffer<u64>,
-    pub(super) staged_offsets: PinnedBuffer<u64>,
+    pub(in crate::fixed) staged_limits: PinnedBuffer<u64>,
+    pub(in crate::fixed) staged_offsets: PinnedBuffer<u64>,
     /// Empty until a piece's results have to be cut.
-    pub(super) staged_cursors: PinnedBuffer<u64>,
+    pub(in crate::fixed) staged_cursors: PinnedBuffer<u64>,
     /// The ranges that are on their way.
-    pub(super) busy: Option<usize>,
+    pub(in crate::fixed) busy: Option<usize>,
 }
 
 impl<K: Key> Locating<K> {
@@ -53,14 +53,14 @@ impl<K: Key> Locating<K> {
     }
 
     /// Ranges for which there is room in main memory.
-    pub(super) fn room(&self) -> usize {
+    pub(in crate::fixed) fn room(&self) -> usize {
         // The last one to grow tells for both.
         self.staged_ends.len()
     }
 
     /// Makes room for bounds in main memory, and keeps those of the first `filled` ranges. Memory grows in powers of
     /// two, and never shrinks.
-    pub(super) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
+    pub(in crate::fixed) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
         if self.room() < ranges {
             let ranges = ranges.next_power_of_two();
             grow(&mut self.staged_starts, device, ranges, filled)?;
@@ -70,7 +70,7 @@ impl<K: Key> Locating<K> {
     }
 
     /// Makes room for as many limits as there is for bounds, and keeps those of the first `filled` ranges.
-    pub(super) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
+    pub(in crate::fixed) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
         let room = self.room();
         if self.staged_limits.len() < room {
             grow(&mut self.staged_limits, device, room, filled)?;
@@ -79,7 +79,7 @@ impl<K: Key> Locating<K> {
     }
 
     /// Makes room on the device for so many ranges, whose bounds are in main memory already, and for what comes back.
-    pub(super) fn reserve_search(&mut self, device: &Device, ranges: usize, limited: bool) -> Result<()> {
+    pub(in crate::fixed) fn reserve_search(&mut self, device: &Device, ranges: usize, limited: bool) -> Result<()> {
         if self.staged_offsets.len() <= ranges {
             let ranges = ranges.next_power_of_two();
             self.starts = device.alloc(ranges)?;
@@ -96,7 +96,7 @@ impl<K: Key> Locating<K> {
     }
 
     /// Brings the cursors of the first `count` ranges, which are located, to main memory.
-    pub(super) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
+    pub(in crate::fixed) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
         if self.staged_cursors.len() < count {
             self.staged_cursors = device.pinned(count.next_power_of_two())?;
         }
@@ -105,7 +105,7 @@ impl<K: Key> Locating<K> {
     }
 
     /// Waits for the lane's stream.
-    pub(super) fn synchronize(&mut self) -> Result<()> {
+    pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
         // SAFETY: the staged memory is used in the lane's stream only, which has been waited for.
         unsafe {
@@ -120,7 +120,7 @@ impl<K: Key> Locating<K> {
 
     /// Has the lane's next piece come after what other streams have been given so far that reads this piece's rows: the
     /// gathering, and not the copies behind it.
-    pub(super) fn come_after_readers(&mut self) -> Result<()> {
+    pub(in crate::fixed) fn come_after_readers(&mut self) -> Result<()> {
         self.scratch.cursors.write_on(&self.stream)?;
         self.offsets.write_on(&self.stream)?;
         Ok(())
@@ -143,17 +143,17 @@ fn grow<T: Pod>(buffer: &mut PinnedBuffer<T>, device: &Device, len: usize, kept:
 }
 
 /// Where the pairs of a window of results are gathered.
-pub(super) struct Gathering<K, V> {
-    pub(super) stream: Stream,
-    pub(super) keys: Buffer<K>,
-    pub(super) values: Buffer<V>,
-    pub(super) staged_keys: PinnedBuffer<K>,
-    pub(super) staged_values: PinnedBuffer<V>,
+pub(in crate::fixed) struct Gathering<K, V> {
+    pub(in crate::fixed) stream: Stream,
+    pub(in crate::fixed) keys: Buffer<K>,
+    pub(in crate::fixed) values: Buffer<V>,
+    pub(in crate::fixed) staged_keys: PinnedBuffer<K>,
+    pub(in crate::fixed) staged_values: PinnedBuffer<V>,
     /// Cursors and offsets of a window that was cut. Empty until there is one.
-    pub(super) rows: [Buffer<u64>; 2],
-    pub(super) staged_rows: [PinnedBuffer<u64>; 2],
+    pub(in crate::fixed) rows: [Buffer<u64>; 2],
+    pub(in crate::fixed) staged_rows: [PinnedBuffer<u64>; 2],
     /// The pairs that are on their way.
-    pub(super) busy: Option<usize>,
+    pub(in crate::fixed) busy: Option<usize>,
 }
 
 impl<K: Key, V: Word> Gathering<K, V> {
@@ -171,7 +171,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
     }
 
     /// Makes room for pairs. Memory grows in powers of two, and never shrinks.
-    pub(super) fn reserve(&mut self, device: &Device, pairs: usize) -> Result<()> {
+    pub(in crate::fixed) fn reserve(&mut self, device: &Device, pairs: usize) -> Result<()> {
         // The last one to grow tells for all of them.
         if self.staged_values.len() < pairs {
             let pairs = pairs.next_power_of_two();
@@ -184,7 +184,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
     }
 
     /// Sends the rows of a window to the device: cursors, and offsets, of which there is one more.
-    pub(super) fn upload_rows(&mut self, device: &Device, rows: [&[u64]; 2]) -> Result<()> {
+    pub(in crate::fixed) fn upload_rows(&mut self, device: &Device, rows: [&[u64]; 2]) -> Result<()> {
         for (i, row) in rows.into_iter().enumerate() {
             if self.staged_rows[i].len() < row.len() {
                 self.rows[i] = device.alloc(row.len().next_power_of_two())?;
@@ -197,7 +197,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
     }
 
     /// Waits for the lane's stream.
-    pub(super) fn synchronize(&mut self) -> Result<()> {
+    pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
         // SAFETY: the staged memory is used in this stream, which has been waited for, and in that of a small piece's
         // lane, which is waited for before anything else is done.
@@ -209,7 +209,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
     ///
     /// # Safety
     /// All of it is done.
-    pub(super) unsafe fn forget_staged(&mut self) {
+    pub(in crate::fixed) unsafe fn forget_staged(&mut self) {
         // SAFETY: the caller's contract.
         unsafe {
             self.staged_keys.forget_uses();
@@ -219,7 +219,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
     }
 
     /// Puts the way back of the first pairs behind the kernel that gathers them.
-    pub(super) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
+    pub(in crate::fixed) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
         self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
         self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
         Ok(())
@@ -232,7 +232,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
 }
 
 /// The lanes that gather, in turn.
-pub(super) struct Ring<K, V> {
+pub(in crate::fixed) struct Ring<K, V> {
     lanes: Vec<Gathering<K, V>>,
     /// The lane of the next window, which is that of the oldest one on its way.
     next: usize,
@@ -246,7 +246,7 @@ impl<K, V> Default for Ring<K, V> {
 
 impl<K: Key, V: Word> Ring<K, V> {
     /// The lane for the next window. The oldest window may still be on its way there.
-    pub(super) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
+    pub(in crate::fixed) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
         if self.next == self.lanes.len() {
             self.lanes.push(Gathering::new(device)?);
         }
@@ -256,7 +256,7 @@ impl<K: Key, V: Word> Ring<K, V> {
     }
 
     /// All lanes, that of the oldest window first.
-    pub(super) fn oldest_first(&mut self) -> impl Iterator<Item = &mut Gathering<K, V>> {
+    pub(in crate::fixed) fn oldest_first(&mut self) -> impl Iterator<Item = &mut Gathering<K, V>> {
         let oldest = self.next.min(self.lanes.len());
         let (newer, older) = self.lanes.split_at_mut(oldest);
         older.iter_mut().chain(newer)
@@ -264,9 +264,9 @@ impl<K: Key, V: Word> Ring<K, V> {
 }
 
 /// All lanes of a batch.
-pub(super) struct RangeLanes<K, V> {
-    pub(super) locating: Vec<Locating<K>>,
-    pub(super) gathering: Ring<K, V>,
+pub(in crate::fixed) struct RangeLanes<K, V> {
+    pub(in crate::fixed) locating: Vec<Locating<K>>,
+    pub(in crate::fixed) gathering: Ring<K, V>,
 }
 
 impl<K, V> Default for RangeLanes<K, V> {
@@ -277,7 +277,7 @@ impl<K, V> Default for RangeLanes<K, V> {
 
 impl<K: Key, V: Word> RangeLanes<K, V> {
     /// The lane that locates the `piece`-th piece.
-    pub(super) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
+    pub(in crate::fixed) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
         let at = piece % LOCATING;
         if at == self.locating.len() {
             self.locating.push(Locating::new(device)?);
@@ -307,10 +307,10 @@ impl<K: Key, V: Word> RangeLanes<K, V> {
 }
 
 /// The lanes of batches of ranges, kept for the next ones.
-pub(crate) struct RangeStaging<K, V> {
+pub struct RangeStaging<K, V> {
     idle: Mutex<Vec<RangeLanes<K, V>>>,
     /// As measured, but in tests.
-    pub(crate) sizes: Sizes,
+    pub sizes: Sizes,
 }
 
 impl<K, V> Default for RangeStaging<K, V> {
@@ -321,22 +321,22 @@ impl<K, V> Default for RangeStaging<K, V> {
 
 impl<K: Key, V: Word> RangeStaging<K, V> {
     /// Lanes for a batch.
-    pub(super) fn take(&self) -> Taken<'_, K, V> {
+    pub(in crate::fixed) fn take(&self) -> Taken<'_, K, V> {
         let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         Taken { staging: self, lanes }
     }
 
     /// Bytes of device and of page-locked memory, of batches that are through.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeLanes::bytes).sum()
     }
 }
 
 /// The lanes of a batch that is under way. Also after an error, or a panic of the caller's iterator, nothing is
 /// in flight over memory that the next batch uses.
-pub(super) struct Taken<'a, K: Key, V: Word> {
+pub(in crate::fixed) struct Taken<'a, K: Key, V: Word> {
     staging: &'a RangeStaging<K, V>,
-    pub(super) lanes: RangeLanes<K, V>,
+    pub(in crate::fixed) lanes: RangeLanes<K, V>,
 }
 
 impl<K: Key, V: Word> Drop for Taken<'_, K, V> {
