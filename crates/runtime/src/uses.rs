@@ -123,6 +123,14 @@ impl Uses {
         Ok(Wait::InOrderOf(first.clone()))
     }
 
+    /// Waits for all uses, and forgets them.
+    pub(crate) fn synchronize(&mut self) -> Result<()> {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        list.writer.iter().chain(&list.readers).try_for_each(|user| user.synchronize())?;
+        self.forget();
+        Ok(())
+    }
+
     /// Waits for all uses, and forgets them. What has failed is reported by the next call that can.
     pub(crate) fn quiesce(&mut self) {
         if !self.is_unused() {

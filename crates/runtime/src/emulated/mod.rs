@@ -236,6 +236,13 @@ impl Machine for Emulated {
     fn take_back(&self, at: NonNull<u8>) {
         self.schedule().return_allocation(at.addr().get());
     }
+    unsafe fn adopt(&self, at: NonNull<u8>, bytes: usize) -> Result<()> {
+        self.schedule().add_allocation(at.addr().get(), bytes);
+        Ok(())
+    }
+    fn disown(&self, at: NonNull<u8>) {
+        self.schedule().remove_allocation(at.addr().get());
+    }
 
     unsafe fn copy(
         &self,
