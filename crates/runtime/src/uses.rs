@@ -181,4 +181,19 @@ mod tests {
             assert!(list.readers.iter().any(|reader| reader.id() == kept.queue().id()));
         }
     }
+
+    #[test]
+    fn work_that_another_library_puts_into_a_stream_is_waited_for_each_time() {
+        let device = Device::emulated();
+        let (theirs, ours) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut buffer = device.alloc_zeroed::<u32>(8).unwrap();
+        let mut copy = device.alloc_zeroed::<u32>(8).unwrap();
+        for _ in 0..3 {
+            let at = buffer.lend_mut_on(&theirs).unwrap();
+            // SAFETY: bytes of the buffer, which remembers the stream. Nobody counts the work: as another library's.
+            unsafe { device.machine.zero(at.cast(), 32, theirs.raw()).unwrap() };
+            // The emulator refuses a copy that nothing orders after it.
+            copy.copy_from_buffer(&ours, 0, &buffer, 0..8).unwrap();
+        }
+    }
 }
