@@ -87,7 +87,7 @@ impl Cuda {
             Ok::<_, Error>(value as u32)
         };
         let properties = Properties {
-            name: primary.name(driver, opening)?,
+            name: primary.name(opening)?,
             multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             l2_bytes: attribute(sys::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
             compute_capability: (
@@ -95,7 +95,7 @@ impl Cuda {
                 attribute(sys::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
             ),
             shared_bytes_per_block: attribute(sys::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-            total_memory: primary.total_memory(driver, opening)?,
+            total_memory: primary.total_memory(opening)?,
             driver_version,
         };
         let copies = RawStream(null_mut());

@@ -10,7 +10,6 @@ use core::ptr::null_mut;
 pub(super) struct Primary {
     device: CUdevice,
     context: CUcontext,
-    #[cfg(not(feature = "cust"))]
     driver: &'static Driver,
     /// Holds on to the context.
     #[cfg(feature = "cust")]
@@ -37,8 +36,7 @@ impl Primary {
         Self::retained(driver, ordinal, device, context, action)
     }
 
-    /// # Errors
-    /// None; cust's opening has some.
+    /// The context that is retained already, as it is.
     #[cfg(not(feature = "cust"))]
     fn retained(
         driver: &'static Driver,
@@ -50,6 +48,7 @@ impl Primary {
         Ok(Self { device, context, driver })
     }
 
+    /// The context that is retained already, by way of cust.
     #[cfg(feature = "cust")]
     fn retained(
         driver: &'static Driver,
@@ -64,7 +63,7 @@ impl Primary {
         // SAFETY: retained by the caller; cust's context, if there is one, holds on to it from here on.
         driver.check(unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }, action)?;
         let (by_cust, cust) = by_cust?;
-        Ok(Self { device, context, _by_cust: by_cust, cust })
+        Ok(Self { device, context, driver, _by_cust: by_cust, cust })
     }
 
     pub(super) fn device(&self) -> CUdevice {
@@ -82,19 +81,19 @@ impl Primary {
     }
 
     /// `NVIDIA H200`, say.
-    pub(super) fn name(&self, driver: &Driver, action: impl FnOnce() -> Action) -> Result<String> {
+    pub(super) fn name(&self, action: impl FnOnce() -> Action) -> Result<String> {
         let mut name = [0; 256];
         // SAFETY: the name has room for what is said, and the device is one that the driver gave.
-        let code = unsafe { driver.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, self.device) };
-        driver.check(code, action)?;
+        let code = unsafe { self.driver.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, self.device) };
+        self.driver.check(code, action)?;
         Ok(CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned())
     }
 
     /// Bytes of device memory.
-    pub(super) fn total_memory(&self, driver: &Driver, action: impl FnOnce() -> Action) -> Result<u64> {
+    pub(super) fn total_memory(&self, action: impl FnOnce() -> Action) -> Result<u64> {
         let mut bytes = 0;
         // SAFETY: the pointer is valid for the call, and the device one that the driver gave.
-        driver.check(unsafe { driver.cuDeviceTotalMem_v2(&raw mut bytes, self.device) }, action)?;
+        self.driver.check(unsafe { self.driver.cuDeviceTotalMem_v2(&raw mut bytes, self.device) }, action)?;
         Ok(bytes as u64)
     }
 }
