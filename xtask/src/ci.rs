@@ -1,7 +1,7 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{paths, process, ptx, stub};
+use crate::{first_build, paths, process, ptx, stub};
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,28 +17,31 @@ pub(crate) fn run() -> Result<()> {
 fn run_all(steps: &mut Steps) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
     steps.run("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    // The feature cuda, with cust and without it: only the runtime's code differs.
+    steps.run("clippy, feature cust", || {
+        on_cust(&["clippy", "--workspace", "--all-targets", "--features", "cust", "--locked", "--", "-D", "warnings"])
+    })?;
     steps.run("clippy, feature cuda", || {
-        let mut command = process::cargo();
-        command.args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "cuda",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ]);
-        process::run(command.env("CUDA_LIBRARY_PATH", stub::library_path()?))
+        let package = ["--package", "lanetree-runtime", "--features", "cuda"];
+        cargo(&[&["clippy"], &package[..], &["--all-targets", "--locked", "--", "-D", "warnings"]].concat())
     })?;
     steps.run("documentation", || {
         let mut command = process::cargo();
         command.args(["doc", "--workspace", "--no-deps", "--locked"]);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
+    steps.run("documentation, feature cust", || {
+        let mut command = process::cargo();
+        command.args(["doc", "--package", "lanetree-runtime", "--features", "cust", "--no-deps", "--locked"]);
+        command.env("CUDA_LIBRARY_PATH", stub::library_path()?);
+        process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
     steps.run("ptx --check", || ptx::run(&ptx::Options::checking()))?;
     steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
+    steps.run("tests of the runtime, feature cuda", || {
+        cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
+    })?;
+    steps.run("a user's first build", first_build::run)?;
     steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
@@ -75,6 +78,11 @@ impl fmt::Display for Steps {
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().args(arguments))
+}
+
+/// With what cust needs to be built.
+fn on_cust(arguments: &[&str]) -> Result<()> {
+    process::run(process::cargo().args(arguments).env("CUDA_LIBRARY_PATH", stub::library_path()?))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod bundle;
 mod ci;
 mod doctor;
 mod failure;
+mod first_build;
 mod paths;
 mod process;
 mod ptx;

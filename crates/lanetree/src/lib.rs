@@ -3,7 +3,8 @@
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
 //! ranges, thousands to billions at a time. It lives on a [`Device`]:
 //!
-//! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`);
+//! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`, which needs nothing to build, and at
+//!   run time the driver; the feature `cust` adds sharing with the crate cust, [`runtime`]`::cust`);
 //! * [`Device::host`]: the CPU, natively, in parallel with rayon, over the same layout;
 //! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
 //!

@@ -70,9 +70,9 @@ impl Device {
     /// loaded once. Each operation makes that context the calling thread's current one, and leaves it so.
     ///
     /// # Errors
-    /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`],
-    /// [`Error::NoDevice`], [`Error::NoSuchDevice`], [`Error::DriverTooOld`] or [`Error::Cuda`]. Never
-    /// another device than the one asked for.
+    /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`] (where the driver's library,
+    /// which is loaded here, is missing, too), [`Error::NoDevice`], [`Error::NoSuchDevice`], [`Error::DriverTooOld`] or
+    /// [`Error::Cuda`]. Never another device than the one asked for.
     pub fn cuda(ordinal: u32) -> Result<Self> {
         #[cfg(feature = "cuda")]
         return Ok(Self::of(crate::cuda::device(ordinal)?));
@@ -170,6 +170,43 @@ impl Device {
         Ok(buffer)
     }
 
+    /// Memory of the caller's, or of another library, as a buffer of `len` elements from `start` on: device memory of a
+    /// GPU; ordinary memory on the host and the emulator. Nothing is copied, and nothing waited for. Dropping the buffer
+    /// waits for the streams that use it and leaves the memory alone; [`Buffer::into_raw`] does so too, and tells of
+    /// errors. No pool has a part in it. With `len` 0 the address is ignored.
+    ///
+    /// ```
+    /// use lanetree_runtime::Device;
+    ///
+    /// #[repr(align(256))]
+    /// struct Aligned([u32; 64]);
+    ///
+    /// let mut memory = Aligned([0; 64]);
+    /// // SAFETY: so many elements, aligned, initialised, and used by nobody else before the buffer is gone.
+    /// let mut buffer = unsafe { Device::host().buffer_from_raw(memory.0.as_mut_ptr(), 64)? };
+    /// buffer.copy_from(&[7; 64])?;
+    /// buffer.into_raw()?;
+    /// assert_eq!(memory.0, [7; 64]);
+    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misaligned`] unless it begins at a multiple of 256 bytes, as all buffers do and kernels rely on;
+    /// [`Error::WrongDevice`] for device memory of another GPU or context; [`Error::Cuda`] for an address that the driver
+    /// does not know; [`Error::OutOfMemory`] for more bytes than an address space has.
+    ///
+    /// # Safety
+    /// Until the buffer is dropped or turned [into](Buffer::into_raw) its address, and if it is leaked, until all work
+    /// over it is done:
+    /// * the memory stays valid for reads and writes of `len` elements, which are initialised: on a GPU, memory that the
+    ///   device's primary context can reach;
+    /// * nobody else uses it, and work that has used it before is done or comes, in each stream, before what
+    ///   Lanetree puts there.
+    pub unsafe fn buffer_from_raw<T: Pod>(&self, start: *mut T, len: usize) -> Result<Buffer<T>> {
+        // SAFETY: the caller's contract.
+        unsafe { Buffer::foreign(self, start, len) }
+    }
+
     /// Allocates `len` zeroed elements of host memory that the GPU copies from and to at full speed, and
     /// asynchronously: page-locked. Plain memory for the host and the emulator.
     ///
@@ -199,10 +236,10 @@ impl Device {
     ///
     /// # Safety
     /// The handle is a stream of this device's primary context, and outlives the [`Stream`]. Whatever else the caller puts
-    /// into it, or into any other stream that Lanetree does not know, over memory of Lanetree's buffers, the caller orders
-    /// with Lanetree's work itself.
+    /// into it over memory of Lanetree's buffers, by addresses from [`Buffer::lend_on`] and [`Buffer::lend_mut_on`] with
+    /// this [`Stream`], is ordered with Lanetree's work; all else the caller orders itself.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
-        Stream::foreign(self, RawStream(raw))
+        Stream::foreign(self, RawStream(raw), None)
     }
 
     /// A new event, not yet recorded.
@@ -229,7 +266,7 @@ impl Device {
     /// a GPU the driver compiles the PTX, for seconds perhaps, unless its cache on disk has it.
     ///
     /// # Errors
-    /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownModule`], [`Error::UnknownKernel`],
+    /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownKernel`],
     /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
     pub fn load_module<I: Instance>(&self) -> Result<()> {
         self.machine.load(I::ENTRY)

@@ -15,10 +15,10 @@ pub enum Error {
     #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
     CudaNotCompiled,
 
-    /// The library that was loaded as the CUDA driver is not a working one.
+    /// There is no CUDA driver, or what was loaded as one is not a working one.
     #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and see that `nvidia-smi` runs")]
     NoDriver {
-        /// What the driver said.
+        /// What the system's loader said, or the driver.
         reason: String,
     },
 
@@ -91,15 +91,6 @@ pub enum Error {
         log: String,
     },
 
-    /// No PTX module of that name is part of the program.
-    #[error("there is no PTX module \"{module}\", where kernel {kernel} should be: run `cargo xtask ptx`")]
-    UnknownModule {
-        /// The module.
-        module: &'static str,
-        /// The kernel that was to be loaded from it.
-        kernel: &'static str,
-    },
-
     /// The module lacks the kernel.
     #[error("PTX module \"{module}\" has no kernel {kernel}: it is older than the program; run `cargo xtask ptx`")]
     UnknownKernel {
@@ -168,6 +159,33 @@ pub enum Error {
         expected: String,
         /// The device of its argument.
         actual: String,
+    },
+
+    /// Something that only GPUs have was asked of another device.
+    #[error("{action}: {device} is no NVIDIA GPU; use a device of Device::cuda()")]
+    NotAGpu {
+        /// What was to be done.
+        action: &'static str,
+        /// The device.
+        device: String,
+    },
+
+    /// Memory that was to be a buffer does not begin where buffers do.
+    #[error("the memory at {address:#x} cannot be a buffer: it does not begin at a multiple of {needed} bytes")]
+    Misaligned {
+        /// Where it begins.
+        address: usize,
+        /// What the address must be a multiple of.
+        needed: usize,
+    },
+
+    /// A buffer's memory was to be given away, and cannot be.
+    #[error("the memory of a buffer of {device} cannot be given away: {reason}")]
+    NotOwned {
+        /// Whose memory.
+        device: String,
+        /// Why, and what to do.
+        reason: &'static str,
     },
 
     /// An event was used before it was recorded.

@@ -22,7 +22,10 @@ unsafe impl Sync for RawStream {}
 
 /// A point in a queue of work: a `CUevent`, or as for [`RawStream`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawEvent(pub(crate) *mut c_void);
+pub(crate) struct RawEvent(
+    #[cfg_attr(not(any(feature = "cuda", feature = "emulator")), expect(dead_code, reason = "the host has none"))]
+    pub(crate) *mut c_void,
+);
 
 // SAFETY: a handle, only a number outside the driver; the driver's events may be used from any thread.
 unsafe impl Send for RawEvent {}
@@ -40,6 +43,7 @@ pub(crate) enum Direction {
     Within,
 }
 
+#[cfg(any(feature = "cuda", feature = "emulator"))]
 /// Checks the shape of a launch of a kernel; gives the bytes of shared memory of a block.
 pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
     let refuse = |reason: String| Err(Error::Launch { kernel: entry.symbol(), shape, reason });
@@ -112,6 +116,15 @@ pub(crate) trait Machine: Send + Sync {
     unsafe fn lend(&self, _at: NonNull<u8>, _bytes: usize) {}
     /// Tells that of an allocation, which a pool holds, nothing is a buffer any more.
     fn take_back(&self, _at: NonNull<u8>) {}
+    /// Takes memory that is not of this machine's allocations as a buffer: an error if the machine cannot reach it.
+    ///
+    /// # Safety
+    /// The range is `bytes` > 0 bytes of device memory, and stays so until [`Machine::disown`].
+    unsafe fn adopt(&self, _at: NonNull<u8>, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+    /// Tells that memory which was adopted is no buffer any more. No work uses it.
+    fn disown(&self, _at: NonNull<u8>) {}
     /// The error for `requested` bytes that are not to be had.
     fn out_of_memory(&self, requested: u128) -> Error {
         let MemoryInfo { free, total } = self.memory().unwrap_or_default();
@@ -227,6 +240,12 @@ pub(crate) trait Machine: Send + Sync {
     /// Both are live ones of this machine.
     unsafe fn elapsed_ms(&self, _start: RawEvent, _end: RawEvent) -> Result<Option<f32>> {
         Ok(None)
+    }
+
+    /// The GPU, for cust.
+    #[cfg(feature = "cust")]
+    fn as_cuda(&self) -> Option<&crate::cuda::Cuda> {
+        None
     }
 
     /// Counts what launches do from now on, where that can be counted.

@@ -6,6 +6,7 @@ use core::ffi::c_void;
 use core::fmt;
 use core::ptr::null_mut;
 use lanetree_simt::{Call, Instance, LaunchShape};
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Stream {
     device: Device,
     queue: Arc<Queue>,
+    /// What keeps a stream of another library alive, if anything does. Dropped after the queue is closed.
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Queues of which a queue remembers that it comes after them.
@@ -34,6 +37,8 @@ pub(crate) struct Queue {
     /// Pieces of work that it was given. A buffer's next user, who has the buffer to itself, sees all that were given
     /// over the buffer.
     given: AtomicU64,
+    /// Whether another library is given buffers' addresses for work in this stream, which `given` does not count.
+    lent: AtomicBool,
     /// Other queues that this one has been put after, by their numbers, and how much they had been given then.
     after: Mutex<HashMap<u64, u64>>,
     /// Whether the [`Stream`] is gone, so that no more work comes.
@@ -61,6 +66,7 @@ impl Queue {
             id,
             fence: Mutex::default(),
             given: AtomicU64::new(0),
+            lent: AtomicBool::new(false),
             after: Mutex::default(),
             ended: AtomicBool::new(false),
         })
@@ -94,15 +100,21 @@ impl Queue {
         self.given.fetch_add(1, Ordering::Release);
     }
 
+    /// Tells that another library will put work into the stream, over a buffer that remembers it.
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Release);
+    }
+
     fn after(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
         self.after.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far. Once is enough:
-    /// an index has many buffers, and all of them were used by the same streams.
+    /// an index has many buffers, and all of them were used by the same streams. (Not where another library puts work
+    /// into `other`: nobody counts it.)
     pub(crate) fn run_after(&self, other: &Self) -> Result<()> {
         let given = other.given.load(Ordering::Acquire);
-        if self.after().get(&other.id) == Some(&given) {
+        if !other.lent.load(Ordering::Acquire) && self.after().get(&other.id) == Some(&given) {
             return Ok(());
         }
         {
@@ -210,15 +222,15 @@ impl Drop for Queue {
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let queue = Queue::new(device, device.machine.create_stream()?, true);
-        Ok(Self { device: device.clone(), queue })
+        Ok(Self { device: device.clone(), queue, _keep: None })
     }
 
-    pub(crate) fn foreign(device: &Device, raw: RawStream) -> Result<Self> {
+    pub(crate) fn foreign(device: &Device, raw: RawStream, keep: Option<Arc<dyn Any + Send + Sync>>) -> Result<Self> {
         // Only a GPU has streams of others.
         if device.kind() != DeviceKind::Cuda {
             return Self::new(device);
         }
-        Ok(Self { device: device.clone(), queue: Queue::new(device, raw, false) })
+        Ok(Self { device: device.clone(), queue: Queue::new(device, raw, false), _keep: keep })
     }
 
     /// The device on which the work runs.
@@ -227,7 +239,9 @@ impl Stream {
     }
 
     /// The `CUstream`, for other libraries; null on the emulator and the host. It is valid for as long as the
-    /// [`Stream`] is. What another library puts into it, over Lanetree's buffers, Lanetree does not know of.
+    /// [`Stream`] is. What another library puts into it over a buffer's memory, Lanetree knows of if the address is
+    /// taken by [`Buffer::lend_on`](crate::Buffer::lend_on) or [`Buffer::lend_mut_on`](crate::Buffer::lend_mut_on), and
+    /// not otherwise.
     pub fn as_raw(&self) -> *mut c_void {
         if self.device.kind() == DeviceKind::Cuda { self.queue.raw.0 } else { null_mut() }
     }

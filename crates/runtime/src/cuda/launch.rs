@@ -1,14 +1,13 @@
 //! Launching a kernel.
 
 use super::module::Function;
-use super::sys::{self, check};
+use super::sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use super::{Cuda, RawStream};
 use crate::driver_error::Action;
 use crate::machine::check_shape;
 use crate::{Error, Result};
 use core::ffi::c_int;
 use core::ptr::null_mut;
-use cust_raw::CUfunction_attribute;
 use lanetree_simt::{Call, Entry, LaunchShape};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -29,7 +28,7 @@ impl Cuda {
         // SAFETY: the function takes this one parameter, of the type that the call points to; the caller
         // vouches for the stream and for what the kernel does.
         let code = unsafe {
-            sys::cuLaunchKernel(
+            self.driver.cuLaunchKernel(
                 function.raw,
                 shape.blocks,
                 1,
@@ -44,7 +43,7 @@ impl Cuda {
                 null_mut(),
             )
         };
-        check(code, || {
+        self.check(code, || {
             let LaunchShape { blocks, threads, .. } = shape;
             let symbol = entry.symbol();
             let shared = if shared == 0 { String::new() } else { format!(" and {shared} bytes of shared memory") };
@@ -73,10 +72,12 @@ impl Cuda {
         if shared <= function.shared_limit.load(Ordering::Acquire) {
             return Ok(());
         }
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded, and the value at most what the device allows.
-        let code = unsafe { sys::cuFuncSetAttribute(function.raw, attribute, shared as c_int) };
-        check(code, || Action::Other(format!("asking for {shared} bytes of shared memory for {}", entry.symbol())))?;
+        let code = unsafe { self.driver.cuFuncSetAttribute(function.raw, attribute, shared as c_int) };
+        self.check(code, || {
+            Action::Other(format!("asking for {shared} bytes of shared memory for {}", entry.symbol()))
+        })?;
         function.shared_limit.store(shared, Ordering::Release);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! PTX modules and the kernels in them, each loaded once per device.
 
 use super::Cuda;
-use super::sys::{self, CUfunction, CUjit_option, CUmodule, check};
+use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule};
 use crate::driver_error::{Action, Load, PtxHeader};
 use crate::{Error, Result};
 use core::ffi::c_void;
@@ -59,7 +59,7 @@ impl Cuda {
         };
         let mut raw = null_mut();
         // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
-        check(unsafe { sys::cuModuleGetFunction(&raw mut raw, module.0, symbol.as_ptr()) }, not_found)?;
+        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, module.0, symbol.as_ptr()) }, not_found)?;
         let new = Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) };
         let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first; its limit is the one that counts.
@@ -92,13 +92,13 @@ impl Cuda {
         // here.
         let text = CString::new(ptx.split('\0').next().unwrap_or("")).expect("the text up to a NUL has none");
         let mut log = vec![0_u8; 16 << 10];
-        let mut names = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut names = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         // The second value is the size itself, in the bits of a pointer.
         let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), log.len() as *mut c_void];
         let mut handle = null_mut();
         // SAFETY: the text is terminated; names and values are two each, and the log has the size given.
         let code = unsafe {
-            sys::cuModuleLoadDataEx(
+            self.driver.cuModuleLoadDataEx(
                 &raw mut handle,
                 text.as_ptr().cast(),
                 names.len() as u32,
@@ -106,7 +106,7 @@ impl Cuda {
                 values.as_mut_ptr(),
             )
         };
-        check(code, || {
+        self.check(code, || {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
             Action::Load(Load {
                 module,

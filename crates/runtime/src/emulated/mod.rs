@@ -6,15 +6,16 @@
 //! a buffer that is written too early is. That work over a buffer comes after other work over it is checked beside
 //! that, whatever the order was (`order`).
 
+mod failures;
 mod order;
 mod schedule;
 
-use crate::failure::{Failures, Fate};
 use crate::host;
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::{DeviceKind, Error, Failure, Properties, Result};
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
+use failures::{Failures, Fate};
 use lanetree_simt::emulator::{self, Options, Region};
 use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
 use schedule::{Launch, Schedule, Task, Use};
@@ -226,6 +227,13 @@ impl Machine for Emulated {
     }
     fn take_back(&self, at: NonNull<u8>) {
         self.schedule().return_allocation(at.addr().get());
+    }
+    unsafe fn adopt(&self, at: NonNull<u8>, bytes: usize) -> Result<()> {
+        self.schedule().add_allocation(at.addr().get(), bytes);
+        Ok(())
+    }
+    fn disown(&self, at: NonNull<u8>) {
+        self.schedule().remove_allocation(at.addr().get());
     }
 
     unsafe fn copy(
