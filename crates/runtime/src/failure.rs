@@ -1,33 +1,33 @@
-//! Failures that tests ask an emulated device for.
+//! Failures that tests inject into an emulated device.
 
 use crate::{Error, Result};
 
-/// What is to go wrong on an emulated device, for tests of what comes of it: see [`Device::inject`]. Each number
-/// counts from 0: with 0 the next one fails.
+/// A failure to inject into an emulated device, for tests of error handling: see [`Device::inject`]. Each number counts
+/// from 0: with 0 the next one fails.
 ///
 /// [`Device::inject`]: crate::Device::inject
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// This launch is refused: nothing of it runs, and [`Stream::launch`](crate::Stream::launch) returns the
-    /// error. The device goes on to work.
+    /// This launch is rejected: nothing of it runs, and [`Stream::launch`](crate::Stream::launch) returns the error.
+    /// The device continues to work.
     Launch(u64),
-    /// This launch returns as if it were well, and half of its blocks run, of one none. From then on every call on the
-    /// device fails but the freeing of memory, as on a GPU after an illegal access, until the next
+    /// This launch returns success, but only half of its blocks run (none of a single one). From then on every call on
+    /// the device except freeing memory fails, as on a GPU after an illegal access, until the next
     /// [`Device::inject`](crate::Device::inject).
     Kernel(u64),
     /// This copy to, from or within device memory, or zeroing of it, is not done and returns an error. The device
-    /// goes on to work.
+    /// continues to work.
     Transfer(u64),
-    /// This allocation, of device or page-locked memory, finds no room. The device goes on to work.
+    /// This allocation, of device or pinned memory, finds no room. The device continues to work.
     Allocation(u64),
 }
 
-/// What is still to go wrong, and what has.
+/// The failure that is still to come, and what has failed.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     next: Option<Failure>,
-    /// The kernel that has failed, if one has, and the device with it.
+    /// The kernel that has failed, if any, and with it the device.
     failed: Option<&'static str>,
 }
 
@@ -40,8 +40,7 @@ pub(crate) enum Fate {
 }
 
 impl Failures {
-    /// Puts another failure in the place of the last, which is given back if it was still to come; mends the
-    /// device.
+    /// Replaces the injected failure, and returns the old one if it was still to come; repairs the device.
     pub(crate) fn inject(&mut self, failure: Option<Failure>) -> Option<Failure> {
         self.failed = None;
         core::mem::replace(&mut self.next, failure)
@@ -91,7 +90,7 @@ impl Failures {
         Ok(())
     }
 
-    /// Counts an allocation; whether it fails.
+    /// Counts an allocation; returns whether it fails.
     ///
     /// # Errors
     /// As [`Failures::check`].
