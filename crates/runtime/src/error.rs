@@ -80,7 +80,9 @@ pub enum Error {
     },
 
     /// The driver's compiler rejected a module.
-    #[error("the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}")]
+    #[error(
+        "the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}"
+    )]
     InvalidPtx {
         /// The module.
         module: String,
@@ -122,7 +124,9 @@ pub enum Error {
     },
 
     /// A pool's limit leaves no room for an allocation.
-    #[error("a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit")]
+    #[error(
+        "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
+    )]
     PoolLimit {
         /// Bytes asked for, rounded up to a block.
         requested: usize,
@@ -177,7 +181,9 @@ pub enum Error {
     },
 
     /// A kernel was launched on the host device, which runs none.
-    #[error("the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()")]
+    #[error(
+        "the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()"
+    )]
     NoKernels {
         /// The kernel.
         kernel: &'static str,

@@ -88,7 +88,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.check("the queries' buffer", count, queries)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         self.group_width()?;
         if count == 0 {
@@ -256,7 +256,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         if count == 0 {
             return Ok(());

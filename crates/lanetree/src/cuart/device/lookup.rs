@@ -110,7 +110,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         miss: V,
     ) -> Result<()> {
         let tree = self.tree.parts()?;
-        self.check("the pending bits' buffer", queries.len().div_ceil(32), pending)?;
+        self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
         self.get_first(tree, queries, values, Some(found), Some(pending), miss)
     }
 
@@ -127,7 +127,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         self.check_keys(queries)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         if count == 0 {
             return Ok(());

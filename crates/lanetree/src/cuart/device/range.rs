@@ -134,7 +134,7 @@ impl<V: Word> OnStream<'_, V> {
     pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, limit: u64, spans: &mut Buffer<u64>) -> Result<()> {
         let count = starts.len();
         if ends.len() != count {
-            let (what, found) = ("the ends", ends.len());
+            let (what, found) = ("the batch of ends", ends.len());
             return Err(crate::Error::OutputLength { what, expected: count, found });
         }
         self.rank_into(starts, Side::Lower, spans, 2, 0)?;
@@ -179,7 +179,7 @@ impl<V: Word> OnStream<'_, V> {
         self.check("the keys' buffer", 0, &out.key_bytes)?;
         self.check("the scratch memory", capacity, &scratch.links)?;
         if width.is_none() {
-            self.check("the keys' offsets", capacity.saturating_add(1), &out.key_offsets)?;
+            self.check("the key offsets' buffer", capacity.saturating_add(1), &out.key_offsets)?;
         }
         self.measure(count, spans, u64::MAX, Some(&mut scratch.lens))?;
         exclusive_scan(self.stream, &scratch.lens, count, &mut out.offsets, &mut scratch.spans_scan)?;

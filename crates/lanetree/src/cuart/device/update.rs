@@ -124,7 +124,7 @@ impl<V: Word> Cuart<V> {
     ) -> Result<()> {
         self.check_change("Cuart::update_on", stream, keys, values, scratch)?;
         if let Some(found) = &found {
-            self.on(stream).check("the found bits' buffer", keys.len().div_ceil(32), found)?;
+            self.on(stream).check("the hit mask's buffer", keys.len().div_ceil(32), found)?;
         }
         if keys.is_empty() {
             return Ok(());

@@ -48,8 +48,8 @@ impl<V: Word> Builder<V> {
     /// [`Error::Runtime`] for buffers of another device than the stream's, and where there is no room.
     pub fn build_on(&self, stream: &Stream, keys: &DeviceKeys, values: &Buffer<V>) -> Result<Cuart<V>> {
         let (device, len) = (stream.device(), keys.len());
-        same_device(device, keys.device(), "the keys")?;
-        same_device(device, values.device(), "the values")?;
+        same_device(device, keys.device(), "the keys' buffer")?;
+        same_device(device, values.device(), "the values' buffer")?;
         if values.len() < len {
             return Err(Error::OutputLength { what: "the values' buffer", expected: len, found: values.len() });
         }
