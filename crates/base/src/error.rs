@@ -9,13 +9,13 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 ///
 /// A call that gives an error has not changed the index, with these exceptions, which the calls name:
 ///
-/// * [`Error::Lost`]: the device failed while it changed the index, which is of no more use;
+/// * [`Error::Lost`]: the device failed while it changed the index, which can no longer be used;
 /// * a mirrored pair ([`harmonia::Mirrored`](crate::harmonia::Mirrored), [`cuart::Mirrored`](crate::cuart::Mirrored))
 ///   whose device fails: the tree on the host has the batch, and the device's copy is out of sync until it is sent again;
 /// * calls in device form that say so: they return before their work is done, so a failure of the device may be the
 ///   error of a later call.
 ///
-/// What a failed call was to fill, such as an output buffer, may hold anything.
+/// An output buffer of a failed call may hold anything.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -61,7 +61,7 @@ pub enum Error {
     },
 
     /// A fill outside (0, 1].
-    #[error("a fill of {fill}: choose the part of each leaf's slots to fill, above 0 and at most 1")]
+    #[error("a fill of {fill} is not possible: choose the part of each leaf's slots to fill, above 0 and at most 1")]
     Fill {
         /// The fill asked for.
         fill: f64,
@@ -78,7 +78,7 @@ pub enum Error {
         available: &'static [u32],
     },
 
-    /// More pairs than node numbers of 32 bits reach.
+    /// More pairs than 32-bit node numbers can address.
     #[error(
         "{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill"
     )]
@@ -112,7 +112,7 @@ pub enum Error {
     },
 
     /// A buffer, slice or scratch memory of the wrong length.
-    #[error("{what}: room for {}, but {}", elements(*found), wanted(*expected, *found))]
+    #[error("{what} holds {}, but {}", elements(*found), wanted(*expected, *found))]
     OutputLength {
         /// Which one.
         what: &'static str,
@@ -144,7 +144,7 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// Bytes that are not the keys of one width that they are said to be.
+    /// Bytes that are not keys of the given width.
     #[error("{bytes} bytes are not keys of {width} bytes: give whole keys, of 1 to 2^32 - 1 bytes each")]
     KeyWidth {
         /// The width asked for.
@@ -153,7 +153,7 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// A string of another length than a key of its type has.
+    /// A string whose length differs from that of keys of its type.
     #[error("keys[{index}] has {len} bytes, but a key of this type has {expected}")]
     KeyLength {
         /// The first such string's index.
@@ -164,7 +164,7 @@ pub enum Error {
         expected: usize,
     },
 
-    /// Strings with offsets on a device that is to build a tree over them.
+    /// Strings with offsets passed to a build on a device.
     #[error(
         "keys with offsets: {device} builds trees over keys of one width (`DeviceKeys::fixed`); build those of several \
          lengths from main memory"
@@ -187,15 +187,15 @@ pub enum Error {
         max: usize,
     },
 
-    /// A longest key for the device that a hybrid index has no leaves for.
-    #[error("keys of up to {bytes} bytes on the device: choose from 1 to 32 bytes")]
+    /// A maximum key length for the device for which a hybrid index has no leaves.
+    #[error("the device cannot take keys of up to {bytes} bytes: choose a maximum from 1 to 32 bytes")]
     MaxDeviceKey {
         /// The bytes asked for.
         bytes: usize,
     },
 
     /// A call for devices that run kernels, on a tree on the host.
-    #[error("{call} needs a tree on a device that runs kernels, and this one is on the host: use the host form")]
+    #[error("{call} needs a tree on a device that runs kernels, but this one is on the host: use the host form")]
     NotOnDevice {
         /// The call.
         call: &'static str,
@@ -213,7 +213,7 @@ pub enum Error {
         leaves: usize,
     },
 
-    /// An update engine that such a tree cannot use.
+    /// An update engine that this tree cannot use.
     #[error("the update engine {engine} cannot serve this tree, because {reason}: choose another, or `Auto`")]
     UpdateEngine {
         /// The engine asked for.
@@ -231,9 +231,9 @@ pub enum Error {
         device: String,
     },
 
-    /// A query for ranks in a tree whose leaves are in no order.
+    /// A query for ranks in a tree whose leaves are not in order.
     #[error(
-        "{query} cannot be told, because keys were inserted or removed since the tree was built: call compact() first"
+        "{query} is not available, because keys were inserted or removed since the tree was built: call `compact` first"
     )]
     NotCompact {
         /// What was asked.
@@ -251,7 +251,7 @@ pub enum Error {
         width: u32,
     },
 
-    /// Positions that a word is too narrow for.
+    /// Positions that do not fit into the word type.
     #[error("{elements} elements are more than {bits} bits can number: use 64-bit positions")]
     PositionWidth {
         /// Elements given.
@@ -260,7 +260,7 @@ pub enum Error {
         bits: u32,
     },
 
-    /// More elements than can be numbered in tiles.
+    /// More elements than tile numbers can address.
     #[error("{elements} elements are too many for one call: split them")]
     TooManyElements {
         /// Elements given.
@@ -283,32 +283,32 @@ pub enum Error {
 
     /// Operations of a batch on the device that are neither inserts nor updates nor removals.
     #[error(
-        "unknown kinds of operations: {operations}, the first of them kinds[{index}] = {kind}; 0 inserts, 1 updates, 2 removes"
+        "unknown operation kinds: {operations}, the first of them kinds[{index}] = {kind}; use 0 to insert, 1 to update, 2 to remove"
     )]
     UnknownKinds {
         /// How many.
         operations: u64,
-        /// The place of the first of them in the batch.
+        /// The index of the first of them in the batch.
         index: usize,
         /// Its kind.
         kind: u32,
     },
 
     /// A batch of updates in buffers, for a tree on the host.
-    #[error("a tree on {device} takes no updates from buffers: give them in slices, to `apply`")]
+    #[error("a tree on {device} takes no updates from buffers: pass slices to `apply`")]
     NoUpdates {
         /// The tree's device.
         device: String,
     },
 
     /// A mirrored pair without a tree on the host.
-    #[error("a mirrored pair is made of a tree on the host, and this one is on {device}: build it on Device::host()")]
+    #[error("a mirrored pair needs a tree on the host, but this one is on {device}: build it on Device::host()")]
     NotOnHost {
         /// The tree's device.
         device: String,
     },
 
-    /// The device failed while it changed the tree: what the tree holds is unknown.
+    /// The device failed while it changed the tree, so the tree's contents are unknown.
     ///
     /// Every later call that reads or changes its pairs gives this error too, with the same reason, and reads nothing.
     /// Only what is said of the tree as a whole (`len`, `stats`, `device`) is still told, and may be wrong. Build the
@@ -355,8 +355,8 @@ mod tests {
     #[test]
     fn lengths_are_told_with_what_to_do() {
         let message = |expected, found| Error::OutputLength { what: "`values`", expected, found }.to_string();
-        assert_eq!(message(3, 1), "`values`: room for 1 element, but 3 are needed; allocate at least 3");
-        assert_eq!(message(1, 0), "`values`: room for 0 elements, but 1 is needed; allocate at least 1");
-        assert_eq!(message(2, 3), "`values`: room for 3 elements, but exactly 2 are needed");
+        assert_eq!(message(3, 1), "`values` holds 1 element, but 3 are needed; allocate at least 3");
+        assert_eq!(message(1, 0), "`values` holds 0 elements, but 1 is needed; allocate at least 1");
+        assert_eq!(message(2, 3), "`values` holds 3 elements, but exactly 2 are needed");
     }
 }

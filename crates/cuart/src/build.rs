@@ -11,12 +11,12 @@ use lanetree_layout::Word;
 use lanetree_runtime::{Device, DeviceKind};
 use rayon::prelude::*;
 
-/// Whether look-ups begin at a table over the first bytes of keys (section 3.2.2 of the paper).
+/// Whether look-ups start at a table over the first bytes of keys (section 3.2.2 of the paper).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RootTable {
-    /// Three bytes where keys have at least 2^21 beginnings of three bytes, so that the table takes at most 64
-    /// bytes for each; two bytes where they have 2^13 of two; otherwise none. (For a million random keys the
-    /// large table is the fastest too, by a factor of two, but takes more than all the rest.)
+    /// Three bytes if keys have at least 2^21 distinct three-byte prefixes, so that the table takes at most 64 bytes
+    /// for each; two bytes if they have at least 2^13 distinct two-byte prefixes; otherwise none. (For a million random
+    /// keys the large table is also the fastest, by a factor of two, but takes more memory than the rest of the tree.)
     #[default]
     Auto,
     /// None: look-ups begin at the root.
@@ -27,18 +27,18 @@ pub enum RootTable {
     ThreeBytes,
 }
 
-/// What becomes of keys longer than 32 bytes (section 3.2.3 of the paper). [`Hybrid`](super::Hybrid) is the paper's other
-/// way: they stay with the CPU.
+/// How keys longer than 32 bytes are stored (section 3.2.3 of the paper). [`Hybrid`](super::Hybrid) is the paper's
+/// third way: the CPU keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LongKeys {
-    /// Leaves of their size beside the others, on the device: the fastest of all ways, for whatever share of long keys
-    /// it was measured.
+    /// In leaves of their size on the device, beside the others: the fastest way for every share of long keys that was
+    /// measured.
     #[default]
     DeviceLeaves,
-    /// Leaves in main memory: the device finds them, the CPU compares the keys. For keys that would take too much of
-    /// the device's memory, and are seldom asked for. A long key that a device inserts itself, into a tree that has no
-    /// such leaves yet, gets a leaf on the device all the same.
+    /// In main memory: the device finds the leaves, and the CPU compares the keys. For keys that would take too much
+    /// device memory and are rarely queried. If the device itself inserts a long key into a tree that has no such
+    /// leaves yet, that key still gets a leaf on the device.
     HostLeaves,
     /// There must be none.
     Refuse,
@@ -80,7 +80,7 @@ impl<V: Word> Builder<V> {
         Self { table, ..self }
     }
 
-    /// What becomes of keys longer than 32 bytes; [`LongKeys::DeviceLeaves`] by default.
+    /// How keys longer than 32 bytes are stored; [`LongKeys::DeviceLeaves`] by default.
     #[must_use]
     pub fn long_keys(self, long_keys: LongKeys) -> Self {
         Self { long_keys, ..self }
@@ -125,7 +125,7 @@ impl<V: Word> Builder<V> {
     }
 
     /// # Errors
-    /// [`Error::KeyTooLong`] with the first such key of those that are to have a leaf.
+    /// [`Error::KeyTooLong`] with the first such key among those that need a leaf.
     pub(super) fn check_keys(&self, keys: ByteKeys<'_>, counts: impl Fn(usize) -> bool) -> Result<()> {
         let max = if self.long_keys == LongKeys::Refuse { MAX_FIXED } else { MAX_KEY };
         if keys.length_bounds().is_none_or(|(_, longest)| longest <= max) {
@@ -153,7 +153,7 @@ impl<V: Word> Builder<V> {
         self.build_distinct(device, keys, values)
     }
 
-    /// Of the pairs at these indexes, by which keys do not descend.
+    /// The last pair of each key, of the pairs at these indexes, whose keys do not descend.
     fn build_picked(
         &self,
         device: &Device,
@@ -205,7 +205,7 @@ impl<V: Word> Builder<V> {
     }
 }
 
-/// The indexes of keys in ascending order of these; of equal ones, in their own.
+/// The indexes of the keys in ascending order; equal keys keep their order.
 pub(super) fn sorted(keys: ByteKeys<'_>) -> Vec<usize> {
     sorted_of(keys, (0..keys.len()).into_par_iter())
 }
@@ -220,7 +220,7 @@ pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl ParallelIterator<Item 
     order.into_par_iter().map(|(_, index)| index).collect()
 }
 
-/// The first eight bytes as a number that is in their order.
+/// The first eight bytes as a number in the same order.
 fn head(key: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = key.len().min(8);
@@ -228,7 +228,7 @@ fn head(key: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// The first key that stands in a relation to the one before it.
+/// The first key that has a given relation to the one before it.
 pub(super) fn first_that(keys: ByteKeys<'_>, relation: impl Fn(&[u8], &[u8]) -> bool + Sync) -> Option<usize> {
     (1..keys.len()).into_par_iter().with_min_len(1 << 12).find_first(|&i| relation(keys.at(i - 1), keys.at(i)))
 }

@@ -1,4 +1,4 @@
-//! Building a tree again from its leaves.
+//! Rebuilding a tree from its leaves.
 
 use super::cursor::Cursor;
 use super::parts::Parts;
@@ -11,10 +11,10 @@ use lanetree_runtime::{Device, DeviceKind};
 use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
-    /// Builds the tree again from its pairs where keys have come or gone: its leaves are in order then and
-    /// have ranks, so that spans can be told and ranges are found without walking to their ends; and what
-    /// removals have left is gone. Takes, while it lasts, the memory of both trees, and on the host of a copy of the
-    /// pairs; on a device, at most 41 bytes a key.
+    /// Rebuilds the tree from its pairs if keys were inserted or removed. Afterwards its leaves are in order and have
+    /// ranks, so spans are available and ranges are found without walking to their ends; what removals have left behind
+    /// is freed. Meanwhile it takes the memory of both trees, plus on the host a copy of the pairs, and on a device at
+    /// most 41 bytes per key.
     ///
     /// ```
     /// use lanetree::{ByteKeysBuf, Cuart, Device};
@@ -31,8 +31,8 @@ impl<V: Word> Cuart<V> {
     /// # }
     /// ```
     ///
-    /// A tree on a device is built again there, with all work on the device waited for before; one with leaves in
-    /// main memory, or of 2^32 keys or more, is copied to the host, built there, and copied back.
+    /// A tree on a device is rebuilt there, after waiting for all work on the device. A tree with leaves in main
+    /// memory, or with 2^32 or more keys, is copied to the host, rebuilt there, and copied back.
     ///
     /// # Errors
     /// [`Error::Runtime`] where there is no room, or from the device: the tree is as it was. [`Error::Lost`].
@@ -52,7 +52,7 @@ impl<V: Word> Cuart<V> {
 }
 
 impl Parts {
-    /// The tree built again from its pairs.
+    /// The tree rebuilt from its pairs.
     pub(super) fn rebuilt<V: Word>(&self, options: &Builder<V>) -> Result<Self> {
         if self.device.kind() == DeviceKind::Host {
             let (keys, values) = self.pairs::<V>();
@@ -68,7 +68,7 @@ impl Parts {
     pub(super) fn pairs<V: Word>(&self) -> (ByteKeysBuf, Vec<V>) {
         let tree = self.view();
         let regions = &tree.regions;
-        // What hangs at the root, each by a thread.
+        // The root's children, one per thread.
         let mut parts: Vec<Link> = Vec::new();
         match regions.header(regions.root) {
             None => parts.push(regions.root),

@@ -1,18 +1,20 @@
-//! Walks from leaf to leaf by the links, in either order of keys: for trees whose leaves have no ranks.
+//! Walks from leaf to leaf along the links, in ascending or descending order of keys: for trees whose leaves have no
+//! ranks.
 
 use super::native::{View, compare_path};
 use core::cmp::Ordering;
 use lanetree_frame::byte_keys::{Side, Sides};
 use lanetree_kernels_cuart::layout::{LeafRef, Link};
 
-/// A place between two leaves. It goes one way, over the leaves behind the place or over those in front of it.
+/// A position between two leaves. It moves in one direction, over the leaves after the position or over those before
+/// it.
 pub(super) struct Cursor<'a> {
     tree: View<'a>,
     backward: bool,
-    /// What comes next, before what hangs at the nodes of the stack; none for nothing.
+    /// The link that comes next, before the children of the nodes on the stack; none if there is none.
     front: Link,
-    /// The nodes on the way, and at which of their children the place is: 0 lies in front of the key that ends
-    /// at the node, 1 behind that, and `b + 1` in front of the child of byte `b`.
+    /// The nodes on the path, and the position among their children: 0 is before the key that ends at the node, 1 is
+    /// after that key, and `b + 1` is before the child of byte `b`.
     stack: Vec<(Link, u16)>,
 }
 
@@ -25,17 +27,17 @@ impl<'a> Cursor<'a> {
         Self::under(tree, tree.regions.root)
     }
 
-    /// In front of all leaves under a link, to go over these.
+    /// Before all leaves under a link, to go over them.
     pub(super) fn under(tree: View<'a>, link: Link) -> Self {
         Self { tree, backward: false, front: link, stack: Vec::new() }
     }
 
-    /// Behind the leaves that a bound counts as below.
+    /// After the leaves that a bound counts as below it.
     pub(super) fn seek(tree: View<'a>, key: &[u8], side: Side) -> Self {
         Self::seek_to(tree, key, side, false)
     }
 
-    /// There, to go back over these leaves.
+    /// At that position, to go back over these leaves.
     pub(super) fn seek_back(tree: View<'a>, key: &[u8], side: Side) -> Self {
         Self::seek_to(tree, key, side, true)
     }
@@ -54,7 +56,7 @@ impl<'a> Cursor<'a> {
             let order = if path <= header.prefix.len() {
                 compare_path(header.prefix(path), rest)
             } else {
-                // Where there is no leaf, either answer is right.
+                // If there is no leaf, either answer is right.
                 tree.first_under(link).map_or(Ordering::Less, |leaf| compare_path(&leaf.key[from..depth], rest))
             };
             match order {
@@ -72,7 +74,7 @@ impl<'a> Cursor<'a> {
                     Side::Lower | Side::Upper => break false,
                 }
             };
-            // The child itself is yet to be split.
+            // The child itself has yet to be descended into.
             cursor.stack.push((link, u16::from(byte) + 1 + u16::from(!backward)));
             (link, from) = (regions.child(link, byte), depth + 1);
         };
@@ -82,7 +84,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// The next child that hangs at the nodes of the stack.
+    /// The next child of the nodes on the stack.
     fn pop(&mut self) -> Option<Link> {
         let regions = &self.tree.regions;
         while let Some((node, place)) = self.stack.last_mut() {
@@ -131,7 +133,7 @@ impl<'a> Iterator for Cursor<'a> {
     }
 }
 
-/// Whether a bound counts a key as below.
+/// Whether a bound counts a key as below it.
 pub(super) fn is_below(own: &[u8], key: &[u8], side: Side) -> bool {
     match side {
         Side::Lower => own < key,
@@ -151,9 +153,9 @@ impl<'a> View<'a> {
         cursor.take_while(inside).take(usize::try_from(range.limit).unwrap_or(usize::MAX))
     }
 
-    /// The first leaf under a link; none where there are no leaves.
+    /// The first leaf under a link; none if there are no leaves.
     pub(super) fn first_under(&self, link: Link) -> Option<LeafRef<'a>> {
-        // Straight down, unless that ends at a node of which all keys were removed.
+        // Straight down, unless that ends at a node whose keys were all removed.
         self.regions.leaf(self.regions.first_leaf(link)).or_else(|| Cursor::under(*self, link).next())
     }
 }

@@ -7,13 +7,13 @@ use lanetree_frame::byte_keys::show;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 
-/// One node or leaf that a look-up came by.
+/// One node or leaf on the path of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
     /// Its link.
     pub link: Link,
-    /// Bytes of the key in front of its link.
+    /// Bytes of the key before its link.
     pub from: usize,
     /// Where a node branches; for a leaf, as `from`.
     pub depth: usize,
@@ -21,13 +21,13 @@ pub struct Step {
     pub children: usize,
 }
 
-/// How the look-up of a key goes. `Display` has it in lines.
+/// The path of a key's look-up. `Display` prints one line per step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation<V> {
     /// The key.
     pub key: Vec<u8>,
-    /// By how many bytes of it the root table was indexed; 0 where the look-up began at the root.
+    /// How many bytes of the key indexed the root table; 0 if the look-up started at the root.
     pub table_bytes: usize,
     /// What it came by.
     pub steps: Vec<Step>,
@@ -39,7 +39,7 @@ impl<V: Word> Cuart<V> {
     /// How the look-up of a key goes.
     ///
     /// # Errors
-    /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU does not walk; [`Error::Lost`].
+    /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU cannot walk; [`Error::Lost`].
     pub fn explain(&self, key: &[u8]) -> Result<Explanation<V>> {
         let gpu = || Error::HostOnly { index: "explaining a look-up", device: self.device.to_string() };
         let tree = View::new(self.parts()?.regions().ok_or_else(gpu)?);

@@ -1,4 +1,4 @@
-//! Building the leaves: each key's goes into the buffer of its size, in the order of keys.
+//! Building the leaves: each key's leaf goes into the buffer of its size, in the order of keys.
 
 use super::LongKeys;
 use super::region::{LongLeaves, Region};
@@ -72,7 +72,7 @@ pub(super) fn kind(len: usize, long_keys: LongKeys) -> Kind {
 }
 
 impl Counts {
-    /// Adds a key's leaf. The result is its index in the buffer of its kind.
+    /// Adds a key's leaf. Returns its index in the buffer of its type.
     fn push(&mut self, kind: Kind, len: usize) -> usize {
         let (count, by) = match kind {
             Kind::Leaf8 => (&mut self.leaf8, 1),
@@ -110,7 +110,7 @@ struct Task<'a> {
     order: &'a mut [Link],
 }
 
-/// Builds the leaves of ascending keys, and tells the link to the first one where the others follow it.
+/// Builds the leaves of ascending keys, and returns the link to the first one if the others follow it.
 pub(super) fn build<V: Word>(
     device: &Device,
     keys: ByteKeys<'_>,
@@ -162,7 +162,7 @@ pub(super) fn build<V: Word>(
     Ok((leaves, first))
 }
 
-/// Cuts the buffers into the tasks' parts.
+/// Splits the buffers into the tasks' parts.
 fn split<'a>(leaves: &'a mut LeafBuffers, counts: &[Counts]) -> Vec<Task<'a>> {
     const HOST: &str = "the host's memory";
     let mut leaf8 = leaves.leaf8.as_mut_slice().expect(HOST);

@@ -1,11 +1,10 @@
 //! CuART: an adaptive radix tree in typed buffers (Koppehel et al., ICPP 2021), over byte strings.
 //!
-//! The layout is drawn in [`lanetree_kernels_cuart::layout`]. Keys are byte strings of any length, prefixes of each
-//! other and zero bytes included; numbers and arrays of bytes become strings of the same order by
-//! [`ByteKeysBuf::encode`](lanetree_frame::ByteKeysBuf::encode). A tree is built in bulk ([`Builder`]) and read, in
-//! batches, from any number of threads. Changes come in batches too ([`Cuart::apply`]); [`Mirrored`] is a
-//! tree that the CPU changes while its copy on a device answers queries, and [`Hybrid`] one whose short keys are on a
-//! device while the CPU has the long ones.
+//! The layout is drawn in [`lanetree_kernels_cuart::layout`]. Keys are byte strings of any length; they may contain any byte
+//! and be prefixes of each other. [`ByteKeysBuf::encode`](lanetree_frame::ByteKeysBuf::encode) turns numbers and byte arrays
+//! into strings of the same order. A tree is built in bulk ([`Builder`]) and read in batches, from any number of
+//! threads. Changes also come in batches ([`Cuart::apply`]). [`Mirrored`] is a tree that the CPU changes while its copy
+//! on a device answers queries; [`Hybrid`] keeps short keys on a device and long ones on the CPU.
 
 mod build;
 mod compact;
@@ -66,7 +65,7 @@ use parts::Parts;
 /// ```
 pub struct Cuart<V: Word> {
     device: Device,
-    /// As it was built, for keys that come later and for building it again.
+    /// The options of its build, for later keys and for rebuilding it.
     options: Builder<V>,
     parts: Guarded<Parts>,
     /// The memory of host batches.
@@ -87,23 +86,23 @@ pub struct Stats {
     pub device_leaves: u64,
     /// Leaves in main memory beside the tree.
     pub host_leaves: u64,
-    /// By how many bytes of a key the root table is indexed; 0 where there is none.
+    /// How many bytes of a key index the root table; 0 if there is none.
     pub table_key_bytes: u32,
-    /// Bytes of the nodes, with what is free and spare.
+    /// Bytes of the nodes, including free and spare ones.
     pub node_bytes: u64,
-    /// Bytes of the leaves of all types but those in main memory, with what is free and spare.
+    /// Bytes of the leaves of all types except those in main memory, including free and spare ones.
     pub leaf_bytes: u64,
     /// Bytes of the root table.
     pub table_bytes: u64,
-    /// Bytes that say which leaf has which rank, and the other way about.
+    /// Bytes of the arrays that map ranks to leaves and leaves to ranks.
     pub order_bytes: u64,
     /// Bytes of the leaves in main memory.
     pub host_bytes: u64,
-    /// Bytes of nodes and leaves that were given back and will be used again.
+    /// Bytes of nodes and leaves that were freed and will be reused.
     pub free_bytes: u64,
-    /// Bytes behind the used nodes and leaves, for new ones.
+    /// Bytes past the used nodes and leaves, for new ones.
     pub spare_bytes: u64,
-    /// Bytes of all of it, per pair; 0 for an empty tree.
+    /// Bytes of the whole tree per pair; 0 for an empty tree.
     pub bytes_per_key: f64,
 }
 
@@ -115,7 +114,7 @@ impl Stats {
 }
 
 impl<V: Word> Cuart<V> {
-    /// How to build a tree other than the default one.
+    /// Options for building other than the default tree.
     pub fn builder() -> Builder<V> {
         Builder::default()
     }
@@ -142,12 +141,12 @@ impl<V: Word> Cuart<V> {
         self.parts.get()
     }
 
-    /// Pairs in the tree. Of a lost tree, those before the change that failed.
+    /// Pairs in the tree. For a lost tree, the number before the change that failed.
     pub fn len(&self) -> u64 {
         self.parts.known().len
     }
 
-    /// Whether the tree has no pairs. Of a lost tree, whether it had none.
+    /// Whether the tree has no pairs. For a lost tree, whether it had none before.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -157,27 +156,26 @@ impl<V: Word> Cuart<V> {
         &self.device
     }
 
-    /// Whether a change failed half-way on the device: then the tree answers nothing and takes no changes, but with
-    /// [`Error::Lost`](lanetree_frame::Error::Lost). Build it anew.
+    /// Whether a change failed half-way on the device. Then every query and change returns
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); build the tree again.
     pub fn is_lost(&self) -> bool {
         self.parts.get().is_err()
     }
 
-    /// Whether leaves lie in the order of their keys, as they are built, and have ranks: until keys are inserted or
-    /// removed. [`Cuart::compact`] makes it so again. A lost tree is not compact.
+    /// Whether leaves are in the order of their keys and have ranks. A built tree is compact until keys are inserted or
+    /// removed; [`Cuart::compact`] makes it compact again. A lost tree is not compact.
     pub fn is_compact(&self) -> bool {
         self.parts.get().is_ok_and(|parts| parts.ordered)
     }
 
-    /// The tree's buffers; `None` where its memory is a GPU's, and of a [lost](Cuart::is_lost) tree. Of a tree that is
-    /// not [compact](Cuart::is_compact), `first` is none and `order` empty, and what leaves say of their ranks means
-    /// nothing.
+    /// The tree's buffers; `None` if its memory is a GPU's, and for a [lost](Cuart::is_lost) tree. If the tree is not
+    /// [compact](Cuart::is_compact), `first` is none, `order` is empty, and the ranks stored in leaves are meaningless.
     pub fn regions(&self) -> Option<Regions<'_>> {
         self.parts.get().ok()?.regions()
     }
 
-    /// The size and shape of the tree. Of a lost tree, before the change that failed, but for the memory that it takes,
-    /// which is that of now.
+    /// The size and shape of the tree. For a lost tree, those before the change that failed, except for the memory that
+    /// it takes now.
     pub fn stats(&self) -> Stats {
         self.parts.known().stats()
     }

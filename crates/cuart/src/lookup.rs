@@ -50,8 +50,9 @@ impl<V: Word> Cuart<V> {
     /// Ranks keys: how many of the tree's are below each.
     ///
     /// # Errors
-    /// [`Error::NotCompact`] where keys were inserted or removed. On a device also [`Error::LeavesInMainMemory`] for a
-    /// tree that has some, [`Error::KeyTooLong`] for a query of 2^32 bytes or more, [`Error::Lost`], [`Error::Runtime`].
+    /// [`Error::NotCompact`] if keys were inserted or removed. On a device also [`Error::LeavesInMainMemory`] for a
+    /// tree that has some, [`Error::KeyTooLong`] for a query of 2^32 bytes or more, [`Error::Lost`],
+    /// [`Error::Runtime`].
     pub fn lower_bound_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
         self.rank_many(keys.into(), Side::Lower)
     }
@@ -65,10 +66,10 @@ impl<V: Word> Cuart<V> {
     }
 
     /// Finds the last pair whose key is not above each query. In a compact tree, [`Cuart::upper_bound_many`] and
-    /// [`Cuart::pair`] do the same without copying keys.
+    /// [`Cuart::pair`] give the same without copying keys.
     ///
     /// # Errors
-    /// None on the host. On a device those of [`Cuart::lower_bound_many`]: it finds neighbours by ranks, so call
+    /// None on the host. On a device those of [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call
     /// [`Cuart::compact`] after keys were inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
@@ -125,7 +126,7 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// What a cursor comes to first, for each key.
+/// The first pair that a cursor reaches, for each key.
 fn neighbor_many<'t, V: Word>(
     tree: &'t Parts,
     keys: ByteKeys<'_>,

@@ -14,12 +14,11 @@ use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 
-/// A tree on the host, which takes changes, and its copy on a device, which answers queries.
+/// A tree on the host, which is changed, and its copy on a device, which answers queries.
 ///
-/// Between batches both hold the same pairs. A batch waits for the device's work in flight, and then sends it
-/// what has changed: nodes and leaves that were written, entries of the root table, and which nodes and leaves are free.
-/// So the device's tree is a whole one, which takes changes too once the pair is taken apart
-/// ([`Mirrored::into_trees`]).
+/// Between batches both hold the same pairs. A batch waits for the device's work in flight, and then sends what has
+/// changed: nodes and leaves that were written, entries of the root table, and the lists of free nodes and leaves. So
+/// the device's tree is complete, and can be changed itself once the pair is separated ([`Mirrored::into_trees`]).
 ///
 /// ```
 /// use lanetree::cuart::{Mirrored, Op};
@@ -59,7 +58,7 @@ impl<V: Word> Mirrored<V> {
         &self.host
     }
 
-    /// The tree on the device; `None` from an error of the device to the next [`Mirrored::synchronize`] or batch.
+    /// The tree on the device; `None` after an error of the device, until the next [`Mirrored::synchronize`] or batch.
     pub fn device_tree(&self) -> Option<&Cuart<V>> {
         self.in_step.then_some(&self.copy)
     }
@@ -102,7 +101,7 @@ impl<V: Word> Mirrored<V> {
         self.change(|host, changes| host.apply_each(keys, |_| Change::Remove, Some(changes)))
     }
 
-    /// [`Cuart::compact`] of the host's tree, which is then sent whole; the bytes sent.
+    /// [`Cuart::compact`] of the host's tree, which is then sent whole; returns the bytes sent.
     ///
     /// # Errors
     /// As [`Mirrored::apply`].
@@ -114,7 +113,7 @@ impl<V: Word> Mirrored<V> {
         self.synchronize()
     }
 
-    /// Sends the device the whole tree, if it is out of step; the bytes sent.
+    /// Sends the whole tree to the device if it is out of sync; returns the bytes sent.
     ///
     /// # Errors
     /// [`Error::Runtime`] from the device.
@@ -127,7 +126,7 @@ impl<V: Word> Mirrored<V> {
         Ok(self.copy.stats().bytes())
     }
 
-    /// Both trees; none on the device while it is out of step.
+    /// Both trees; none on the device while it is out of sync.
     pub fn into_trees(self) -> (Cuart<V>, Option<Cuart<V>>) {
         (self.host, self.in_step.then_some(self.copy))
     }
@@ -156,7 +155,7 @@ impl<V: Word> Mirrored<V> {
     }
 }
 
-/// Makes a copy of a tree as the tree was, before some changes, one of it as it is. The bytes sent.
+/// Updates a copy of the tree from before some changes to the tree's current state. Returns the bytes sent.
 fn send(host: &Parts, copy: &mut Parts, changes: Changes) -> Result<u64> {
     let [n4, n16, n48, n256, leaf8, leaf16, leaf32, long] = changes.free.0;
     let (nodes, copies) = (&host.nodes, &mut copy.nodes);
@@ -190,8 +189,7 @@ fn send_region<T: Pod>(from: &Region<T>, to: &mut Region<T>, changed: Vec<u64>, 
     Ok(sent + send_free(&from.free, &mut to.free, free_from)?)
 }
 
-/// Sends the elements that were changed of the used ones, or all of these where there are more than the copy has room
-/// for.
+/// Sends the used elements that were changed, or all used elements if there are more than the copy has room for.
 fn send_elements<T: Pod>(from: &Buffer<T>, used: usize, to: &mut Buffer<T>, changed: Vec<u64>) -> Result<u64> {
     let elements = &in_memory(from)[..used];
     if used > to.len() {
@@ -202,7 +200,7 @@ fn send_elements<T: Pod>(from: &Buffer<T>, used: usize, to: &mut Buffer<T>, chan
     send_spans(elements, to, changed)
 }
 
-/// Sends the entries of a free list from one on, or all of them where there are more than the copy has room for.
+/// Sends the entries of a free list from a given one on, or all of them if there are more than the copy has room for.
 fn send_free(from: &FreeList, to: &mut FreeList, changed_from: usize) -> Result<u64> {
     let entries = &in_memory(&from.indexes)[..from.len];
     let mut first = changed_from.min(from.len);
@@ -226,7 +224,7 @@ fn send_spans<T: Pod>(elements: &[T], to: &mut Buffer<T>, mut changed: Vec<u64>)
     Ok(sent)
 }
 
-/// Ascending indexes as spans, those with no more than `gap` others between them in one.
+/// Ascending indexes as spans; indexes with at most `gap` others between them share a span.
 fn spans(indexes: &[u64], gap: u64) -> impl Iterator<Item = Range<usize>> {
     let near = move |&a: &u64, &b: &u64| b - a <= gap.saturating_add(1);
     indexes.chunk_by(near).map(|span| span[0] as usize..span[span.len() - 1] as usize + 1)
@@ -276,7 +274,7 @@ mod tests {
             let all = mirrored.device_tree().unwrap().stats().bytes();
             let some = |range: Range<u32>| range.map(key).collect::<ByteKeysBuf>();
 
-            // The only leaf of 8 among these is 16 bytes.
+            // The only 8-byte-key leaf among these takes 16 bytes.
             let report = mirrored.update_many(&some(0..1), &[7]).unwrap();
             assert_eq!((report.update.replaced, report.bytes_sent), (1, 16));
             check(&mirrored);

@@ -1,5 +1,5 @@
-//! The CPU's own path over the same layout: a batch is split among rayon's threads, and each has several
-//! queries under way, so that their cache misses overlap.
+//! The CPU's own path over the same layout: a batch is split among rayon's threads, and each thread has several queries
+//! in flight, so that their cache misses overlap.
 
 use core::cmp::Ordering;
 use core::ops::Range;
@@ -7,16 +7,16 @@ use lanetree_frame::byte_keys::{ByteKeys, Side};
 use lanetree_kernels_cuart::layout::{Kind, LeafRef, Link, Regions, probe_offset};
 use lanetree_layout::Word;
 
-/// Queries that a thread has under way.
+/// Queries that a thread has in flight.
 const IN_FLIGHT: usize = 32;
 
 /// Queries of one task: enough to outweigh its dispatch.
 pub(super) const TASK: usize = 4096;
 
-/// The fewest queries of a task, where a batch is small for the threads that there are: several times those under way.
+/// The fewest queries of a task, if a batch is small for the number of threads: several times those in flight.
 const FEWEST: usize = 256;
 
-/// How many of a batch's queries make a task: such that no thread is without, if that can be.
+/// How many queries of a batch make a task: if possible, so few that every thread has one.
 pub(super) fn task(queries: usize) -> usize {
     queries.div_ceil(rayon::current_num_threads()).clamp(FEWEST, TASK)
 }
@@ -27,8 +27,8 @@ pub(super) struct View<'a> {
     pub(super) regions: Regions<'a>,
 }
 
-/// A query under way: at a node, with the depth where that branches, or at a leaf. What it reads there has
-/// been asked for.
+/// A query in flight: at a node, with the depth where that node branches, or at a leaf. What it reads there has been
+/// prefetched.
 #[derive(Clone, Copy)]
 struct Lane<'k> {
     key: &'k [u8],
@@ -38,7 +38,7 @@ struct Lane<'k> {
     depth: usize,
 }
 
-/// The depth of a lane that has yet to read its entry of the root table.
+/// The depth of a query that has yet to read its entry of the root table.
 const START: usize = usize::MAX;
 
 /// What became of a step.
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
         self.get_each(queries, range, found, each);
     }
 
-    /// Calls `found` with the leaf where the search for each query ends and the query, and `each` with what that says.
+    /// Calls `found` with the leaf where each search ends and its query, and `each` with the result.
     fn get_each(
         &self,
         queries: ByteKeys<'_>,
@@ -81,8 +81,8 @@ impl<'a> View<'a> {
         }
         let mut lanes = [Lane { key: &[], query: 0, link: Link::NONE, depth: START }; IN_FLIGHT];
         loop {
-            // Side by side from the root down: at one level most nodes are of one kind, which the CPU's branch
-            // prediction learns. Lanes that begin again as soon as they are free mix the levels up.
+            // All queries descend level by level: at one level most nodes have the same type, which the CPU's branch
+            // prediction learns. If slots started their next query as soon as they are free, the levels would mix.
             let mut active = 0;
             for (lane, query) in lanes.iter_mut().zip(&mut next) {
                 *lane = self.begin(queries, query);
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         if link.is_none() {
             return Step::Done(None);
         }
-        // A link tells whether the query's length can be right, and what will be read.
+        // A link says whether the query's length can match, and what will be read.
         if link.kind().is_node() {
             lane.depth = tree.depth(link, from);
             if lane.depth > key.len() {
@@ -156,7 +156,7 @@ impl<'a> View<'a> {
             Kind::N4 => prefetch(tree.n4.as_ptr().wrapping_add(index), 0),
             Kind::N16 => {
                 let node = tree.n16.as_ptr().wrapping_add(index);
-                // All of it: the link is somewhere behind the keys.
+                // All of the node: the link is somewhere after the keys.
                 prefetch(node, 0);
                 prefetch(node, 64);
                 prefetch(node, 128);
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The value of a leaf, if its key, of the same length as far as its link tells, is this one.
+    /// The value of a leaf if its key is this one. As far as the link says, the lengths are equal.
     #[inline(always)]
     fn value(&self, leaf: Link, key: &[u8]) -> Option<u64> {
         let index = leaf.index() as usize;
@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The number of keys that a bound counts as below.
+    /// The number of keys that a bound counts as below it.
     pub(super) fn rank(&self, key: &[u8], side: Side) -> u64 {
         let tree = &self.regions;
         if tree.root.is_none() {
@@ -202,7 +202,7 @@ impl<'a> View<'a> {
         }
         let (mut link, mut from) = tree.start(key);
         if link.is_none() {
-            // Nothing begins like this: the upper nodes know what comes next.
+            // No key begins like this: the upper nodes know what comes next.
             (link, from) = (tree.root, 0);
         }
         while let Some(header) = tree.header(link) {
@@ -222,7 +222,7 @@ impl<'a> View<'a> {
                 Ordering::Equal => {}
             }
             if key.len() <= depth {
-                // The key ends on the way to the node, or at it: all keys below are it or begin with it.
+                // The key ends on the path to the node, or at it: all keys below are this key or begin with it.
                 return match side {
                     Side::Prefix => self.behind(link),
                     Side::Upper if key.len() == depth && !header.here.is_none() => self.leaf(header.here).rank + 1,
@@ -244,7 +244,7 @@ impl<'a> View<'a> {
         leaf.rank + u64::from(below)
     }
 
-    /// The rank behind the last leaf under a link.
+    /// The rank past the last leaf under a link.
     fn behind(&self, link: Link) -> u64 {
         self.leaf(self.regions.last_leaf(link)).rank + 1
     }
@@ -260,14 +260,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// How all keys that go on with `path` compare with one that goes on with `rest`; equal also where that ends
-/// first, which makes it a prefix of theirs.
+/// How all keys that continue with `path` compare with one that continues with `rest`; also equal if `rest` ends first
+/// and so is a prefix of theirs.
 pub(super) fn compare_path(path: &[u8], rest: &[u8]) -> Ordering {
     let len = path.len().min(rest.len());
     path[..len].cmp(&rest[..len])
 }
 
-/// Asks the CPU to bring a line into its caches.
+/// Prefetches a line into the CPU's caches.
 #[inline(always)]
 fn prefetch<T>(element: *const T, byte: usize) {
     let line = element.cast::<i8>().wrapping_add(byte);

@@ -2,9 +2,9 @@
 //! the last of them have in common is the path to it: so a node is found from its span of keys alone, and
 //! spans are independent of each other.
 //!
-//! Nodes of each kind are numbered in pre-order. Spans of more than [`TASK`] keys are the top of the tree,
-//! made by one thread; those below are tasks, of which all are counted first, so that each knows the numbers
-//! of its nodes, and then filled.
+//! Nodes of each type are numbered in pre-order. Spans of more than [`TASK`] keys are the top of the tree, made by one
+//! thread. Spans below are tasks: first the nodes of all tasks are counted, so that each task knows the numbers of its
+//! nodes; then they are filled.
 
 use super::leaves::take;
 use super::region::Region;
@@ -82,7 +82,7 @@ impl Branch {
         (0..self.count).map(|i| (self.bytes[i], self.starts[i]..self.starts[i + 1]))
     }
 
-    /// Puts the children that are nodes on a stack, the first one on top.
+    /// Pushes the children that are nodes onto a stack, the first one on top.
     fn push_children(&self, parent: Link, stack: &mut Vec<Span>) {
         for (byte, keys) in self.children().rev() {
             if keys.len() > 1 {
@@ -124,7 +124,7 @@ impl Branch {
     }
 }
 
-/// How many bytes two strings begin with alike.
+/// The length of the common prefix of two strings.
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     const WORD: usize = 8;
     let len = a.len().min(b.len());
@@ -133,8 +133,8 @@ pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     alike + a[alike..len].iter().zip(&b[alike..len]).take_while(|(a, b)| a == b).count()
 }
 
-/// How many of the `len` first numbers have a property that only leading ones have, 0 among them. By steps
-/// that double, then bisection: short runs are common.
+/// How many of the first `len` numbers have a property that only leading ones have, including 0. By doubling steps,
+/// then bisection: short runs are common.
 fn run(len: usize, has: impl Fn(usize) -> bool) -> usize {
     let mut low = 0;
     let mut step = 1;
@@ -143,7 +143,7 @@ fn run(len: usize, has: impl Fn(usize) -> bool) -> usize {
         step *= 2;
     }
     let mut high = (low + step).min(len);
-    // `low` has it; `high` does not, or is the end.
+    // `low` has the property; `high` does not, or is the end.
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if has(middle) { low = middle } else { high = middle }
@@ -151,7 +151,7 @@ fn run(len: usize, has: impl Fn(usize) -> bool) -> usize {
     high
 }
 
-/// Parts of the buffers of nodes, and where they begin.
+/// Parts of the node buffers, and where they begin.
 struct Slices<'a> {
     n4: &'a mut [N4],
     n16: &'a mut [N16],
@@ -160,7 +160,7 @@ struct Slices<'a> {
     first: Counts,
 }
 
-/// The place of a kind of nodes among the others.
+/// The index of a node type among the node types.
 fn number(kind: Kind) -> usize {
     kind as usize - Kind::N4 as usize
 }
@@ -196,7 +196,7 @@ struct Task {
     first: Counts,
 }
 
-/// Builds the nodes above leaves, and tells the root.
+/// Builds the nodes above leaves, and returns the root.
 pub(super) fn build(
     device: &Device,
     keys: ByteKeys<'_>,
@@ -239,7 +239,7 @@ impl NodeBuffers {
 }
 
 impl<'a> Slices<'a> {
-    /// Takes the part of a task off the front, and what lies before it.
+    /// Takes the part of a task off the front, with everything before it.
     fn split_off(&mut self, task: &Task) -> Slices<'a> {
         let gap: Counts = core::array::from_fn(|kind| task.first[kind] - self.first[kind]);
         take(&mut self.n4, gap[0]);
@@ -288,7 +288,7 @@ fn count(keys: ByteKeys<'_>, task: &mut Task) {
     }
 }
 
-/// Fills the nodes above tasks, numbers those of tasks, and tells the root.
+/// Fills the nodes above tasks, numbers those of tasks, and returns the root.
 fn fill_top(
     keys: ByteKeys<'_>,
     span: Span,

@@ -15,8 +15,8 @@ use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::Global;
 
-/// The contents of a tree. What is asked of a tree is asked of these, which are had from a [`Guarded`] alone, so that a
-/// lost tree answers nothing.
+/// The contents of a tree. All calls on a tree use these, and only a [`Guarded`] gives access to them, so that a lost
+/// tree answers nothing.
 ///
 /// [`Guarded`]: lanetree_frame::Guarded
 pub(super) struct Parts {
@@ -30,7 +30,7 @@ pub(super) struct Parts {
     pub(super) leaves: LeafBuffers,
     pub(super) table: Buffer<Link>,
     pub(super) table_bytes: u32,
-    /// What updates on a device leave behind for the next ones.
+    /// State that updates on a device keep for the next ones.
     pub(super) updates: UpdateState,
 }
 
@@ -66,12 +66,12 @@ impl Parts {
     /// The tree for the CPU.
     ///
     /// # Panics
-    /// If its memory is a GPU's: no tree is built there.
+    /// If its memory is a GPU's: the host builds no tree there.
     pub(super) fn view(&self) -> View<'_> {
         View::new(self.regions().expect("trees are built on the host only"))
     }
 
-    /// The tree as kernels see it that `stream` is given next and that read it.
+    /// The tree as kernels see it that are launched next on `stream` and only read it.
     ///
     /// # Errors
     /// [`Error::Runtime`] for a stream of another device.
@@ -100,8 +100,8 @@ impl Parts {
         })
     }
 
-    /// The tree as kernels see it that `stream` is given next and that write it: all of it, for kernels say of a whole
-    /// tree that they do.
+    /// The tree as kernels see it that are launched next on `stream` and write it. All buffers count as written, since
+    /// a kernel's arguments name the tree as a whole.
     ///
     /// # Errors
     /// As [`Parts::tree_ref`].
@@ -130,8 +130,8 @@ impl Parts {
         }))
     }
 
-    /// The 8-byte words of the longest key that the tree has leaves for, as kernels are compiled for: 1, 2 or 4; 0
-    /// where keys may have more than 32 bytes.
+    /// The number of 8-byte words of the longest key that the tree has leaves for, rounded up to one that kernels are
+    /// compiled for: 1, 2 or 4; 0 if keys may have more than 32 bytes.
     pub(super) fn query_words(&self) -> usize {
         let leaves = &self.leaves;
         if leaves.long.used > 0 || !leaves.host.values.is_empty() {
@@ -161,21 +161,21 @@ impl Parts {
         if self.ordered { Ok(()) } else { Err(Error::NotCompact { query }) }
     }
 
-    /// Checks that the device can tell ranks.
+    /// Checks that the device can find ranks.
     pub(super) fn check_ranks(&self, call: &'static str) -> Result<()> {
         self.check_on_device(call)?;
         self.needs_ranks(call)
     }
 
-    /// The bytes of every key, where all have the same number, at most 32, and the tree is compact.
+    /// The length of every key, if all have the same length of at most 32 bytes and the tree is compact.
     pub(super) fn key_width(&self) -> Option<usize> {
         (self.ordered && !self.first.is_none()).then(|| self.first.span() as usize)
     }
 
-    /// Notes that keys were inserted or removed: the leaves' places do not tell their ranks any more.
+    /// Notes that keys were inserted or removed: leaves no longer have ranks.
     pub(super) fn forget_order(&mut self) {
         self.ordered = false;
-        // Without memory there is nothing that could fail.
+        // Nothing is allocated, so nothing can fail.
         if let (Ok(order), Ok(ranks8)) = (self.device.alloc(0), self.device.alloc(0)) {
             (self.leaves.order, self.leaves.ranks8) = (order, ranks8);
         }

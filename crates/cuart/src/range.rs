@@ -1,4 +1,4 @@
-//! Range and prefix queries: spans of ranks, and what they hold.
+//! Range and prefix queries: spans of ranks, and their pairs.
 
 use super::Cuart;
 use super::native::View;
@@ -17,15 +17,14 @@ use rayon::prelude::*;
 pub(super) const TASK: usize = 1 << 10;
 
 impl<V: Word> Cuart<V> {
-    /// The span of ranks that each range is, in ascending order of keys: how many keys lie below its first
-    /// pair, and below what follows its last. Takes range expressions (`"a".."b"`, `..=end`, pairs of
-    /// [`Bound`](core::ops::Bound)s) or [`ByteRange`]s, which can have a limit. [`Cuart::pair`] has the pair
-    /// of a rank.
+    /// The span of ranks of each range: the number of keys below its first pair, and the number of keys up to and
+    /// including its last. Takes range expressions (`"a".."b"`, `..=end`, pairs of [`Bound`](core::ops::Bound)s) or
+    /// [`ByteRange`]s, which can have a limit. [`Cuart::pair`] returns the pair of a rank.
     ///
     /// # Errors
-    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] where keys were inserted or
-    /// removed. On a device also [`Error::LeavesInMainMemory`] for a tree that has some, [`Error::KeyTooLong`] for a bound
-    /// of 2^32 bytes or more, [`Error::Lost`], [`Error::Runtime`].
+    /// [`Error::ReversedRange`] for a range whose end is below its start; [`Error::NotCompact`] if keys were inserted
+    /// or removed. On a device also [`Error::LeavesInMainMemory`] for a tree that has some, [`Error::KeyTooLong`] for a
+    /// bound of 2^32 bytes or more, [`Error::Lost`], [`Error::Runtime`].
     pub fn span_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Range<u64>>> {
         let tree = self.parts()?;
         let ranges = sides(ranges)?;
@@ -46,8 +45,8 @@ impl<V: Word> Cuart<V> {
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
     ///
     /// # Errors
-    /// [`Error::ReversedRange`]; that alone on the host. On a device those of [`Cuart::span_many`]: it finds pairs by their
-    /// ranks, so call [`Cuart::compact`] after keys were inserted or removed.
+    /// On the host only [`Error::ReversedRange`]. On a device those of [`Cuart::span_many`]: a device finds pairs by
+    /// their ranks, so call [`Cuart::compact`] after keys were inserted or removed.
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
         self.collect_many(&sides(ranges)?)
     }
@@ -182,7 +181,7 @@ pub(super) fn joined<V: Word>(parts: Vec<RangesPart<V>>) -> ByteRanges<V> {
 fn span(tree: &View<'_>, range: &Sides<'_>) -> Range<u64> {
     let start = range.start.map_or(0, |(key, side)| tree.rank(key, side));
     let end = range.end.map_or(tree.regions.len, |(key, side)| tree.rank(key, side));
-    // Both bounds exclusive and equal: the end is in front of the start.
+    // If both bounds are exclusive and equal, the end is before the start.
     let end = end.max(start);
     start..end.min(start.saturating_add(range.limit))
 }

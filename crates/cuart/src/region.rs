@@ -1,15 +1,15 @@
-//! The buffer of one type of nodes or leaves, with room to grow and places to use again.
+//! The buffer of one type of nodes or leaves, with room to grow and a free list.
 //!
-//! A free list says what its entries are by the type that it belongs to: in a [`Region`], elements, each as good as
-//! any other; in [`LongLeaves`], whole leaves, of different sizes. Only the former can be counted against new elements.
+//! What the entries of a free list are depends on its owner: in a [`Region`] they are elements, all of one size; in
+//! [`LongLeaves`] they are whole leaves of different sizes. Only free elements can be counted against new ones.
 
 use bytemuck::Pod;
 use lanetree_frame::Result;
 use lanetree_runtime::{Buffer, Device};
 
-/// What was given back and can be used again, the last one first.
+/// Freed entries that can be reused, the last one first.
 pub(super) struct FreeList {
-    /// Indexes, the first `len` of them. Those of leaves that take several elements are their first ones'.
+    /// Indexes, the first `len` of them. For a leaf that takes several elements, the index of its first one.
     pub(super) indexes: Buffer<u64>,
     pub(super) len: usize,
 }
@@ -20,8 +20,8 @@ impl FreeList {
     }
 }
 
-/// The nodes or leaves of one type, all of one size. The first `used` elements are the tree's or lie on the free list,
-/// and what is past them has never been used.
+/// The nodes or leaves of one type, all of one size. The first `used` elements are in the tree or on the free list; the
+/// others have never been used.
 pub(super) struct Region<T> {
     pub(super) buffer: Buffer<T>,
     pub(super) used: usize,
@@ -29,7 +29,7 @@ pub(super) struct Region<T> {
 }
 
 impl<T: Pod> Region<T> {
-    /// Of a buffer that is in use as a whole.
+    /// For a buffer that is completely in use.
     pub(super) fn full(buffer: Buffer<T>) -> Result<Self> {
         let free = FreeList::new(buffer.device())?;
         Ok(Self { used: buffer.len(), buffer, free })
@@ -45,7 +45,7 @@ impl<T: Pod> Region<T> {
         Some(&mut self.buffer.as_mut_slice()?[..self.used])
     }
 
-    /// How many elements the buffer has to have for `more` new ones, the free ones first.
+    /// How many elements the buffer needs for `more` new ones, if free ones are used first.
     pub(super) fn needed(&self, more: usize) -> usize {
         self.used + more.saturating_sub(self.free.len)
     }
@@ -55,7 +55,7 @@ impl<T: Pod> Region<T> {
         (self.used - self.free.len) as u64
     }
 
-    /// Bytes of all of it, free and unused elements and the free list too.
+    /// Bytes of the whole region, including free and unused elements and the free list.
     pub(super) fn bytes(&self) -> u64 {
         (self.buffer.bytes() + self.free.indexes.bytes()) as u64
     }
@@ -74,21 +74,21 @@ impl<T: Pod> Region<T> {
 /// A unit of the leaves of dynamic size: 16 bytes.
 pub(super) type Unit = [u64; 2];
 
-/// The leaves of dynamic size, each of several units. The first `used` units are the tree's, or of leaves on the free
-/// list, or of leaves that a device removed, which are not used again; what is past them has never been used.
+/// The leaves of dynamic size, each of several units. The first `used` units belong to the tree, to leaves on the free
+/// list, or to leaves that a device removed, which are not reused; the others have never been used.
 pub(super) struct LongLeaves {
     pub(super) units: Buffer<Unit>,
     pub(super) used: usize,
     /// Leaves.
     pub(super) count: u64,
-    /// Leaves, by their first units, which hold their lengths; the host alone uses them again.
+    /// Leaves, by their first units, which hold their lengths; only the host reuses them.
     pub(super) free: FreeList,
     /// Units of the free leaves.
     pub(super) free_units: u64,
 }
 
 impl LongLeaves {
-    /// So many leaves that take all units of a buffer.
+    /// A number of leaves that take all units of a buffer.
     pub(super) fn full(units: Buffer<Unit>, count: u64) -> Result<Self> {
         let free = FreeList::new(units.device())?;
         Ok(Self { used: units.len(), units, count, free, free_units: 0 })
@@ -104,7 +104,7 @@ impl LongLeaves {
         Some(&mut self.units.as_mut_slice()?[..self.used])
     }
 
-    /// Bytes of all of it, free and unused units and the free list too.
+    /// Bytes of the whole region, including free and unused units and the free list.
     pub(super) fn bytes(&self) -> u64 {
         (self.units.bytes() + self.free.indexes.bytes()) as u64
     }

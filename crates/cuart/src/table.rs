@@ -7,10 +7,10 @@ use lanetree_kernels_cuart::layout::{Link, table_index, table_len};
 use lanetree_runtime::{Buffer, Device};
 use rayon::prelude::*;
 
-/// Beginnings of 3 bytes from which on a table over them is worth its 128 MiB.
+/// From this number of distinct 3-byte prefixes on, a table over them is worth its 128 MiB.
 const THREE: usize = 1 << 21;
 
-/// Beginnings of 2 bytes from which on a table over them is worth its 512 KiB.
+/// From this number of distinct 2-byte prefixes on, a table over them is worth its 512 KiB.
 const TWO: usize = 1 << 13;
 
 /// The index in a table of `bytes` bytes for keys that are long enough.
@@ -22,7 +22,7 @@ fn index(key: &[u8], bytes: u32) -> Option<usize> {
     }
 }
 
-/// By how many bytes to index the table of a tree over ascending keys.
+/// How many bytes should index the table of a tree over ascending keys.
 pub(super) fn choose(keys: ByteKeys<'_>) -> u32 {
     let beginnings = |bytes| {
         let differs = |i: &usize| {
@@ -31,12 +31,12 @@ pub(super) fn choose(keys: ByteKeys<'_>) -> u32 {
         };
         (0..keys.len()).into_par_iter().with_min_len(1 << 12).filter(differs).count()
     };
-    // Fewer keys cannot have as many beginnings.
+    // Fewer keys cannot have that many prefixes.
     let least = |bytes| if bytes == 3 { THREE } else { TWO };
     worthwhile(|bytes| if keys.len() >= least(bytes) { beginnings(bytes) as u64 } else { 0 })
 }
 
-/// By how many bytes to index the table of a tree, from how many beginnings of so many bytes its keys have.
+/// How many bytes should index the table of a tree, given the number of distinct prefixes of each length.
 pub(super) fn worthwhile(beginnings: impl Fn(u32) -> u64) -> u32 {
     if beginnings(3) >= THREE as u64 {
         3
@@ -55,7 +55,7 @@ pub(super) fn build(device: &Device, tree: &View<'_>, bytes: u32) -> Result<Buff
         return Ok(table);
     }
     let regions = &tree.regions;
-    // A link, how many bytes of keys lie before it, and those bytes as the upper ones of an index.
+    // A link, the number of key bytes before it, and those bytes as the upper ones of an index.
     let mut stack = vec![(regions.root, 0, 0)];
     while let Some((link, from, path)) = stack.pop() {
         let Some(header) = regions.header(link) else {

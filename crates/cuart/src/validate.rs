@@ -1,4 +1,4 @@
-//! What holds in every tree, for tests.
+//! Invariants of every tree, checked for tests.
 
 use super::Cuart;
 use super::region::{FreeList, Region};
@@ -9,7 +9,7 @@ use lanetree_layout::Word;
 use std::collections::BTreeSet;
 
 impl<V: Word> Cuart<V> {
-    /// Checks the tree's structure, and that nothing of its buffers is lost.
+    /// Checks the tree's structure, and that no element of its buffers is leaked.
     ///
     /// # Panics
     /// If it is wrong, with what is.
@@ -19,7 +19,7 @@ impl<V: Word> Cuart<V> {
         // Elements that the root leads to, by the numbers of kinds.
         let mut reached: [BTreeSet<u64>; 10] = Default::default();
         let (mut leaves, mut live_units) = (0, 0);
-        // Links, what is in front of them, and whether a key ends there.
+        // Links, the path before them, and whether a key ends there.
         let mut stack = vec![(regions.root, Vec::<u8>::new(), false)];
         while let Some((link, path, ends)) = stack.pop() {
             if link.is_none() {
@@ -101,7 +101,7 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// The number of keys, if they ascend and the last one fills the slots behind it.
+/// The number of keys, if they ascend and the last one fills the slots after it.
 fn ascending(keys: &[u8], count: u16) -> usize {
     let (used, rest) = keys.split_at(usize::from(count));
     assert!(used.is_sorted_by(|a, b| a < b), "keys {keys:?}, {count} of them");

@@ -211,7 +211,7 @@ fn check_input<K: Key, V: Word>(
     scratch: &Device,
 ) -> Result<()> {
     for (what, found, device) in
-        [("the keys", keys.len(), keys.device()), ("the values", values.len(), values.device())]
+        [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
     {
         if found < len {
             return Err(Error::OutputLength { what, expected: len, found });

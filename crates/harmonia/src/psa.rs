@@ -124,7 +124,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         self.check("the values' buffer", count, values)?;
         self.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         if count == 0 {
             return Ok(());

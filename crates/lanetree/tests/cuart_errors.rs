@@ -31,10 +31,7 @@ fn errors_name_what_is_wrong() {
         tree.range_many(["a".."b", "c".."b"]),
         r#"range 1 starts at "c" and ends at "b", before its start: swap the bounds, or leave it out"#,
     );
-    says(
-        tree.get_many_into(&strings(&["a"]), &mut [None; 2]),
-        "the output: room for 2 elements, but exactly 1 is needed",
-    );
+    says(tree.get_many_into(&strings(&["a"]), &mut [None; 2]), "the output holds 2 elements, but exactly 1 is needed");
     says(
         ByteKeys::new(&[0_u64, 9][..], b"short"),
         "offsets[1] = 9 is past the end of the bytes: there are 5, so no offset may be larger",
@@ -53,7 +50,7 @@ fn calls_that_are_not_for_a_tree_are_named() {
     let error = host.on(&stream).locate(&keys, &mut Device::host().alloc(1).unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "OnStream::locate needs a tree on a device that runs kernels, and this one is on the host: use the host form"
+        "OnStream::locate needs a tree on a device that runs kernels, but this one is on the host: use the host form"
     );
 
     let device = Device::emulated();

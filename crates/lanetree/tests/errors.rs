@@ -52,7 +52,9 @@ fn fills_and_fanouts_without_sense_are_named() {
         let result = Harmonia::builder().fill(fill).build(&device, &keys, &keys);
         assert_eq!(
             message(result),
-            format!("a fill of {fill}: choose the part of each leaf's slots to fill, above 0 and at most 1")
+            format!(
+                "a fill of {fill} is not possible: choose the part of each leaf's slots to fill, above 0 and at most 1"
+            )
         );
     }
     for fanout in [0, 1, 4, 12, 256, u32::MAX] {
@@ -67,7 +69,6 @@ fn fills_and_fanouts_without_sense_are_named() {
 #[test]
 fn more_nodes_than_can_be_numbered_are_refused() {
     // What would need them does not fit into main memory; the geometry says so by itself.
-    assert_eq!(lanetree::harmonia::Shape::bulk(1 << 40, 8, 1.0), None);
     let error = Error::TooManyPairs { pairs: 1 << 40, fanout: 8, fill: 1.0 };
     assert_eq!(
         error.to_string(),
@@ -123,24 +124,15 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
         let mut keys = poison(33);
 
         let result = on.get(&queries, &mut few, None, 0);
-        assert_eq!(
-            message(result),
-            "the values' buffer: room for 32 elements, but 33 are needed; allocate at least 33"
-        );
+        assert_eq!(message(result), "the values' buffer holds 32 elements, but 33 are needed; allocate at least 33");
         let result = on.get(&queries, &mut enough, Some(&mut one_word), 0);
-        assert_eq!(
-            message(result),
-            "the found bits' buffer: room for 1 element, but 2 are needed; allocate at least 2"
-        );
+        assert_eq!(message(result), "the hit mask's buffer holds 1 element, but 2 are needed; allocate at least 2");
         let result = on.lower_bound(&queries, &mut poison(32));
-        assert_eq!(message(result), "the ranks' buffer: room for 32 elements, but 33 are needed; allocate at least 33");
+        assert_eq!(message(result), "the ranks' buffer holds 32 elements, but 33 are needed; allocate at least 33");
         let result = on.predecessor(&queries, &mut poison(32), &mut enough, None, 0);
-        assert_eq!(message(result), "the keys' buffer: room for 32 elements, but 33 are needed; allocate at least 33");
+        assert_eq!(message(result), "the keys' buffer holds 32 elements, but 33 are needed; allocate at least 33");
         let result = on.successor(&queries, &mut keys, &mut few, None, 0);
-        assert_eq!(
-            message(result),
-            "the values' buffer: room for 32 elements, but 33 are needed; allocate at least 33"
-        );
+        assert_eq!(message(result), "the values' buffer holds 32 elements, but 33 are needed; allocate at least 33");
         for untouched in [few, enough, one_word] {
             assert!(untouched.to_vec().unwrap().iter().all(|&value| value == 77));
         }
@@ -148,7 +140,7 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
 
         let mut out = [None; 3];
         let result = tree.get_many_into(&[1, 2], &mut out);
-        assert_eq!(message(result), "the output: room for 3 elements, but exactly 2 are needed");
+        assert_eq!(message(result), "the output holds 3 elements, but exactly 2 are needed");
     }
 }
 
@@ -164,19 +156,19 @@ fn buffers_of_ranges_that_are_too_short_are_named() {
         let (two, three) = (bounds(2), bounds(3));
 
         let result = on.range(&three, &two, None, 9, &mut scratch(3), &mut out(3, 8));
-        assert_eq!(message(result), "the ends' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
+        assert_eq!(message(result), "the ends' buffer holds 2 elements, but 3 are needed; allocate at least 3");
         let result = on.range(&three, &three, Some(&two), 9, &mut scratch(3), &mut out(3, 8));
-        assert_eq!(message(result), "the limits' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
+        assert_eq!(message(result), "the limits' buffer holds 2 elements, but 3 are needed; allocate at least 3");
         let result = on.range(&three, &three, None, 9, &mut scratch(2), &mut out(3, 8));
-        assert!(message(result).contains(": room for 2 elements, but 3 are needed"));
+        assert!(message(result).contains(" holds 2 elements, but 3 are needed"));
         let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut out(2, 8));
-        assert_eq!(message(result), "the offsets' buffer: room for 3 elements, but 4 are needed; allocate at least 4");
+        assert_eq!(message(result), "the offsets' buffer holds 3 elements, but 4 are needed; allocate at least 4");
         let mut short = out(3, 8);
         short.values = device.alloc(7).unwrap();
         let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut short);
-        assert_eq!(message(result), "the values' buffer: room for 7 elements, but 8 are needed; allocate at least 8");
+        assert_eq!(message(result), "the values' buffer holds 7 elements, but 8 are needed; allocate at least 8");
         let result = on.count(&three, &three, None, 9, &mut bounds(2));
-        assert_eq!(message(result), "the counts' buffer: room for 2 elements, but 3 are needed; allocate at least 3");
+        assert_eq!(message(result), "the counts' buffer holds 2 elements, but 3 are needed; allocate at least 3");
     }
 }
 
@@ -254,7 +246,7 @@ fn a_scan_of_more_counts_than_there_are_is_refused() {
         let (counts, mut offsets) = (device.upload(&[1_u64; 3]).unwrap(), device.alloc(4).unwrap());
         let mut scratch = ScanScratch::new(&device, 3).unwrap();
         let result = exclusive_scan(&stream, &counts, usize::MAX, &mut offsets, &mut scratch);
-        assert!(message(result).starts_with("the counts: room for 3 elements, but "));
+        assert!(message(result).starts_with("the counts' buffer holds 3 elements, but "));
     }
 }
 

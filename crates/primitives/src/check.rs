@@ -37,10 +37,10 @@ impl<K: bytemuck::Pod, V: bytemuck::Pod> Input<'_, K, V> {
 impl<K: bytemuck::Pod, V: bytemuck::Pod> Output<'_, K, V> {
     /// For at most so many results.
     pub(super) fn check(&self, stream: &Stream, at_most: usize) -> Result<()> {
-        buffer(stream, "the results' count's buffer", 1, self.count)?;
-        buffer(stream, "the results' keys' buffer", at_most, self.keys)?;
+        buffer(stream, "the result count's buffer", 1, self.count)?;
+        buffer(stream, "the result keys' buffer", at_most, self.keys)?;
         match &self.values {
-            Some(values) => buffer(stream, "the results' values' buffer", at_most, values),
+            Some(values) => buffer(stream, "the result values' buffer", at_most, values),
             None => Ok(()),
         }
     }

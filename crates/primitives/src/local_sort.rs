@@ -36,9 +36,9 @@ pub fn local_sort_pairs<K: Key, V: Word>(
     if from > width {
         return Err(Error::BitRange { start: from, end: width, width });
     }
-    check::buffer(stream, "the keys", len, keys)?;
-    check::buffer(stream, "the values", len, values)?;
-    check::buffer(stream, "what the local sort finds", LOCAL_SORT_FINDINGS, found)?;
+    check::buffer(stream, "the keys' buffer", len, keys)?;
+    check::buffer(stream, "the values' buffer", len, values)?;
+    check::buffer(stream, "the buffer of the local sort's findings", LOCAL_SORT_FINDINGS, found)?;
     if stream.device().kind() == DeviceKind::Host {
         let keys = &mut keys.as_mut_slice().unwrap_or(&mut [])[..len];
         let values = &mut values.as_mut_slice().unwrap_or(&mut [])[..len];

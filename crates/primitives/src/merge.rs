@@ -374,7 +374,7 @@ mod tests {
             let output = KeysMut { keys: &mut out, count: &mut count };
             assert_eq!(
                 message(merge_keys(&stream(&device), MergeRule::KeepBoth, first, second, output, &mut scratch)),
-                "the results' keys' buffer: room for 5 elements, but 6 are needed; allocate at least 6"
+                "the result keys' buffer holds 5 elements, but 6 are needed; allocate at least 6"
             );
         }
     }

@@ -319,7 +319,7 @@ mod tests {
             let input = Keys { keys: &keys, count: 5000.into() };
             assert_eq!(
                 message(unique_keys(&stream(&device), input, output, &mut scratch)),
-                "the scratch memory: room for 38 elements, but 41 are needed; allocate at least 41"
+                "the scratch memory holds 38 elements, but 41 are needed; allocate at least 41"
             );
         }
     }

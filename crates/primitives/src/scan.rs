@@ -55,8 +55,8 @@ pub fn exclusive_scan<'a, T: Word>(
 ) -> Result<()> {
     let count = count.into();
     check::count(stream, count)?;
-    check::buffer(stream, "the counts", count.at_most(), counts)?;
-    check::buffer(stream, "the offsets", count.at_most().saturating_add(1), offsets)?;
+    check::buffer(stream, "the counts' buffer", count.at_most(), counts)?;
+    check::buffer(stream, "the offsets' buffer", count.at_most().saturating_add(1), offsets)?;
     if check::is_host(stream) {
         let len = count.reached();
         let (counts, offsets) = (counts.as_slice().unwrap_or(&[]), offsets.as_mut_slice().unwrap_or(&mut []));
@@ -93,8 +93,8 @@ pub fn inclusive_max_scan<'a, T: Word>(
 ) -> Result<()> {
     let count = count.into();
     check::count(stream, count)?;
-    check::buffer(stream, "the words", count.at_most(), words)?;
-    check::buffer(stream, "the maxima", count.at_most(), maxima)?;
+    check::buffer(stream, "the words' buffer", count.at_most(), words)?;
+    check::buffer(stream, "the maxima's buffer", count.at_most(), maxima)?;
     if check::is_host(stream) {
         let len = count.reached();
         let (words, maxima) = (words.as_slice().unwrap_or(&[]), maxima.as_mut_slice().unwrap_or(&mut []));
@@ -252,12 +252,12 @@ mod tests {
             let mut scratch = ScanScratch::new(&device, 4).unwrap();
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, 4, &mut offsets, &mut scratch)),
-                "the offsets: room for 4 elements, but 5 are needed; allocate at least 5"
+                "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5"
             );
             let count = Count::Device { count: &none, at_most: 4 };
             assert_eq!(
                 message(exclusive_scan(&stream, &counts, count, &mut enough, &mut scratch)),
-                "the count's buffer: room for 0 elements, but 1 is needed; allocate at least 1"
+                "the count's buffer holds 0 elements, but 1 is needed; allocate at least 1"
             );
         }
     }

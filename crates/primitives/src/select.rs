@@ -113,7 +113,7 @@ fn run<K: Key, V: Word>(
 ) -> Result<()> {
     let at_most = input.count.at_most();
     input.check(stream)?;
-    check::buffer(stream, "the flags", at_most.div_ceil(32), flags)?;
+    check::buffer(stream, "the flags' buffer", at_most.div_ceil(32), flags)?;
     output.check(stream, at_most)?;
     if check::is_host(stream) {
         on_host(input, flags.as_slice().unwrap_or(&[]), output, partition);
@@ -282,7 +282,7 @@ mod tests {
             let input = Keys { keys: &keys, count: 33.into() };
             assert_eq!(
                 message(select_keys(&stream(&device), input, &flags, output, &mut scratch)),
-                "the flags: room for 1 element, but 2 are needed; allocate at least 2"
+                "the flags' buffer holds 1 element, but 2 are needed; allocate at least 2"
             );
         }
     }

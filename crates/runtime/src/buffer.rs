@@ -162,7 +162,7 @@ impl<T: Pod> Buffer<T> {
         &self.device
     }
 
-    /// The address, for a kernel that `stream` is given next and that reads. Null if the buffer is empty. The stream
+    /// The address, for a kernel that reads and is launched next on `stream`. Null if the buffer is empty. The stream
     /// waits for other streams that write the buffer.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl<T: Pod> Buffer<T> {
         Ok(Global::new(self.start))
     }
 
-    /// The address, for a kernel that `stream` is given next and that writes, or reads and writes. Null if the buffer is
+    /// The address, for a kernel that writes (and may read) and is launched next on `stream`. Null if the buffer is
     /// empty. The stream waits for other streams that use the buffer.
     ///
     /// # Errors
@@ -186,19 +186,19 @@ impl<T: Pod> Buffer<T> {
         Ok(GlobalMut::new(self.start))
     }
 
-    /// The addresses of the elements, as numbers: to tell apart what a kernel has touched.
+    /// The addresses of the elements, as numbers: to tell which buffer a kernel has touched.
     pub fn addresses(&self) -> Range<usize> {
         self.start.addr()..self.start.addr() + self.bytes()
     }
 
     /// The elements, if the CPU can reach them: on the host and the emulator. Waits for streams that write them. The
-    /// error of a kernel that failed comes out of the next call that returns errors.
+    /// next call that returns errors reports the error of a kernel that failed.
     pub fn as_slice(&self) -> Option<&[T]> {
         let start = self.reachable()?;
         self.uses.quiesce_write();
         // SAFETY: `len` elements of this buffer, initialised since the memory that the CPU can reach is filled when it
-        // is allocated, and `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed: streams that do
-        // have been waited for, and no stream is given more to write without `&mut`.
+        // is allocated, and `T: Pod` takes any bytes; nobody writes them while the buffer is borrowed: the call has
+        // waited for streams that do, and no stream gets new writes without `&mut`.
         Some(unsafe { slice::from_raw_parts(start.as_ptr(), self.len) })
     }
 
@@ -226,7 +226,7 @@ impl<T: Pod> Buffer<T> {
         self.copy_range_from(0, data)
     }
 
-    /// Overwrites the elements from `start` on. As [`Buffer::copy_from`] otherwise.
+    /// Overwrites the elements from `start` on. Otherwise like [`Buffer::copy_from`].
     ///
     /// # Errors
     /// [`Error::OutOfRange`] where they go beyond the end; [`Error::Cuda`].
@@ -253,7 +253,7 @@ impl<T: Pod> Buffer<T> {
         self.copy_range_to(0, out)
     }
 
-    /// Reads the elements from `start` on, as many as `out` has. As [`Buffer::copy_to`] otherwise.
+    /// Reads `out.len()` elements, starting at `start`. Otherwise like [`Buffer::copy_to`].
     ///
     /// # Errors
     /// [`Error::OutOfRange`] where they go beyond the end; [`Error::Cuda`].
@@ -298,7 +298,7 @@ impl<T: Pod> Buffer<T> {
     /// All elements, in a new vector. As [`Buffer::copy_to`].
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] where the host has no room; [`Error::Cuda`] from the copy.
+    /// [`Error::OutOfMemory`] if the host has no room; [`Error::Cuda`] from the copy.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut out = Vec::new();
         if out.try_reserve_exact(self.len).is_err() {
@@ -338,8 +338,8 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// Copies the elements of `range` to `to[at..]`, in the stream's order; may return before it is done. Otherwise as
-    /// [`Buffer::upload_async`]: to read `to` waits for the copy.
+    /// Copies the elements of `range` to `to[at..]`, in the stream's order; may return before it is done. Otherwise
+    /// like [`Buffer::upload_async`]: reading `to` waits for the copy.
     ///
     /// # Errors
     /// As [`Buffer::upload_async`].
@@ -445,7 +445,7 @@ fn out_of_range(action: &'static str, range: &Range<usize>, buffer_len: usize) -
 /// Bytes of `len` elements.
 pub(crate) fn bytes_of<T>(device: &Device, len: usize) -> Result<usize> {
     let bytes = len as u128 * size_of::<T>() as u128;
-    // Beyond `isize::MAX` there is no address space either.
+    // There is no address space beyond `isize::MAX` either.
     match usize::try_from(bytes) {
         Ok(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
         _ => Err(device.machine.out_of_memory(bytes)),

@@ -13,12 +13,12 @@ use core::ptr::NonNull;
 use lanetree_simt::{Instance, LaunchReport};
 use std::sync::{Arc, OnceLock};
 
-/// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone; equal to its
-/// clones, and to its handles with a [`Pool`].
+/// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone. Equal to its clones,
+/// including handles with a [`Pool`].
 #[derive(Clone)]
 pub struct Device {
     pub(crate) machine: Arc<dyn Machine>,
-    /// Where memory comes from, if not from the driver.
+    /// The pool that memory comes from, if not directly from the driver.
     pub(crate) pool: Option<Pool>,
 }
 
@@ -33,7 +33,7 @@ pub enum DeviceKind {
     Emulated,
 }
 
-/// What a device is. Only GPUs have all of it: fields that mean nothing elsewhere are 0.
+/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
@@ -65,9 +65,9 @@ pub struct MemoryInfo {
 impl Device {
     /// The GPU with this ordinal, counted as the driver does (`CUDA_VISIBLE_DEVICES` hides some).
     ///
-    /// Uses the GPU's primary context, which is what other CUDA libraries in the process use, and keeps
-    /// it for as long as the process lives. Every call gives the same device, so each PTX module is
-    /// loaded once. Each operation makes that context the calling thread's current one, and leaves it so.
+    /// Uses the GPU's primary context, like other CUDA libraries in the process, and keeps it as long as the process
+    /// lives. Every call gives the same device, so each PTX module is loaded once. Each operation makes that context
+    /// current for the calling thread, and leaves it current.
     ///
     /// # Errors
     /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`] (where the driver's library,
@@ -89,8 +89,8 @@ impl Device {
         Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
-    /// A new emulated device, with seed 0 (feature `emulator`). Its kernels see its own buffers only; its streams run late: see the crate's
-    /// page.
+    /// A new emulated device, with seed 0. Its kernels see only its own buffers; its streams run late: see [the
+    /// crate](crate).
     #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
@@ -102,8 +102,8 @@ impl Device {
         Self::of(Arc::new(Emulated::new(seed)))
     }
 
-    /// The first GPU if one can be used, else the host; `Display` tells which. A caller who must have a
-    /// GPU asks for [`Device::cuda`], and is told what is wrong.
+    /// The first GPU if one can be used, else the host; `Display` says which. A caller that must have a GPU calls
+    /// [`Device::cuda`], whose error says what is wrong.
     pub fn best() -> Self {
         Self::cuda(0).unwrap_or_else(|_| Self::host())
     }
@@ -146,8 +146,8 @@ impl Device {
     /// Allocates `len` elements. What they hold is unspecified. May wait for work in flight.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]; [`Error::PoolLimit`] from a pool with a limit. An allocation from a pool may
-    /// also come across the error of a kernel that failed meanwhile, as [`Device::synchronize`] does.
+    /// [`Error::OutOfMemory`]; [`Error::PoolLimit`] from a pool with a limit. An allocation from a pool may also return
+    /// the error of a kernel that failed meanwhile, as [`Device::synchronize`] does.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len, false)
     }
@@ -208,7 +208,7 @@ impl Device {
     }
 
     /// Allocates `len` zeroed elements of host memory that the GPU copies from and to at full speed, and
-    /// asynchronously: page-locked. Plain memory for the host and the emulator.
+    /// asynchronously: pinned (page-locked). Ordinary memory for the host and the emulator.
     ///
     /// # Errors
     /// As [`Device::alloc`]; a pool's limit does not hold for it.
@@ -227,8 +227,8 @@ impl Device {
     /// The caller's own stream, a `CUstream` (or `cudaStream_t`) of this device; null is the default
     /// stream. It is not destroyed on drop. The host and the emulator ignore the handle, and give a stream of their own.
     ///
-    /// What Lanetree puts into it is ordered with its other streams as ever. To drop the [`Stream`] while buffers
-    /// remember it records an event (or waits for the stream, where there is no room for one); after that the caller may
+    /// Lanetree's work in it is ordered with its other streams as usual. Dropping the [`Stream`] while buffers remember
+    /// it records an event (or waits for the stream, if there is no memory for an event); after that the caller may
     /// destroy the handle.
     ///
     /// # Errors
@@ -250,8 +250,8 @@ impl Device {
         Event::new(self)
     }
 
-    /// Waits for all work on the device, in every stream. What has come back to the handle's pool, if it has
-    /// one, can be lent again without another wait.
+    /// Waits for all work on the device, in every stream. If the handle has a pool, the pool can lend the blocks that
+    /// have come back to it again without another wait.
     ///
     /// # Errors
     /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
@@ -262,8 +262,8 @@ impl Device {
         }
     }
 
-    /// Loads the module of a kernel, which the first launch of one of its kernels would do otherwise: on
-    /// a GPU the driver compiles the PTX, for seconds perhaps, unless its cache on disk has it.
+    /// Loads the module of a kernel; otherwise the first launch of one of its kernels does so. On a GPU the driver
+    /// compiles the PTX, which may take seconds, unless its cache on disk has the result.
     ///
     /// # Errors
     /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownKernel`],
@@ -272,20 +272,19 @@ impl Device {
         self.machine.load(I::ENTRY)
     }
 
-    /// Runs `work`, and counts what the kernels do that are launched on this device meanwhile, by whichever
-    /// thread. The memory transactions among it are those of loads from `addresses`, which `0..usize::MAX`
-    /// are all; see `Options::count_transactions` of the emulator.
-    /// Not to be nested. `None` but on the emulator.
+    /// Runs `work`, and counts what the kernels do that any thread launches on this device meanwhile. Memory
+    /// transactions are counted for loads from `addresses` (`0..usize::MAX`: all); see
+    /// [`Options::count_transactions`](lanetree_simt::emulator::Options::count_transactions). Not to be nested. `None`
+    /// but on the emulator.
     pub fn count_launches<R>(&self, addresses: Range<usize>, work: impl FnOnce() -> R) -> (R, Option<LaunchReport>) {
         self.machine.start_counting(addresses);
         let result = work();
         (result, self.machine.stop_counting())
     }
 
-    /// Lets something go wrong from now on, for tests of what comes of it, in place of what was asked for
-    /// before; `None` for nothing, which also mends a device that [`Failure::Kernel`] has left unusable. What
-    /// was asked for before and has not come to pass is given back, its number less what has been counted. On
-    /// the emulator only: elsewhere it does nothing and gives `None`.
+    /// Injects a failure, for tests of error handling; it replaces an earlier one. `None` injects nothing, and also
+    /// repairs a device that [`Failure::Kernel`] has left unusable. Returns the earlier failure if it has not occurred
+    /// yet, with its remaining count. Only on the emulator: elsewhere it does nothing and returns `None`.
     pub fn inject(&self, failure: Option<Failure>) -> Option<Failure> {
         self.machine.inject(failure)
     }

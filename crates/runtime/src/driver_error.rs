@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// What was being done when the driver returned an error: each kind of action has errors of its own.
+/// What was being done when the driver returned an error: each kind of action has its own errors.
 pub(crate) enum Action {
     /// Starting the driver, which finds the GPUs.
     Start {

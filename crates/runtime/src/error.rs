@@ -15,14 +15,14 @@ pub enum Error {
     #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
     CudaNotCompiled,
 
-    /// There is no CUDA driver, or what was loaded as one is not a working one.
+    /// There is no CUDA driver, or the library that was loaded as one does not work.
     #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and see that `nvidia-smi` runs")]
     NoDriver {
         /// What the system's loader said, or the driver.
         reason: String,
     },
 
-    /// The driver works and finds no GPU.
+    /// The driver works but finds no GPU.
     #[error(
         "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",
         visible.as_deref().map(|v| format!(" (CUDA_VISIBLE_DEVICES is \"{v}\")")).unwrap_or_default()
@@ -42,17 +42,17 @@ pub enum Error {
     },
 
     /// The driver lacks functions that this crate calls.
-    #[error("the driver supports CUDA {}, and this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
+    #[error("the driver supports CUDA {}, but this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
     DriverTooOld {
         /// The CUDA version that the driver supports, major and minor.
         driver_version: (u32, u32),
-        /// The least that will do.
+        /// The oldest version that is enough.
         needed: (u32, u32),
     },
 
     /// The driver cannot read PTX of this version.
     #[error(
-        "the driver, for CUDA {}, cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
+        "the driver (for CUDA {}) cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
         dotted(*driver_version), dotted(*ptx_version)
     )]
     PtxTooNew {
@@ -66,7 +66,7 @@ pub enum Error {
 
     /// The GPU is older than the code was compiled for.
     #[error(
-        "module {module} is compiled for {target}, and {device} has compute capability {}: it needs a newer GPU, or `cargo xtask ptx` for an older target",
+        "module {module} is compiled for {target}, but {device} has compute capability {}: use a newer GPU, or compile for an older target with `cargo xtask ptx`",
         dotted(*compute_capability)
     )]
     UnsupportedGpu {
@@ -81,7 +81,9 @@ pub enum Error {
     },
 
     /// The driver's compiler rejected a module.
-    #[error("the driver rejected the PTX of module {module} (for {target}); its log: {log}")]
+    #[error(
+        "the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}"
+    )]
     InvalidPtx {
         /// The module.
         module: String,
@@ -101,7 +103,7 @@ pub enum Error {
     },
 
     /// An allocation failed.
-    #[error("{device} has no room for {requested} bytes{}", room(*free, *total))]
+    #[error("{device} has no room for {requested} bytes{}; free memory on it, or ask for less", room(*free, *total))]
     OutOfMemory {
         /// Bytes asked for.
         requested: u128,
@@ -114,7 +116,9 @@ pub enum Error {
     },
 
     /// A pool's limit leaves no room for an allocation.
-    #[error("a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use")]
+    #[error(
+        "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
+    )]
     PoolLimit {
         /// Bytes asked for, rounded up to a block.
         requested: usize,
@@ -127,7 +131,7 @@ pub enum Error {
     },
 
     /// Two lengths that must be equal are not.
-    #[error("{action}: {actual} elements given, {expected} needed")]
+    #[error("{action}: needs {}, got {actual}", elements(*expected))]
     LengthMismatch {
         /// What was to be done.
         action: &'static str,
@@ -138,7 +142,7 @@ pub enum Error {
     },
 
     /// A range of elements is not inside its buffer.
-    #[error("{action}: {len} elements from {start} on are not inside a buffer of {buffer_len}")]
+    #[error("{action}: elements {start}..{} are not inside a buffer of {}", start.saturating_add(*len), elements(*buffer_len))]
     OutOfRange {
         /// What was to be done.
         action: &'static str,
@@ -151,7 +155,7 @@ pub enum Error {
     },
 
     /// A buffer, stream or event belongs to another device than the one it is used with.
-    #[error("{action}: one belongs to {expected} and the other to {actual}")]
+    #[error("{action}: the devices differ, {expected} and {actual}; use one device for both")]
     WrongDevice {
         /// What was to be done.
         action: &'static str,
@@ -189,20 +193,22 @@ pub enum Error {
     },
 
     /// An event was used before it was recorded.
-    #[error("{action}: the event has not been recorded")]
+    #[error("{action}: the event has not been recorded; call `record` first")]
     NotRecorded {
         /// What was to be done.
         action: &'static str,
     },
 
     /// A kernel was launched on the host device, which runs none.
-    #[error("the host device runs no kernels, so not {kernel}: use the native CPU path, or Device::emulated()")]
+    #[error(
+        "the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()"
+    )]
     NoKernels {
         /// The kernel.
         kernel: &'static str,
     },
 
-    /// The shape of a launch is none that the device can run.
+    /// The device cannot run a launch of this shape.
     #[error("launching {kernel} with {} blocks of {} threads: {reason}", shape.blocks, shape.threads)]
     Launch {
         /// The kernel.
@@ -218,13 +224,13 @@ pub enum Error {
     #[error(transparent)]
     Emulator(Fault),
 
-    /// Work was given to a stream, or done by the CPU, over a buffer that work of another stream uses which nothing
-    /// orders it after. Only on the emulator, which keeps account; elsewhere the result is anything.
+    /// Work in a stream, or by the CPU, uses a buffer that another stream's work also uses, and nothing orders the one
+    /// after the other. Only the emulator detects this; elsewhere the result is undefined.
     #[error(
         "{what} would race with another stream's work over the buffer of {bytes} bytes at {address:#x}: take the buffer's address by `read_on` or `write_on` with the stream of the launch"
     )]
     Unordered {
-        /// The kernel's symbol, or what else it is.
+        /// The kernel's symbol, or a description of other work.
         what: String,
         /// The buffer's size.
         bytes: usize,
@@ -232,10 +238,10 @@ pub enum Error {
         address: usize,
     },
 
-    /// A failure that a test has asked for: [`Device::inject`](crate::Device::inject).
+    /// A failure that a test has injected: [`Device::inject`](crate::Device::inject).
     #[error("{what} has failed, as a test asked for")]
     Injected {
-        /// The kernel, or what else was to fail.
+        /// The kernel or the operation that was to fail.
         what: &'static str,
     },
 
@@ -248,7 +254,7 @@ pub enum Error {
         code: i32,
         /// Its name.
         name: String,
-        /// The driver's words for it.
+        /// The driver's message.
         message: String,
     },
 }
@@ -257,20 +263,25 @@ fn dotted((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
+/// "1 element", "2 elements".
+fn elements(count: usize) -> String {
+    format!("{count} element{}", if count == 1 { "" } else { "s" })
+}
+
 fn room(free: u64, total: u64) -> String {
     if total == 0 { String::new() } else { format!(": {free} of its {total} bytes are free") }
 }
 
-/// What to do about a driver error, where that is not plain from its name.
+/// What to do about a driver error, if its name does not say it.
 fn advice(code: i32) -> &'static str {
     match code {
         46 => "; another process has the GPU to itself (nvidia-smi -c sets the compute mode)",
         221 => "; the driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed",
         // The context is lost: every later call in the process returns the same code.
         214 | 220 | 700 | 702 | 710 | 714..=719 => {
-            "; this or an earlier kernel failed, and the process cannot use the GPU any more: run it under compute-sanitizer, or on Device::emulated(), to find the access"
+            "; this or an earlier kernel failed, and the process can no longer use the GPU: run it under compute-sanitizer, or on Device::emulated(), to find the access"
         }
-        701 => "; fewer threads a block, or less shared memory, may fit",
+        701 => "; try fewer threads per block, or less shared memory",
         _ => "",
     }
 }
@@ -285,11 +296,11 @@ mod tests {
             (Error::NoSuchDevice { ordinal: 3, count: 1 }, "there is no cuda:3: the driver lists 1 GPU, from cuda:0"),
             (
                 Error::OutOfMemory { requested: 1 << 70, free: 5, total: 9, device: "X (cuda:0)".into() },
-                "X (cuda:0) has no room for 1180591620717411303424 bytes: 5 of its 9 bytes are free",
+                "X (cuda:0) has no room for 1180591620717411303424 bytes: 5 of its 9 bytes are free; free memory on it, or ask for less",
             ),
             (
                 Error::OutOfMemory { requested: 1, free: 0, total: 0, device: "host (1 thread)".into() },
-                "host (1 thread) has no room for 1 bytes",
+                "host (1 thread) has no room for 1 bytes; free memory on it, or ask for less",
             ),
             (
                 Error::NoDevice { visible: Some("-1".into()) },
@@ -297,11 +308,11 @@ mod tests {
             ),
             (
                 Error::PoolLimit { requested: 9, in_use: 7, limit: 12, device: "X (cuda:0)".into() },
-                "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes: 7 are in use",
+                "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes: 7 are in use; drop buffers, or raise the limit",
             ),
             (
                 Error::LengthMismatch { action: "copying to a buffer", expected: 3, actual: 2 },
-                "copying to a buffer: 2 elements given, 3 needed",
+                "copying to a buffer: needs 3 elements, got 2",
             ),
         ];
         for (error, message) in cases {

@@ -10,7 +10,7 @@ use std::time::Instant;
 pub struct Event {
     device: Device,
     raw: RawEvent,
-    /// When it was recorded last, by the CPU's clock.
+    /// When it was last recorded, by the CPU's clock.
     recorded: Mutex<Option<Instant>>,
 }
 
@@ -32,7 +32,7 @@ impl Event {
         *self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks the point behind all work put into `stream` so far. Returns at once.
+    /// Marks the point after all work put into `stream` so far. Returns at once.
     ///
     /// # Errors
     /// [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.
@@ -47,14 +47,14 @@ impl Event {
     /// Waits until the work before the point is done; not at all if the event has not been recorded.
     ///
     /// # Errors
-    /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
+    /// [`Error::Cuda`], including the error of a kernel that failed meanwhile.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is one of this device, and lives.
         unsafe { self.device.machine.synchronize_event(self.raw) }
     }
 
-    /// Milliseconds from `start` to `end`, having waited for both: by the GPU's clock, to half a
-    /// microsecond; by the CPU's, from record to record, on the emulator and the host.
+    /// Milliseconds from `start` to `end`; waits for both. On a GPU by the GPU's clock, with a resolution of half a
+    /// microsecond; on the emulator and the host by the CPU's clock, from record to record.
     ///
     /// # Errors
     /// [`Error::NotRecorded`], [`Error::WrongDevice`], and [`Error::Cuda`] from the driver.

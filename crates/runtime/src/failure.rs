@@ -1,4 +1,4 @@
-//! Failures that tests ask an emulated device for.
+//! Failures that tests inject into an emulated device.
 
 /// What is to go wrong on an emulated device, for tests of what comes of it: see [`Device::inject`]. Each number
 /// counts from 0: with 0 the next one fails.
@@ -7,16 +7,16 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// This launch is refused: nothing of it runs, and [`Stream::launch`](crate::Stream::launch) returns the
-    /// error. The device goes on to work.
+    /// This launch is rejected: nothing of it runs, and [`Stream::launch`](crate::Stream::launch) returns the error.
+    /// The device continues to work.
     Launch(u64),
-    /// This launch returns as if it were well, and half of its blocks run, of one none. From then on every call on the
-    /// device fails but the freeing of memory, as on a GPU after an illegal access, until the next
+    /// This launch returns success, but only half of its blocks run (none of a single one). From then on every call on
+    /// the device except freeing memory fails, as on a GPU after an illegal access, until the next
     /// [`Device::inject`](crate::Device::inject).
     Kernel(u64),
     /// This copy to, from or within device memory, or zeroing of it, is not done and returns an error. The device
-    /// goes on to work.
+    /// continues to work.
     Transfer(u64),
-    /// This allocation, of device or page-locked memory, finds no room. The device goes on to work.
+    /// This allocation, of device or pinned memory, finds no room. The device continues to work.
     Allocation(u64),
 }

@@ -6,23 +6,23 @@ use core::ptr::NonNull;
 use lanetree_simt::{Call, Entry, LaunchShape};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Every allocation begins at a multiple of this, as the CUDA driver's do, so that an alignment which
-/// holds here holds there.
+/// Every allocation starts at a multiple of this, like the CUDA driver's, so that an alignment that holds here holds
+/// there too.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// Bytes behind every allocation that belong to no other: what runs over the end of one by less than
-/// this reaches no other.
+/// Bytes after every allocation that belong to no other: an access past the end by less than this reaches no other
+/// allocation.
 const GUARD: usize = 256;
 
-/// Alignment asked of the allocator. With no more than this it hands out fresh zero pages for large
-/// blocks; with 256 it would write every byte, which for an array of many gigabytes takes seconds.
+/// Alignment requested from the allocator. Up to this alignment it returns fresh zero pages for large blocks; with 256
+/// it would write every byte, which takes seconds for an array of many gigabytes.
 const MALLOC_ALIGNMENT: usize = 16;
 
 fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.checked_add(ALIGNMENT + GUARD)?, MALLOC_ALIGNMENT).ok()
 }
 
-/// Allocates `bytes` zeroed bytes at a multiple of [`ALIGNMENT`]; `None` if they are not to be had.
+/// Allocates `bytes` zeroed bytes at a multiple of [`ALIGNMENT`]; `None` if there is no memory.
 pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
     let layout = layout(bytes)?;
     // SAFETY: the layout's size is not zero, since the guard is part of it.
@@ -41,9 +41,9 @@ pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
 #[cfg(target_os = "linux")]
 const HUGE: usize = 8 << 20;
 
-/// Asks for huge pages behind a block that has not been touched yet. A region of gigabytes is then there in
-/// hundreds of page faults rather than hundreds of thousands, which took longer than to copy a tree into
-/// it; and a random look-up is less likely to miss the TLB.
+/// Asks for huge pages for a block that has not been touched yet. A region of gigabytes then takes hundreds of page
+/// faults instead of hundreds of thousands, which took longer than copying a tree into it; and a random look-up is less
+/// likely to miss the TLB.
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(base: NonNull<u8>, bytes: usize) {
     const PAGE: usize = 4096;
@@ -52,8 +52,8 @@ fn advise_huge_pages(base: NonNull<u8>, bytes: usize) {
     }
     let start = base.as_ptr().wrapping_add(base.as_ptr().addr().wrapping_neg() % PAGE);
     let bytes = bytes - (start.addr() - base.as_ptr().addr());
-    // SAFETY: whole pages inside a live block, whose contents the advice does not change. A system without
-    // huge pages, or with larger ones, refuses it, and nothing is lost.
+    // SAFETY: whole pages inside a live block, whose contents the advice does not change. A system without huge pages,
+    // or with larger ones, rejects the advice, which does no harm.
     unsafe { libc::madvise(start.cast(), bytes / PAGE * PAGE, libc::MADV_HUGEPAGE) };
 }
 
@@ -72,7 +72,7 @@ pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     unsafe { dealloc(start.sub(offset).as_ptr(), layout) };
 }
 
-/// The machine's memory as the operating system reports it; zeros where it does not.
+/// The machine's memory as the operating system reports it; zeros if it does not.
 pub(crate) fn memory() -> MemoryInfo {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -83,7 +83,7 @@ pub(crate) fn memory() -> MemoryInfo {
     MemoryInfo { free: field("MemAvailable:").unwrap_or(0), total: field("MemTotal:").unwrap_or(0) }
 }
 
-/// What the host and the emulator say of themselves.
+/// What the host and the emulator report about themselves.
 pub(crate) fn properties(name: String) -> Properties {
     Properties {
         name,
@@ -96,7 +96,7 @@ pub(crate) fn properties(name: String) -> Properties {
     }
 }
 
-/// The CPU, with the library's native paths on it: buffers, and no kernels.
+/// The CPU, for the library's native paths: buffers, and no kernels.
 pub(crate) struct Host;
 
 impl Machine for Host {

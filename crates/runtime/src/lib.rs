@@ -3,8 +3,8 @@
 //! A [`Device`] is one of three machines: an NVIDIA GPU (with the feature `cuda`), the emulator, which
 //! runs and checks kernels on any CPU, or the host, which runs no kernels and whose buffers the
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
-//! [`Stream`], time is measured between two [`Event`]s. Nothing falls back silently: a GPU that was
-//! asked for and cannot be had is an [`Error`].
+//! [`Stream`], time is measured between two [`Event`]s. Nothing falls back silently: if a GPU is requested and cannot
+//! be used, that is an [`Error`].
 //!
 //! ```
 //! use lanetree_runtime::Device;
@@ -26,15 +26,16 @@
 //! | [`Device::upload`], [`Device::alloc_zeroed`] | returns when the copy is complete; waits for no stream |
 //! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
 //! | [`Device::synchronize`], dropping a [`Buffer`] that is not of a [`Pool`] | waits for all work on the device |
-//! | dropping a [`Buffer`] of a [`Pool`] | returns at once; the memory goes to nobody else before that work is done |
-//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see there |
+//! | dropping a [`Buffer`] of a [`Pool`] | returns at once; the memory is not reused before that work is done |
+//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see
+//! [`Pool`] |
 //!
-//! So safe code needs no event and no wait of its own for its results to be right, on any interleaving of streams and
-//! threads: [`Buffer`] says how. What it takes is the borrow of each buffer during each call.
+//! So safe code gets right results without events or waits of its own, on any interleaving of streams and threads:
+//! [`Buffer`] says how. It only has to borrow each buffer for the duration of each call.
 //!
 //! # Launching kernels
-//! [`Stream::launch`] is unsafe: a kernel reads and writes through raw addresses. A caller takes these by
-//! [`Buffer::read_on`] and [`Buffer::write_on`] for the stream of the launch, and says at the call why the kernel's
+//! [`Stream::launch`] is unsafe: a kernel reads and writes through raw addresses. A caller gets these from
+//! [`Buffer::read_on`] and [`Buffer::write_on`] for the stream of the launch, and states at the call why the kernel's
 //! contract holds.
 //!
 //! # CUDA, and other libraries on it
@@ -52,11 +53,10 @@
 //! driver.
 //!
 //! # The emulator
-//! [`Device::emulated`] keeps what its streams are given until somebody waits, and then runs the streams in turns, in an
-//! order that its seed chooses. A rule that a kernel has broken is the error of the next call that waits
-//! ([`Error::Emulator`]); that nobody was told of one is a panic when the device is dropped. Memory that was not asked to
-//! be zeroed holds no zeros. Work over a buffer that nothing orders after other streams' work over it is refused
-//! ([`Error::Unordered`]); only unsafe code brings that about.
+//! [`Device::emulated`] queues the work of its streams until somebody waits. Then the streams take turns, in an order
+//! that its seed chooses. If a kernel breaks a rule, the next call that waits returns the error ([`Error::Emulator`]);
+//! if no call did, dropping the device panics. Memory that was not requested zeroed is not zero. Work on a buffer that
+//! is not ordered after other streams' work on it is rejected ([`Error::Unordered`]); only unsafe code can cause that.
 
 mod buffer;
 #[cfg(feature = "cuda")]

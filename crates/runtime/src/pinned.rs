@@ -14,8 +14,8 @@ use lanetree_simt::{Global, GlobalMut};
 /// An array of `len` elements in host memory, pinned (page-locked) if the device is a GPU: asynchronous copies
 /// need it. Otherwise a slice.
 ///
-/// It remembers the streams that use it, as a [`Buffer`](crate::Buffer) does. To read the slice waits for streams that
-/// write it; to write it, or drop it, waits for all that use it, also where a panic ends a batch.
+/// It remembers the streams that use it, as a [`Buffer`](crate::Buffer) does. Reading the slice waits for streams that
+/// write it; writing or dropping it waits for all streams that use it, even if a panic ends a batch.
 pub struct PinnedBuffer<T> {
     device: Device,
     /// Dangling exactly if the buffer has no bytes.
@@ -44,9 +44,8 @@ impl<T: Pod> PinnedBuffer<T> {
         &self.device
     }
 
-    /// The address, for a kernel that `stream` is given next and that reads across the bus; otherwise as
-    /// [`Buffer::read_on`](crate::Buffer::read_on). On a GPU only: the emulator's kernels reach buffers and nothing
-    /// else.
+    /// The address, for a kernel that reads across the bus and is launched next on `stream`; otherwise as
+    /// [`Buffer::read_on`](crate::Buffer::read_on). On a GPU only: the emulator's kernels reach only buffers.
     ///
     /// # Errors
     /// As [`Buffer::read_on`](crate::Buffer::read_on).
@@ -56,7 +55,7 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(Global::new(self.start.as_ptr()))
     }
 
-    /// The address, for a kernel that `stream` is given next and that writes across the bus; otherwise as
+    /// The address, for a kernel that writes across the bus and is launched next on `stream`; otherwise as
     /// [`PinnedBuffer::read_on`].
     ///
     /// # Errors
@@ -70,7 +69,7 @@ impl<T: Pod> PinnedBuffer<T> {
 
 impl<T> PinnedBuffer<T> {
     /// Elements.
-    // Not by way of the slice, which waits.
+    // Not through the slice, which waits.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -82,11 +81,11 @@ impl<T> PinnedBuffer<T> {
 
     /// Forgets the streams that use the memory: the caller has waited for them.
     ///
-    /// For those who have a stream and its memory to themselves, and have just waited for that stream: to look at the
-    /// slice asks the driver once more otherwise.
+    /// For callers that own a stream and its memory and have just waited for that stream. Otherwise reading the slice
+    /// asks the driver once more.
     ///
     /// # Safety
-    /// All work over the memory that streams have been given is done.
+    /// All work on the memory in any stream is done.
     pub unsafe fn forget_uses(&mut self) {
         self.uses.forget();
     }
@@ -112,7 +111,7 @@ impl<T> Deref for PinnedBuffer<T> {
     fn deref(&self) -> &[T] {
         self.uses.quiesce_write();
         // SAFETY: `len` elements, zeroed at first, of a type that takes any bytes (`new` asks for `Pod`). No stream
-        // writes them: those that did have been waited for, and to give one more to write takes `&mut`.
+        // writes them: the call has waited for those that did, and giving a stream new writes takes `&mut`.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -129,7 +128,7 @@ impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
-            // A pool keeps the memory until the work over it is done. The driver does not say that it waits for that.
+            // A pool keeps the memory until the work on it is done. The driver does not promise to wait for that.
             if self.device.pool().is_none() {
                 self.uses.quiesce();
             }

@@ -1,23 +1,23 @@
-//! Who uses a buffer: what makes calls that return before their work is done safe.
+//! The streams that use a buffer. This makes calls safe that return before their work is done.
 //!
-//! A call borrows its buffers until it returns, and its work goes on after that. So each buffer remembers the
-//! streams that have used it, and the next use, in another stream or by the CPU, is put after theirs. In the common
-//! case, one stream, that is a comparison of two numbers: no event is recorded, nothing is allocated. (cudarc's
-//! `CudaSlice` records an event for every use, and waits for two at the next.)
+//! A call borrows its buffers until it returns, but its work continues after that. So each buffer remembers the streams
+//! that have used it, and the next use, in another stream or by the CPU, waits for theirs. In the common case of a
+//! single stream this is a comparison of two numbers: no event is recorded, nothing is allocated. (cudarc's `CudaSlice`
+//! records an event for every use, and waits for two at the next.)
 
 use crate::stream::Queue;
 use crate::{Result, Stream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams that are known without the lock: as many as a host batch has on its way in one thread, and some.
+/// Streams that are known without the lock: the number that a host batch keeps in flight in one thread, and a few more.
 const KNOWN: usize = 6;
 
 /// The streams that use a buffer.
 #[derive(Default)]
 pub(crate) struct Uses {
-    /// Queues that are in `list`, by their numbers, so that they may read: what they are given runs after the last
-    /// write. Zeros fill up. Only ever added to by those who share the buffer.
+    /// Numbers of queues in `list` that may read without the lock: work that they are given runs after the last write.
+    /// Padded with zeros. Threads that share the buffer only ever add entries.
     known: [AtomicU64; KNOWN],
     list: Mutex<List>,
 }
@@ -26,21 +26,21 @@ pub(crate) struct Uses {
 struct List {
     /// Wrote last.
     writer: Option<Arc<Queue>>,
-    /// Have read since, each once; the writer is none of them.
+    /// The streams that have read since, each once; the writer is not among them.
     readers: Vec<Arc<Queue>>,
 }
 
 /// How the CPU is to wait before it touches a buffer.
 pub(crate) enum Wait {
-    /// Not at all: all that it must come after is done.
+    /// Not at all: everything that it must wait for is done.
     Done,
-    /// By working in the order of this queue and waiting for that.
+    /// By working in the order of this queue and waiting for this queue.
     InOrderOf(Arc<Queue>),
 }
 
 impl Uses {
     fn list(&self) -> MutexGuard<'_, List> {
-        // Whatever panics while the lock is held leaves a list that says too much at worst.
+        // A panic while the lock is held leaves, at worst, a list with too many entries.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,7 +50,7 @@ impl Uses {
         self.known.iter().all(|known| known.load(Ordering::Acquire) == 0)
     }
 
-    /// Puts what `stream` will be given next after the last write, and remembers that it reads.
+    /// Orders the next work in `stream` after the last write, and remembers that the stream reads.
     #[inline]
     pub(crate) fn read(&self, stream: &Stream) -> Result<()> {
         let id = stream.queue().id();
@@ -70,7 +70,7 @@ impl Uses {
         }
         if list.writer.iter().chain(&list.readers).all(is_new) {
             if list.readers.len() >= KNOWN && list.readers.len().is_power_of_two() {
-                // A program may take a new stream for every batch: those that have come to their end are forgotten.
+                // A program may take a new stream for every batch, so streams whose work is done are forgotten.
                 list.readers.retain(|reader| !reader.is_over());
             }
             list.readers.push(queue.clone());
@@ -79,14 +79,14 @@ impl Uses {
         Ok(())
     }
 
-    /// Makes streams of the list known, the last ones first. Who finds itself no longer known takes the lock.
+    /// Makes streams of the list known, the last ones first. A stream that is no longer known takes the lock.
     fn know(&self, list: &List) {
         let mut last = list.readers.iter().rev().chain(&list.writer);
         // Stores are under the lock.
         self.known.iter().for_each(|known| known.store(last.next().map_or(0, |it| it.id()), Ordering::Release));
     }
 
-    /// Puts what `stream` will be given next after all uses so far, and remembers that it writes.
+    /// Orders the next work in `stream` after all uses so far, and remembers that the stream writes.
     #[inline]
     pub(crate) fn write(&mut self, stream: &Stream) -> Result<()> {
         let queue = stream.queue();
@@ -114,7 +114,8 @@ impl Uses {
         self.list().writer.clone().map_or(Wait::Done, Wait::InOrderOf)
     }
 
-    /// How the CPU waits to write. Where several streams use the buffer, it has waited for all but the one.
+    /// How the CPU waits before it writes. If several streams use the buffer, it has waited for all but the returned
+    /// one.
     pub(crate) fn before_host_write(&mut self) -> Result<Wait> {
         let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut users = list.writer.iter().chain(&list.readers);
@@ -123,7 +124,7 @@ impl Uses {
         Ok(Wait::InOrderOf(first.clone()))
     }
 
-    /// Waits for all uses, and forgets them.
+    /// Waits for all uses, and forgets them. The next call that returns errors reports a failure.
     pub(crate) fn synchronize(&mut self) -> Result<()> {
         let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
         list.writer.iter().chain(&list.readers).try_for_each(|user| user.synchronize())?;
@@ -140,7 +141,7 @@ impl Uses {
         }
     }
 
-    /// Waits for the last write. What has failed is reported by the next call that can.
+    /// Waits for the last write. The next call that returns errors reports a failure.
     pub(crate) fn quiesce_write(&self) {
         if let Wait::InOrderOf(writer) = self.before_host_read() {
             writer.quiesce();

@@ -102,9 +102,9 @@ fn lengths_must_match_and_ranges_lie_inside() {
         let mut buffer = device.upload(&[1_u32, 2, 3]).unwrap();
         let error = buffer.copy_from(&[1, 2]).unwrap_err();
         assert!(matches!(error, Error::LengthMismatch { expected: 3, actual: 2, .. }));
-        assert_eq!(error.to_string(), "copying to a buffer: 2 elements given, 3 needed");
+        assert_eq!(error.to_string(), "copying to a buffer: needs 3 elements, got 2");
         let error = buffer.copy_to(&mut [0; 4]).unwrap_err();
-        assert_eq!(error.to_string(), "copying from a buffer: 4 elements given, 3 needed");
+        assert_eq!(error.to_string(), "copying from a buffer: needs 3 elements, got 4");
         let error = buffer.copy_range_to(2, &mut [0; 2]).unwrap_err();
         assert!(matches!(error, Error::OutOfRange { start: 2, len: 2, buffer_len: 3, .. }));
         let error = buffer.copy_range_from(usize::MAX, &[0; 2]).unwrap_err();
@@ -178,7 +178,7 @@ fn devices_do_not_mix() {
     let error = buffer.fill_zero(&b.stream().unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "zeroing a buffer: one belongs to emulated (seed 0) and the other to emulated (seed 1)"
+        "zeroing a buffer: the devices differ, emulated (seed 0) and emulated (seed 1); use one device for both"
     );
     let event = a.event().unwrap();
     assert!(matches!(event.record(&b.stream().unwrap()), Err(Error::WrongDevice { .. })));

@@ -95,8 +95,9 @@ fn a_limit_is_kept_and_both_numbers_are_named() {
         let kept = device.alloc::<u8>(4096).unwrap();
         let error = device.alloc::<u8>(6000).unwrap_err();
         assert!(matches!(error, Error::PoolLimit { requested: 6144, in_use: 4096, limit: 10_000, .. }), "{error}");
-        let expected =
-            format!("a pool of {device} with a limit of 10000 bytes has no room for 6144 bytes: 4096 are in use");
+        let expected = format!(
+            "a pool of {device} with a limit of 10000 bytes has no room for 6144 bytes: 4096 are in use; drop buffers, or raise the limit"
+        );
         assert_eq!(error.to_string(), expected);
         assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (4096, 0));
         // What is cached makes room.

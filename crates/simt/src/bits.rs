@@ -1,16 +1,16 @@
-//! Places of bits in 64-bit words: the only counts of their bits that device code has.
+//! Bit positions in 64-bit words: the only bit counts of such words that device code uses.
 //!
 //! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of 64-bit words:
-//! their 64-bit results go to the place of a `u32`. Whatever of `core` counts with them is as wrong
-//! (`is_power_of_two`, `ilog2`). So kernels count the bits of `u32`s only, and come here for the rest; Clippy
-//! holds device code to that (`clippy.toml` in this crate's folder and in those of the kernels and of layout),
-//! and `cargo xtask ptx --codegen nvvm` refuses PTX with a count of 64 bits.
+//! their 64-bit results overwrite the memory next to a `u32`. What `core` builds on them is wrong too
+//! (`is_power_of_two`, `ilog2`). So kernels count bits only in `u32`s, and call these functions for the rest. Clippy
+//! enforces that in device code (`clippy.toml` in this crate's folder and in those of the kernels and of layout), and
+//! `cargo xtask ptx --codegen nvvm` rejects PTX with a count of 64 bits.
 #![cfg_attr(
     not(feature = "cuda_std"),
     expect(clippy::disallowed_methods, reason = "the one place; rustc's code generator has them right")
 )]
 
-/// The place of the lowest bit that is set; 64 where none is.
+/// The position of the lowest set bit; 64 if no bit is set.
 #[inline(always)]
 pub const fn lowest_one(word: u64) -> u32 {
     #[cfg(not(feature = "cuda_std"))]
@@ -19,7 +19,7 @@ pub const fn lowest_one(word: u64) -> u32 {
     by_halves::lowest_one(word)
 }
 
-/// The place of the highest bit that is set, of a word that is not 0.
+/// The position of the highest set bit of a word that is not 0.
 #[inline(always)]
 pub const fn highest_one(word: u64) -> u32 {
     debug_assert!(word != 0);
@@ -29,7 +29,7 @@ pub const fn highest_one(word: u64) -> u32 {
     by_halves::highest_one(word)
 }
 
-/// The same by counts of 32 bits.
+/// The same with 32-bit counts.
 #[cfg(any(feature = "cuda_std", test))]
 mod by_halves {
     #[inline(always)]

@@ -17,7 +17,7 @@ kernel_args! {
     }
 }
 
-/// One string of a [`KeysRef`]: where it begins in the bytes, and its length.
+/// One string of a [`KeysRef`]: its first byte's offset, and its length.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRef {
     bytes: Global<u64>,
@@ -31,7 +31,7 @@ pub fn first_bytes(len: u32) -> u64 {
     if len >= 8 { u64::MAX } else { (1 << (8 * len)) - 1 }
 }
 
-/// The first of a word's bytes, the lowest one first, that equals `byte`; 8 where none does.
+/// The index of the first of a word's bytes, counted from the lowest, that equals `byte`; 8 if none does.
 #[inline(always)]
 pub fn first_equal(word: u64, byte: u32) -> u32 {
     const ONES: u64 = u64::MAX / 0xff;
@@ -44,7 +44,7 @@ impl KeysRef {
     /// Per thread. One of the strings.
     ///
     /// # Safety
-    /// There is such a string, and the buffers are as the fields say.
+    /// The string exists, and the buffers are as the fields say.
     #[inline(always)]
     pub unsafe fn at<S: Simt>(&self, simt: S, index: u64) -> KeyRef {
         // SAFETY: there is an offset of the string, and of what follows it.
@@ -67,8 +67,8 @@ impl KeysRef {
 }
 
 impl KeyRef {
-    /// The string of `len` bytes that begins at a byte of memory, from an 8-byte boundary on. What comes before its
-    /// bytes may lie before the memory, as long as it is not read.
+    /// The string of `len` bytes that begins at a byte of memory, from an 8-byte boundary on. The position may lie
+    /// before the start of the memory, as long as nothing there is read.
     #[inline(always)]
     pub const fn new(bytes: Global<u64>, start: u64, len: u32) -> Self {
         Self { bytes, start, len }
@@ -104,7 +104,7 @@ impl KeyRef {
         word >> (at % 4 * 8) & 0xff
     }
 
-    /// Per thread. The 8 bytes from `at` on, the first one lowest; zeros behind the string's end.
+    /// Per thread. The 8 bytes from `at` on, the first one lowest; zeros past the string's end.
     ///
     /// # Safety
     /// The buffers are as [`KeysRef`] says.

@@ -1,13 +1,13 @@
 //! The vocabulary of Lanetree's kernels.
 //!
-//! A kernel is a plain Rust function, generic over [`Simt`]: the one trait that names what a GPU
-//! thread can do beyond arithmetic. Three implementations stand behind it:
+//! A kernel is a plain Rust function, generic over [`Simt`]: the one trait that names what a GPU thread can do beyond
+//! arithmetic. It has three implementations:
 //!
 //! * `nvptx`, one PTX instruction each, for rustc's `nvptx64-nvidia-cuda` target;
 //! * the same name, built on rust-cuda's `cuda_std`, with the feature `cuda_std`;
-//! * [`emulator`], any CPU, with the feature `emulator`: slow, and it checks what a GPU lets pass.
+//! * [`emulator`], any CPU, with the feature `emulator`: slow, and it checks what a GPU does not.
 //!
-//! Grids and blocks are one-dimensional: every kernel here maps an index space that is a line.
+//! Grids and blocks are one-dimensional.
 #![cfg_attr(
     target_os = "cuda",
     expect(internal_features, reason = "NVVM intrinsics by name: LLVM knows that these are convergent")
@@ -125,8 +125,8 @@ pub trait Simt: Copy {
     fn match_any<T: Word>(self, mask: u32, value: T) -> u32;
 
     /// Warp collective. Each lane gets the mask of those lanes of `mask` whose `value` equals its own in
-    /// the `bits` low bits, 1 to 32. On hardware that takes a vote for each bit: of few bits, less than
-    /// [`Simt::match_any`], which takes a step for each value that there is.
+    /// the `bits` low bits, 1 to 32. On hardware this takes one vote per bit. For few bits that is less than
+    /// [`Simt::match_any`], which takes one step per distinct value.
     #[inline(always)]
     fn match_low_bits(self, mask: u32, value: u32, bits: u32) -> u32 {
         self.match_any(mask, value & u32::MAX >> (32 - bits))
@@ -177,8 +177,8 @@ pub trait Simt: Copy {
     /// Per thread. Reads element `index`, 4 or 8 bytes.
     ///
     /// # Safety
-    /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::NoAllocate`] nobody
-    /// writes it while the kernel runs, otherwise nobody does without synchronisation.
+    /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::NoAllocate`] nobody writes it while the
+    /// kernel runs; with the other hints nobody writes it without synchronisation.
     unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T;
 
     /// Per thread. Reads the 16 bytes from element `index` on, which must be a multiple of
@@ -202,8 +202,8 @@ pub trait Simt: Copy {
     /// As [`Simt::store`], for every element of the vector; the address is a multiple of 16.
     unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint);
 
-    /// Per thread. Asks for the line of element `index` to be brought into L2; returns at once. An
-    /// address outside every buffer is ignored.
+    /// Per thread. Prefetches the line of element `index` into L2; returns at once. An address outside every buffer is
+    /// ignored.
     fn prefetch<T: Word>(self, from: Global<T>, index: u64);
 
     // ---- Atomics on global memory: per thread --------------------------------------------------
@@ -258,17 +258,18 @@ pub trait Simt: Copy {
         scope: Scope,
     ) -> T;
 
-    /// Per thread. Orders the thread's accesses before against those after it, as seen by the threads
-    /// of `scope`.
+    /// Per thread. Orders the thread's accesses before the fence before those after it, as seen by the threads of
+    /// `scope`.
     fn fence(self, scope: Scope);
 
-    /// Per thread. The value itself, of which the compiler knows nothing any more.
+    /// Per thread. Returns the value, but the compiler no longer knows anything about it.
     ///
-    /// For a value that is a constant where a branch was not taken, that only some lanes of a warp take, and that is
-    /// branched by again behind a collective. Rustc threads jumps: it copies what lies between both branches, the
-    /// collective too, of which unlike LLVM it does not know that lanes must reach it in one place. They hang then.
+    /// Pass a value through `opaque` if only some lanes of a warp take a branch that makes it a constant, and code
+    /// after a collective branches on it again. Otherwise rustc's jump threading may copy the code between the two
+    /// branches, including the collective: unlike LLVM, rustc does not know that all lanes must reach a collective in
+    /// one place. The lanes then hang.
     fn opaque<T: Word>(self, value: T) -> T;
 
-    /// Per thread. Called in a loop that waits for another thread: lets the others run.
+    /// Per thread. To be called in every loop that waits for another thread: lets the others run.
     fn spin_hint(self);
 }

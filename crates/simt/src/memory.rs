@@ -16,7 +16,7 @@ pub struct GlobalMut<T>(*mut T);
 macro_rules! pointer {
     ($name:ident, $raw:ty, $access:expr) => {
         impl<T> $name<T> {
-            /// Wraps a device address. Safe: using the pointer is what is unsafe.
+            /// Wraps a device address. Safe, since only using the pointer is unsafe.
             #[inline(always)]
             pub const fn new(address: $raw) -> Self {
                 Self(address)
@@ -113,7 +113,7 @@ impl<T: Word> Shared<T> {
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
-    /// The first byte behind the array.
+    /// The first byte past the array.
     #[inline(always)]
     pub const fn end(self) -> u32 {
         self.offset + self.len * T::BYTES as u32
@@ -145,8 +145,8 @@ pub enum Hint {
     Default,
     /// `ld.global.nc`: memory that is constant while the kernel runs, cached in L1.
     ReadOnly,
-    /// `ld.global.nc.L1::no_allocate`: constant, and not worth a place in L1 (leaves, say, whose reuse
-    /// would push out the inner nodes).
+    /// `ld.global.nc.L1::no_allocate`: constant, and not worth keeping in L1 (for example leaves, which would evict the
+    /// inner nodes).
     NoAllocate,
     /// `ld.global.cs`, `st.global.cs`: touched once; the first to leave the caches.
     Streaming,

@@ -1,9 +1,9 @@
-//! Loops that must not remain loops.
+//! Loops that must be unrolled.
 
-/// Runs a block for an index from 0 up to a constant, at most 32, written out: `unroll!(N, i => { ... })`.
+/// Runs a block for an index from 0 up to a constant, at most 32, unrolled: `unroll!(N, i => { ... })`.
 ///
-/// An array that a loop indexes lies in registers only where no loop is left, and LLVM leaves one where
-/// the body is long. [`unroll`](fn@crate::unroll) does the same with a closure.
+/// An array that a loop indexes is kept in registers only if the loop is unrolled completely, and LLVM does not do that
+/// if the body is long. [`unroll`](fn@crate::unroll) does the same with a closure.
 #[macro_export]
 macro_rules! unroll {
     ($count:expr, $index:ident => $body:block) => {
@@ -23,11 +23,11 @@ macro_rules! unroll {
     }};
 }
 
-/// Calls a closure with 0 up to `N - 1`, at most 31, written out.
+/// Calls a closure with 0 up to `N - 1`, at most 31, unrolled.
 ///
-/// [`unroll!`](macro@crate::unroll) copies a body; this one calls it, and whether the calls are inlined LLVM
-/// decides. Where they are, the order of what comes of it differs, and so do registers: each has kernels that spill
-/// with the other.
+/// [`unroll!`](macro@crate::unroll) copies a body; this one calls it, and LLVM decides whether to inline the calls. If
+/// it does, the order of the resulting instructions differs, and so does the use of registers: for each of the two
+/// there are kernels that spill with the other.
 #[inline(always)]
 pub fn unroll<const N: usize>(mut body: impl FnMut(usize)) {
     unroll!(N, index => {

@@ -29,7 +29,7 @@ pub struct ByteKeysBuf {
 
 #[derive(Clone)]
 enum Ends {
-    /// One more than there are strings, from 0 on.
+    /// One more offset than there are strings; the first one is 0.
     Offsets(Vec<u64>),
     Fixed {
         width: usize,
@@ -49,11 +49,11 @@ impl ByteKeysBuf {
         Self::default()
     }
 
-    /// The strings of keys of a fixed width, in whose order the strings are: integers of any sign, arrays of
-    /// bytes. In parallel.
+    /// The strings of fixed-width keys (signed and unsigned integers, byte arrays), in the order of the keys. Runs in
+    /// parallel.
     ///
     /// # Panics
-    /// For more than 2^32 - 1 arrays of no bytes.
+    /// For more than 2^32 - 1 empty arrays.
     pub fn encode<K: FixedKey>(keys: &[K]) -> Self {
         assert!(check_count(K::WIDTH, keys.len()).is_ok(), "{} keys of no bytes", keys.len());
         let mut bytes = vec![0; keys.len() * K::WIDTH];
@@ -64,8 +64,8 @@ impl ByteKeysBuf {
         Self { bytes, ends: Ends::Fixed { width: K::WIDTH, len: keys.len() } }
     }
 
-    /// The strings of bytes and the offsets where each begins and the last one ends, which ascend from 0 to the
-    /// number of bytes.
+    /// The strings, given all bytes and the offsets where each string begins and the last one ends. The offsets ascend
+    /// from 0 to the number of bytes.
     pub fn from_parts(bytes: Vec<u8>, offsets: Vec<u64>) -> Self {
         debug_assert!(offsets.is_sorted() && offsets.last() == Some(&(bytes.len() as u64)));
         Self { bytes, ends: Ends::Offsets(offsets) }
@@ -84,7 +84,7 @@ impl ByteKeysBuf {
         Self::gather(picks.len(), |index| keys.at(picks[index]))
     }
 
-    /// So many strings by their indexes, copied in parallel.
+    /// Strings chosen by index, copied in parallel.
     pub fn gather<'k>(len: usize, string: impl Fn(usize) -> &'k [u8] + Sync) -> Self {
         let mut offsets = Vec::with_capacity(len + 1);
         offsets.push(0);
@@ -150,7 +150,7 @@ impl ByteKeysBuf {
         self.len() == 0
     }
 
-    /// One string; `None` behind the last.
+    /// One string; `None` past the last.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         ByteKeys::from(self).get(index)
     }

@@ -14,7 +14,7 @@ use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, Stream};
 use lanetree_simt::{Global, KeysRef};
 use rayon::prelude::*;
 
-/// Byte strings in device memory, packed one behind the other, as Arrow has them: [`ByteKeys`] on a device.
+/// Byte strings in device memory, packed one after another in Arrow's layout: [`ByteKeys`] on a device.
 ///
 /// ```
 /// use lanetree::{ByteKeysBuf, Device, DeviceKeys};
@@ -58,7 +58,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number of which [`DeviceKeys::encode`] makes a byte string.
+/// A number type that [`DeviceKeys::encode`] turns into byte strings.
 pub trait DeviceNumber: FixedKey + Pod + sealed::Sealed {
     #[doc(hidden)]
     const SIGN: u64;
@@ -108,8 +108,8 @@ impl DeviceKeys {
         Ok(Self { bytes: device.upload(&words)?, offsets, len })
     }
 
-    /// Takes `len` strings of one width that are on the device: the first bytes of a buffer, one string behind
-    /// the other.
+    /// Takes `len` strings of one width that are already on the device: the first bytes of a buffer, one string after
+    /// another.
     ///
     /// # Errors
     /// [`Error::KeyWidth`] where the buffer has fewer bytes, or for a width of 2^32 bytes or more;
@@ -122,7 +122,8 @@ impl DeviceKeys {
         Ok(Self { bytes, offsets: DeviceOffsets::Fixed { width }, len })
     }
 
-    /// Takes strings of any lengths that are on the device, and checks their offsets there: waits for the stream.
+    /// Takes strings of any lengths that are already on the device, and checks their offsets there. Waits for the
+    /// stream.
     ///
     /// # Errors
     /// [`Error::OffsetOrder`] for an offset below the one before it; [`Error::OffsetBounds`] for one past the
@@ -142,8 +143,8 @@ impl DeviceKeys {
         }
     }
 
-    /// Makes strings of numbers that are on the device, in whose order the strings are. Allocates, and may return
-    /// before they are made; in the stream's order.
+    /// Encodes numbers on the device as strings in the same order. Runs in the stream's order and may return before it
+    /// is done. Allocates.
     ///
     /// # Errors
     /// [`Error::Runtime`] where there is no room, and for a buffer of another device than the stream's;
@@ -158,7 +159,7 @@ impl DeviceKeys {
     /// many as the numbers. Allocates nothing.
     ///
     /// # Errors
-    /// [`Error::OutputLength`] where there is no room for as many strings, or they are of another width;
+    /// [`Error::OutputLength`] if there is no room for that many strings, or they have another width;
     /// [`Error::Runtime`], [`Error::BatchTooLarge`] as [`DeviceKeys::encode`].
     pub fn encode_from<K: DeviceNumber>(&mut self, stream: &Stream, numbers: &Buffer<K>) -> Result<()> {
         let (what, width) = ("the strings' buffer", K::WIDTH);
@@ -169,7 +170,7 @@ impl DeviceKeys {
         same_device(stream.device(), numbers.device(), "the numbers' buffer")?;
         same_device(stream.device(), self.device(), what)?;
         self.len = numbers.len();
-        // Kernels read whole words, the last one too.
+        // Kernels read whole words, including the last one.
         self.bytes.fill_zero_range(stream, numbers.bytes() / 8..expected)?;
         if let (true, Some(numbers)) = (stream.device().kind() == DeviceKind::Host, numbers.as_slice()) {
             let words = self.bytes.as_mut_slice().unwrap_or(&mut []);
@@ -206,7 +207,7 @@ impl DeviceKeys {
         self.len == 0
     }
 
-    /// The bytes of every string, if they are of one width by their nature.
+    /// The bytes of every string, if the batch has one fixed width.
     pub fn width(&self) -> Option<usize> {
         match self.offsets {
             DeviceOffsets::Fixed { width } => Some(width),
@@ -242,8 +243,8 @@ impl DeviceKeys {
         Some(keys.expect("offsets were checked before"))
     }
 
-    /// The strings as kernels see them that `stream` is given next. The memory of offsets without strings may be none at
-    /// all.
+    /// The strings as kernels launched next on `stream` see them. If there are no strings, the offsets may have no
+    /// memory.
     ///
     /// # Errors
     /// [`Error::Runtime`] for a stream of another device.
@@ -256,7 +257,7 @@ impl DeviceKeys {
         Ok(KeysRef { bytes: self.bytes.read_on(stream)?, offsets, width, offset_bytes })
     }
 
-    /// The first of the strings of more than `max` bytes, by its index, and its length. Reads all offsets back: for
+    /// The index and length of the first string of more than `max` bytes. Reads all offsets back; only for error
     /// messages.
     pub fn first_longer(&self, max: usize) -> Result<Option<(usize, usize)>> {
         match &self.offsets {
@@ -274,8 +275,8 @@ impl DeviceKeys {
         Ok(bytemuck::cast_slice(&words)[index * width - 8 * first..][..width].to_vec())
     }
 
-    /// Writes the beginnings of the strings, four bytes behind the first `skip`, as numbers in their order; on a
-    /// device that runs kernels.
+    /// Writes four bytes of each string, those after the first `skip`, as numbers in the same order; on a device that
+    /// runs kernels.
     pub fn heads(&self, stream: &Stream, skip: u32, heads: &mut Buffer<u32>) -> Result<()> {
         let (keys, heads) = (self.keys_ref(stream)?, heads.write_on(stream)?);
         let args = HeadsArgs { keys, count: self.len as u64, skip, padding: 0, heads };
@@ -298,14 +299,14 @@ fn rebased<'a, O: Copy + Default + Into<u64>>(offsets: &[O], bytes: &'a [u8]) ->
     }
 }
 
-/// The first string between offsets that has more than `max` bytes, by its index, and its length.
+/// The index and length of the first string that has more than `max` bytes.
 fn first_longer<O: Word>(offsets: &Buffer<O>, max: usize) -> Result<Option<(usize, usize)>> {
     let ends = offsets.to_vec()?;
     let lens = ends.windows(2).map(|ends| (ends[1].widen() - ends[0].widen()) as usize);
     Ok(lens.enumerate().find(|&(_, len)| len > max))
 }
 
-/// Checks offsets into so many bytes, and tells how many strings there are.
+/// Checks offsets into `bytes` bytes, and returns the number of strings.
 fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) -> Result<usize> {
     let device = stream.device();
     same_device(device, offsets.device(), "the offsets' buffer")?;
@@ -333,7 +334,7 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) ->
     };
     match first {
         [u64::MAX, u64::MAX] => {
-            // So many bytes are rare enough to look at all offsets again.
+            // This is rare enough to read all offsets again.
             let long = if bytes > MAX_KEY { first_longer(offsets, MAX_KEY)? } else { None };
             let too_long = |(index, len)| Err(Error::KeyTooLong { index, len, max: MAX_KEY });
             long.map_or(Ok(offsets.len() - 1), too_long)
@@ -354,7 +355,7 @@ fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
 mod tests {
     use super::*;
 
-    /// Without as many bytes: these are counted, not read.
+    /// The bytes need not exist: they are counted, not read.
     #[test]
     fn strings_longer_than_a_kernel_can_count_are_refused() {
         for device in [Device::host(), Device::emulated()] {

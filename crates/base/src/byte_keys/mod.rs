@@ -15,10 +15,10 @@ use core::ops::Range;
 use lanetree_layout::{FixedKey, MAX_KEY};
 use rayon::prelude::*;
 
-/// A batch of byte strings of any length, packed as Arrow does it: all bytes in one array, and in another
-/// where each string begins. String *i* is `bytes[offsets[i]..offsets[i + 1]]`, so there is one more offset
-/// than there are strings. Arrow's `Binary` and `Utf8` have 32-bit offsets, `LargeBinary` and `LargeUtf8`
-/// 64-bit ones; both are used in place. Strings of one width need no offsets.
+/// A batch of byte strings of any length, packed in Arrow's layout: one array with all bytes, and another with the
+/// offset where each string begins. String *i* is `bytes[offsets[i]..offsets[i + 1]]`, so there is one more offset than
+/// there are strings. Arrow's `Binary` and `Utf8` have 32-bit offsets, `LargeBinary` and `LargeUtf8` 64-bit ones; both
+/// are used in place. Strings of one width need no offsets.
 ///
 /// A borrowed view, cheap to copy; [`ByteKeysBuf`] owns its strings.
 ///
@@ -45,7 +45,7 @@ pub enum Offsets<'a> {
     U32(&'a [u32]),
     /// 64-bit offsets, one more than there are strings.
     U64(&'a [u64]),
-    /// Strings of one width, one behind another.
+    /// Strings of one width, one after another.
     Fixed {
         /// Bytes of each.
         width: usize,
@@ -67,13 +67,13 @@ impl<'a> From<&'a [u64]> for Offsets<'a> {
 }
 
 impl<'a> ByteKeys<'a> {
-    /// The strings between 32- or 64-bit offsets. The first one need not be 0, nor the last one the number of
-    /// bytes; no offsets at all are no strings.
+    /// The strings between 32- or 64-bit offsets. The first offset need not be 0, nor the last one the number of bytes;
+    /// an empty array of offsets means no strings.
     ///
     /// # Errors
     /// [`Error::OffsetOrder`] for an offset below the one before it, [`Error::OffsetBounds`] for one past the bytes;
-    /// [`Error::KeyWidth`] for strings of one width that are not just the bytes; [`Error::BatchTooLarge`] for more than
-    /// 2^32 - 1 strings of no bytes, which no memory bounds.
+    /// [`Error::KeyWidth`] for strings of one width that do not match the number of bytes; [`Error::BatchTooLarge`] for
+    /// more than 2^32 - 1 empty strings, which take no memory.
     pub fn new(offsets: impl Into<Offsets<'a>>, bytes: &'a [u8]) -> Result<Self> {
         let offsets = offsets.into();
         match offsets {
@@ -89,10 +89,10 @@ impl<'a> ByteKeys<'a> {
         Ok(Self { offsets, bytes })
     }
 
-    /// The strings of one width that `bytes` are.
+    /// Splits `bytes` into strings of one width.
     ///
     /// # Errors
-    /// [`Error::KeyWidth`] for a width of 0 or one that the number of bytes is no multiple of.
+    /// [`Error::KeyWidth`] for a width of 0, or if the number of bytes is not a multiple of the width.
     pub fn fixed(width: usize, bytes: &'a [u8]) -> Result<Self> {
         let len = bytes.len().checked_div(width).ok_or(Error::KeyWidth { width, bytes: bytes.len() })?;
         Self::new(Offsets::Fixed { width, len }, bytes)
@@ -112,7 +112,7 @@ impl<'a> ByteKeys<'a> {
         self.len() == 0
     }
 
-    /// One string; `None` behind the last.
+    /// One string; `None` past the last.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         (index < self.len()).then(|| self.at(index))
@@ -160,7 +160,7 @@ impl<'a> ByteKeys<'a> {
         (0..keys.len()).map(move |index| keys.at(index))
     }
 
-    /// The offsets, or what there is in their place.
+    /// The offsets, or the width that replaces them.
     pub fn offsets(&self) -> Offsets<'a> {
         self.offsets
     }
@@ -170,7 +170,7 @@ impl<'a> ByteKeys<'a> {
         self.bytes
     }
 
-    /// The keys of a fixed width that these strings are: what [`ByteKeysBuf::encode`] was given.
+    /// Decodes the strings to fixed-width keys: the inverse of [`ByteKeysBuf::encode`].
     ///
     /// # Errors
     /// [`Error::KeyLength`] for a string of another length.
@@ -185,7 +185,7 @@ impl<'a> ByteKeys<'a> {
     /// Checks that no string is longer than a key can be.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`] with the first that is.
+    /// [`Error::KeyTooLong`] with the first one that is.
     pub fn check_lengths(&self) -> Result<()> {
         // The bytes of all are seldom as many.
         if self.bytes.len() <= MAX_KEY || self.length_bounds().is_none_or(|(_, longest)| longest <= MAX_KEY) {
@@ -205,7 +205,7 @@ impl<'a> ByteKeys<'a> {
     }
 }
 
-/// Checks that strings of one width can be counted: those of no bytes take no memory, and so could be any number.
+/// Checks that strings of one width can be counted: empty ones take no memory, so there could be any number of them.
 fn check_count(width: usize, len: usize) -> Result<()> {
     match u32::try_from(len) {
         Err(_) if width == 0 => Err(Error::BatchTooLarge { queries: len }),
@@ -224,7 +224,7 @@ fn check<O: Copy + Into<u64> + Ord + Sync>(offsets: &[O], bytes: usize) -> Resul
         let (previous, offset) = (offsets[before].into(), offsets[before + 1].into());
         return Err(Error::OffsetOrder { index: before + 1, previous, offset });
     }
-    // They ascend, so the first one behind the bytes is found by bisection.
+    // Offsets ascend, so bisection finds the first one past the bytes.
     let index = offsets.partition_point(|&offset| offset.into() <= bytes as u64);
     match offsets.get(index) {
         Some(&offset) => Err(Error::OffsetBounds { index, offset: offset.into(), bytes }),
@@ -232,7 +232,7 @@ fn check<O: Copy + Into<u64> + Ord + Sync>(offsets: &[O], bytes: usize) -> Resul
     }
 }
 
-/// A string as messages show it: printable characters as they are, of a long one the beginning.
+/// A string as messages show it: printable characters as they are; a long string is cut.
 pub fn show(key: &[u8]) -> String {
     const SHOWN: usize = 40;
     let shown = key[..key.len().min(SHOWN)].escape_ascii();

@@ -4,7 +4,7 @@ use super::{ByteKeys, ByteKeysBuf, show};
 use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// One range query over byte strings: two bounds, each inclusive, exclusive or absent, and at most so many
+/// One range query over byte strings: two bounds, each inclusive, exclusive or absent, and a limit on the number of
 /// pairs.
 ///
 /// Range expressions over references to anything that is bytes convert into one: `"a".."b"`,
@@ -22,13 +22,13 @@ impl<'a> ByteRange<'a> {
         Self { start, end, limit: u64::MAX }
     }
 
-    /// The same range, of which only the first `limit` pairs are wanted.
+    /// The same range, limited to its first `limit` pairs.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
 
-    /// The place of this range's first pair, and that behind its last, as searches; and its limit.
+    /// The searches for the position of this range's first pair and for the one past its last pair, and its limit.
     ///
     /// # Errors
     /// [`Error::ReversedRange`].
@@ -56,14 +56,14 @@ impl<'a> ByteRange<'a> {
     }
 }
 
-/// Which keys a bound counts as below.
+/// Which keys a bound counts as below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Those below the string.
     Lower,
     /// Those and the string itself.
     Upper,
-    /// Those, the string, and all that it is a prefix of.
+    /// Keys below the string, the string itself, and all keys that it is a prefix of.
     Prefix,
 }
 

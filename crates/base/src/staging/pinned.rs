@@ -34,7 +34,8 @@ impl<Q, V: Word> PinnedBatch<'_, Q, V> {
     pub fn check(&self) -> Result<()> {
         let (count, words) = (self.count(), self.count().div_ceil(32));
         let found_words = self.found.as_ref().map_or(words, |found| found.len());
-        for (what, expected, len) in [("the values", count, self.values.len()), ("the found bits", words, found_words)]
+        for (what, expected, len) in
+            [("the values' buffer", count, self.values.len()), ("the hit mask", words, found_words)]
         {
             if len < expected {
                 return Err(Error::OutputLength { what, expected, found: len });

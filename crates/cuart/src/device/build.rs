@@ -1,5 +1,5 @@
-//! Bulk build on a device: leaves from keys of one width that are there, and the nodes and the root table above
-//! any leaves that are there. The kernels' crate says how (`lanetree_kernels_cuart::build`).
+//! Bulk build on a device: leaves from keys of one width that are on the device, and the nodes and the root table above
+//! any leaves that are there. The kernels' crate explains the method (`lanetree_kernels_cuart::build`).
 
 mod leaves;
 mod scratch;
@@ -26,8 +26,8 @@ use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, LaunchShape};
 use scratch::Scratch;
 
-/// Threads from which on those of a kernel that goes on a grid's width apart take several elements each:
-/// enough for every multiprocessor.
+/// From this number of threads on, the threads of a grid-stride kernel take several elements each: enough threads for
+/// every multiprocessor.
 const MOST_THREADS: u64 = 1 << 19;
 
 /// How many elements of each buffer the leaves of a tree take.
@@ -125,13 +125,13 @@ fn no_tree() -> TreeRef {
 /// What there is above leaves.
 struct BuiltNodes {
     nodes: NodeBuffers,
-    /// The topmost node, or the only leaf; none of an empty tree.
+    /// The topmost node, or the only leaf; none for an empty tree.
     root: Link,
     table: Buffer<Link>,
     table_bytes: u32,
 }
 
-/// Room for so many nodes of each kind, from the smallest.
+/// Room for this many nodes of each type, from the smallest type on.
 fn room_for_nodes(device: &Device, [n4, n16, n48, n256]: [u64; 4]) -> Result<NodeBuffers> {
     Ok(NodeBuffers {
         n4: Region::full(device.alloc(n4 as usize)?)?,
@@ -141,9 +141,9 @@ fn room_for_nodes(device: &Device, [n4, n16, n48, n256]: [u64; 4]) -> Result<Nod
     })
 }
 
-/// Builds the nodes and the root table above the leaves of `tree`, whose keys ascend strictly by rank; it
-/// need have nothing else. Returns when they are complete. Each buffer has as many elements as there are nodes
-/// of its kind, ordered by depth and then by keys.
+/// Builds the nodes and the root table above the leaves of `tree`, whose keys ascend strictly by rank; the tree needs
+/// nothing else. Returns when they are complete. Each buffer has as many elements as there are nodes of its kind,
+/// ordered by depth and then by keys.
 ///
 /// Scratch memory: at most 41 bytes a key, less with fewer nodes; 29 for random keys of 8 bytes.
 ///
@@ -203,7 +203,7 @@ fn leaf(tree: &TreeRef, order: &Buffer<Link>, rank: u64) -> Result<Link> {
     Ok(leaf[0])
 }
 
-/// Builds nodes above at least two leaves. The result are the numbers of beginnings of 2 and of 3 bytes.
+/// Builds nodes above at least two leaves. Returns the numbers of distinct prefixes of 2 and of 3 bytes.
 fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Result<[u64; 2]> {
     let (device, boundaries) = (stream.device(), scratch.boundaries());
     let args = scratch.args(stream)?;

@@ -17,12 +17,12 @@ use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
 impl Parts {
-    /// Whether a device can build the tree again by itself.
+    /// Whether a device can rebuild the tree by itself.
     pub(crate) fn is_rebuilt_there(&self) -> bool {
         self.leaves.host.values.is_empty() && self.len <= u64::from(u32::MAX)
     }
 
-    /// The tree built again from its leaves, by the device. All work on the device is waited for before.
+    /// The tree rebuilt from its leaves by the device, after waiting for all work on the device.
     ///
     /// # Errors
     /// [`Error::Runtime`]; [`Error::Lost`] for a tree that is not whole.
@@ -50,7 +50,7 @@ fn number(buffer: &Buffer<u64>, at: usize) -> Result<u64> {
 }
 
 /// The links of a tree's leaves in the order of their keys, and how many there are. Each pass waits for the stream,
-/// as the next front's length is what it finds.
+/// since it finds the length of the next front.
 fn leaves_in_order(tree: &Parts, stream: &Stream) -> Result<(Buffer<u64>, usize)> {
     let device = &tree.device;
     let root = tree.root;
@@ -84,7 +84,7 @@ fn leaves_in_order(tree: &Parts, stream: &Stream) -> Result<(Buffer<u64>, usize)
     Ok((front, len))
 }
 
-/// What moving leaves needs beside them.
+/// The scratch memory for moving leaves.
 struct Sifted {
     tile_counts: Buffer<u32>,
     tile_offsets: Buffer<u64>,
@@ -93,8 +93,8 @@ struct Sifted {
     spans: Buffer<u64>,
 }
 
-/// Copies leaves to where they belong by their places in `links`. The result are the leaves, and the link of the first
-/// one, where the others follow it. Returns when they are there.
+/// Copies leaves to their new positions, given by their order in `links`. Returns the leaves, and the link of the first
+/// one if the others follow it. Returns when the copies are done.
 fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize) -> Result<(LeafBuffers, Link)> {
     let device = &tree.device;
     let blocks = len.div_ceil(THREADS as usize);

@@ -21,24 +21,24 @@ use lanetree_simt::{Global, GlobalMut, KeysRef};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpdateEngine {
-    /// The fastest one for the tree: [`UpdateEngine::Sequence`] where that is possible, otherwise
-    /// [`UpdateEngine::Stamps`]; large batches of keys of one length in the order of their first bytes.
+    /// The fastest one for the tree: [`UpdateEngine::Sequence`] if possible, otherwise [`UpdateEngine::Stamps`]. Large
+    /// batches of keys of one length are first sorted by their first bytes.
     #[default]
     Auto,
     /// The paper's (section 3.4): an atomic hash table of leaves that keeps the highest index of each, then a second
-    /// stage in which the operations with these indexes write. In pieces of 2^19 operations, so that the table,
-    /// twice as large, stays in the cache and is never full: the paper's drop at large batches, of one table of
-    /// 2^20 places, does not happen. 16 MiB.
+    /// stage in which the operations with these indexes write. In pieces of 2^19 operations, so that the table, twice
+    /// as large, stays in the cache and is never full. The paper's drop at large batches, with one table of 2^20 slots,
+    /// does not occur. 16 MiB.
     HashTable,
     /// The highest operation of each leaf in an array beside the tree, 8 bytes for each leaf, by an atomic maximum;
     /// then the same second stage. 8 bytes for each operation.
     Stamps,
-    /// One stage, for values of 32 bits: above them, the leaf has room for the operation's number, and an atomic
-    /// maximum of both together is the last operation's value. No memory. Not for trees with keys of more than
-    /// 32 bytes.
+    /// One stage, for 32-bit values: the leaf has room for the operation's number above the value, so an atomic maximum
+    /// of both together keeps the last operation's value. Takes no memory. Not for trees with keys of more than 32
+    /// bytes.
     Sequence,
-    /// Operations are sorted by the leaves that they find, stably, and the last of each writes. 32 bytes for each
-    /// operation.
+    /// Operations are sorted stably by the leaves that they find, and the last one of each leaf writes. 32 bytes for
+    /// each operation.
     Sort,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct UpdateState {
 }
 
 impl UpdateState {
-    /// That of a copy of the tree: its leaves have the same numbers above their values.
+    /// The state for a copy of the tree: its leaves have the same numbers above their values.
     pub(super) fn of_copy(&self) -> Self {
         Self { sequence: self.sequence, stamps: None }
     }
@@ -82,7 +82,7 @@ pub(super) struct Batch<'a, V> {
 }
 
 impl<'a, V: Word> Batch<'a, V> {
-    /// A batch of some keys, with at least that many values, for kernels that the stream is given next.
+    /// A batch of keys, with at least that many values, for kernels launched next on the stream.
     pub(super) fn new(
         stream: &Stream,
         keys: &'a DeviceKeys,
@@ -95,7 +95,7 @@ impl<'a, V: Word> Batch<'a, V> {
     }
 }
 
-/// A batch of updates that has not written to the tree yet: how it will.
+/// A batch of updates that has not written to the tree yet: how it is going to write.
 #[derive(Clone, Copy)]
 pub(super) enum Begun {
     /// The first piece has claimed its leaves.
@@ -108,7 +108,7 @@ pub(super) enum Begun {
     Sequence(u32),
 }
 
-/// Makes room for what the updates of a tree will need, so that [`begin`] needs no more memory.
+/// Allocates what the updates of a tree will need, so that [`begin`] needs no more memory.
 pub(super) fn reserve<V: Word>(tree: &mut Parts, memory: &Memory, with_long_keys: bool) -> Result<()> {
     match memory.engine {
         UpdateEngine::Auto if has_sequence::<V>(tree) && !with_long_keys => Ok(()),
@@ -117,7 +117,7 @@ pub(super) fn reserve<V: Word>(tree: &mut Parts, memory: &Memory, with_long_keys
     }
 }
 
-/// Does what comes before values are written: if it fails, the tree holds what it did.
+/// Does everything before values are written: if it fails, the tree is unchanged.
 pub(super) fn begin<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
@@ -170,12 +170,12 @@ pub(super) fn finish<V: Word>(
     }
 }
 
-/// Sorts a large batch by the first bytes that tell keys apart, where they are of one length: null otherwise.
+/// Sorts a large batch by the first bytes that distinguish keys, if all keys have one length; null otherwise.
 fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
     let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= memory.ordered_from) else {
         return Ok(Global::null());
     };
-    // Found bits would have to be set one by one.
+    // The hit mask would have to be set bit by bit.
     if batch.keys.width().is_none_or(|width| width < 4) || !batch.found.is_null() {
         return Ok(Global::null());
     }
@@ -195,7 +195,7 @@ fn claim<V: Word>(
     memory: &mut Memory,
 ) -> Result<()> {
     let count = memory.piece().min(batch.count - first);
-    // Of a short batch, the places that it needs.
+    // For a short batch, only the slots that it needs.
     let places = 2 * count.next_power_of_two();
     memory.owners.fill_zero_range(stream, 0..places)?;
     memory.highest.fill_zero_range(stream, 0..places)?;
@@ -216,7 +216,7 @@ fn claim<V: Word>(
     Ok(unsafe { over(stream, count)?.run(calls::claim(tree.query_words(), &args)) }?)
 }
 
-/// Lets the last operations of a piece write.
+/// The last operations of a piece write their values.
 fn conquer<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
@@ -266,7 +266,7 @@ fn reserve_stamps(tree: &mut Parts) -> Result<()> {
     Ok(())
 }
 
-/// Gives each leaf the stamp of its last operation, and tells the first operation's.
+/// Gives each leaf the stamp of its last operation, and returns the first operation's stamp.
 fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<u64> {
     reserve_stamps(tree)?;
     let locate = locating(tree, stream, batch, &mut memory.links)?;

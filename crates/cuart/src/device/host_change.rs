@@ -12,8 +12,8 @@ use lanetree_kernels_cuart::layout::MAX_KEY;
 use lanetree_layout::Word;
 
 impl<V: Word> Cuart<V> {
-    /// Carries out a batch that was brought to one change for each key. Everything that may fail for want of memory comes
-    /// first, before anything is changed; what fails on the device after that loses the tree.
+    /// Applies a batch that was reduced to one change per key. Everything that may fail for lack of memory is done
+    /// before anything is changed; a failure of the device after that loses the tree.
     pub(crate) fn change_across(&mut self, batch: &Batch<'_, V>) -> Result<UpdateReport> {
         let tree = self.parts.get_mut()?;
         let (mut puts, mut updates, mut removals) = (Vec::new(), Vec::new(), Vec::new());
@@ -43,7 +43,7 @@ impl<V: Word> Cuart<V> {
         let (put_keys, update_keys, removal_keys) = (upload(&puts)?, upload(&updates)?, upload(&removals)?);
         let (put_values, update_values) = (device.upload(&put_values)?, device.upload(&update_values)?);
         let most = puts.len().max(updates.len());
-        // Keys are different: which engine writes does not matter.
+        // Keys are distinct, so it does not matter which engine writes.
         let mut scratch = ChangeScratch::for_inserts(device, most, UpdateEngine::Auto)?;
         let mut found = device.alloc::<u32>(updates.len().div_ceil(32))?;
         let inserts = match puts.len() {

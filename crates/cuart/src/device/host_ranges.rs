@@ -81,14 +81,14 @@ impl<V: Word> Cuart<V> {
         )
     }
 
-    /// Spans whose ends a launch ranks, each in an array; of so many pairs at most.
+    /// Spans whose two ends are ranked by a launch, each in its own array; with a limit on the number of pairs.
     fn spans_in_pieces<Q: Queries>(
         &self,
         queries: Q,
         limit: impl Fn(&Q, usize) -> u64 + Sync,
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
-        // In parallel, as the memory may be new: most of the time would go into its pages.
+        // In parallel, since the memory may be new, and its page faults would take most of the time.
         let mut spans: Vec<_> = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).collect();
         let route = Route {
             device: &self.device,
@@ -99,7 +99,7 @@ impl<V: Word> Cuart<V> {
                 let (starts, ends) = (piece.array::<u64>(0), piece.array::<u64>(1));
                 for (index, span) in spans.iter_mut().enumerate() {
                     let start = starts[index];
-                    // Both bounds exclusive and equal: the end is in front of the start.
+                    // If both bounds are exclusive and equal, the end is before the start.
                     *span = start..ends[index].max(start).min(start.saturating_add(limit(&piece.queries, index)));
                 }
             },
@@ -108,7 +108,7 @@ impl<V: Word> Cuart<V> {
         Ok(spans)
     }
 
-    /// The neighbours of keys: those before their upper bounds, or at their lower ones.
+    /// The neighbours of keys: the pairs before their upper bounds, or at their lower bounds.
     pub(crate) fn neighbors_across(&self, tree: &Parts, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<Neighbor<V>>> {
         let span = |rank: u64| match bound {
             Bound::Upper => rank.saturating_sub(1)..rank,
@@ -126,7 +126,7 @@ impl<V: Word> Cuart<V> {
         let mut ends = vec![0; 2 * count];
         ends.par_chunks_exact_mut(2).zip(spans).for_each(|(ends, span)| ends.copy_from_slice(&[span.start, span.end]));
         let spans = &mut self.device.upload(&ends)?;
-        // How many there are is known first, and then how long their keys are.
+        // The number of pairs is known first, then the lengths of their keys.
         let on = self.on(stream);
         let mut none = DeviceByteRanges::new(self, count, 0, 0)?;
         on.gather(spans, count, &mut GatherScratch::new(&self.device, count, 0)?, &mut none)?;

@@ -27,10 +27,10 @@ pub struct OnStream<'a, V: Word> {
     lanes: Lanes,
 }
 
-/// How many lanes of a warp compare a query's key with that of its leaf. A thread descends for each query in any case.
+/// How many lanes of a warp compare a query with its leaf's key. In any case one thread per query descends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// The number that was the fastest when measured, by the tree's longest key.
+    /// The number that was measured to be fastest for the tree's longest key.
     #[default]
     Auto,
     /// The thread that descended.
@@ -44,7 +44,7 @@ pub enum Lanes {
 }
 
 impl Lanes {
-    /// The number, in a tree whose longest key has so many words, 0 for more than four.
+    /// The number for a tree whose longest key has this many words; 0 for more than four.
     pub(super) fn number(self, words: usize) -> u32 {
         match self {
             Self::Auto if words == 0 => Self::LONG,
@@ -55,8 +55,8 @@ impl Lanes {
         }
     }
 
-    /// In a tree that has keys of more than 32 bytes: two to three times as fast as one lane, for keys of 64 bytes and
-    /// more (experiment 15). In others, one lane is the fastest.
+    /// In a tree that has keys of more than 32 bytes this is two to three times as fast as one lane, for keys of 64
+    /// bytes and more (experiment 15). In other trees one lane is fastest.
     const LONG: u32 = 8;
 }
 
@@ -65,21 +65,22 @@ impl<'a, V: Word> OnStream<'a, V> {
         Self { tree, stream, lanes: Lanes::Auto }
     }
 
-    /// The same, with so many lanes to compare a key in [`OnStream::get`] and [`OnStream::get_pending`].
+    /// The same, with this many lanes comparing a key in [`OnStream::get`] and [`OnStream::get_pending`].
     #[must_use]
     pub fn with_lanes(self, lanes: Lanes) -> Self {
         Self { lanes, ..self }
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key;
-    /// bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
+    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// equals `miss`.
     ///
-    /// `values` must have at least as many elements as there are queries, `found` a 32nd part, rounded up. What
-    /// lies beyond is not touched, but for the bits behind the last query in its word of `found`: zeros.
+    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `found` become zero.
     ///
     /// # Errors
-    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some, for
-    /// which [`OnStream::get_pending`] is there; [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
+    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
+    /// [`OnStream::get_pending`]); [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
     /// launch.
     pub fn get(
         &self,
@@ -110,7 +111,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         miss: V,
     ) -> Result<()> {
         let tree = self.tree.parts()?;
-        self.check("the pending bits' buffer", queries.len().div_ceil(32), pending)?;
+        self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
         self.get_first(tree, queries, values, Some(found), Some(pending), miss)
     }
 
@@ -127,7 +128,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         self.check_keys(queries)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         if count == 0 {
             return Ok(());
@@ -146,7 +147,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         unsafe { tree.launch_get(self.stream, self.lanes, queries, count, outputs, miss) }
     }
 
-    /// Finds the leaves of `queries`: `links[i]` becomes the link of that of key `queries[i]`, or none.
+    /// Finds the leaves of `queries`: `links[i]` becomes the link of the leaf of key `queries[i]`, or none.
     ///
     /// # Errors
     /// As [`OnStream::get`]; [`Error::NotOnDevice`] on the host.
@@ -170,7 +171,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         Ok(unsafe { over(self.stream, count)?.run(calls::locate(tree.query_words(), &args)) }?)
     }
 
-    /// Checks that queries are of the stream's device.
+    /// Checks that the queries are on the stream's device.
     pub(super) fn check_keys(&self, queries: &DeviceKeys) -> Result<()> {
         same_device(self.tree.device(), self.stream.device(), "the stream")?;
         same_device(self.tree.device(), queries.device(), "the queries")
@@ -193,7 +194,7 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// Looks up a batch in buffers of the host's.
+/// Looks up a batch in buffers on the host.
 fn get_on_host<V: Word>(
     tree: &Parts,
     queries: &DeviceKeys,

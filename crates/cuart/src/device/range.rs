@@ -14,8 +14,8 @@ use lanetree_primitives::{Count, ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut, KeysRef};
 
-/// Scratch memory of the gathering of spans, to be used again by the next: 16 bytes for each pair there is room
-/// for, and 8 for each span.
+/// Scratch memory for gathering spans, reusable for the next batch: 16 bytes for each pair there is room for, and 8 for
+/// each span.
 #[derive(Debug)]
 pub struct GatherScratch {
     lens: Buffer<u64>,
@@ -50,15 +50,15 @@ impl GatherScratch {
 /// The pairs of a batch of spans on the device, as [`ByteRanges`](lanetree_frame::ByteRanges) on the host.
 #[derive(Debug)]
 pub struct DeviceByteRanges<V> {
-    /// Out: one more than there are spans; the last one is the number of pairs found, also where it is more than
-    /// there is room for.
+    /// Out: one more than there are spans; the last one is the number of pairs found, even if that exceeds the
+    /// capacity.
     pub offsets: Buffer<u64>,
     /// Out: the values. Its length is the capacity: pairs beyond it are not written.
     pub values: Buffer<V>,
     /// Out: where each pair's key begins in the bytes, and where the last one ends; one more than there is room for
-    /// pairs. Empty for keys of one width, of which each begins where the one before ends.
+    /// pairs. Empty if keys have one width, since each then begins where the previous one ends.
     pub key_offsets: Buffer<u64>,
-    /// Out: the keys, one behind the other. Those beyond its length are not written.
+    /// Out: the keys, one after another. Bytes past its length are not written.
     pub key_bytes: Buffer<u64>,
 }
 
@@ -79,8 +79,8 @@ impl<V: Word> DeviceByteRanges<V> {
 }
 
 impl<V: Word> Cuart<V> {
-    /// The bytes of every key, where all have the same number, at most 32, and the tree is compact; `None` of a
-    /// [lost](Cuart::is_lost) tree too.
+    /// The length of every key, if all have the same length of at most 32 bytes and the tree is compact; `None` also
+    /// for a [lost](Cuart::is_lost) tree.
     pub fn key_width(&self) -> Option<usize> {
         self.parts().ok()?.key_width()
     }
@@ -117,7 +117,7 @@ impl<V: Word> OnStream<'_, V> {
         self.rank_into(queries, Side::Lower, ranks, 1, 0)
     }
 
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`.
     ///
     /// # Errors
     /// As [`OnStream::lower_bound`].
@@ -125,9 +125,9 @@ impl<V: Word> OnStream<'_, V> {
         self.rank_into(queries, Side::Upper, ranks, 1, 0)
     }
 
-    /// Finds the span of ranks of the pairs from `starts[i]` to `ends[i]`, both inclusive: the first two words of
-    /// `spans`, from the `2 * i`-th on, become the rank of the first and that behind the last, of at most `limit`
-    /// pairs. A range whose end is below its start is empty.
+    /// Finds the span of ranks of the pairs from `starts[i]` to `ends[i]`, both inclusive: `spans[2 * i]` becomes the
+    /// rank of the first pair and `spans[2 * i + 1]` the rank past the last one, for at most `limit` pairs. A range
+    /// whose end is below its start is empty.
     ///
     /// # Errors
     /// As [`OnStream::lower_bound`].
@@ -152,11 +152,11 @@ impl<V: Word> OnStream<'_, V> {
         self.rank_into(prefixes, Side::Prefix, spans, 2, 1)
     }
 
-    /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] has left them. Prefix sums, leaves and
-    /// values, prefix sums of the keys' lengths, keys: one after another in the stream.
+    /// Gathers the pairs of the first `count` spans, as [`OnStream::span`] wrote them. The steps follow one another in
+    /// the stream: prefix sums, leaves and values, prefix sums of the keys' lengths, keys.
     ///
-    /// Spans are of the ranks that this tree has now. A span from elsewhere is clipped, in `spans` too: ranks beyond
-    /// the tree's length become its length, and an end below its start becomes the start.
+    /// Spans refer to the tree's current ranks. Other spans are clipped, also in `spans`: ranks past the tree's length
+    /// become its length, and an end below its start becomes the start.
     ///
     /// # Errors
     /// As [`OnStream::lower_bound`]; not for too small a capacity, which the last offsets show.
@@ -179,7 +179,7 @@ impl<V: Word> OnStream<'_, V> {
         self.check("the keys' buffer", 0, &out.key_bytes)?;
         self.check("the scratch memory", capacity, &scratch.links)?;
         if width.is_none() {
-            self.check("the keys' offsets", capacity.saturating_add(1), &out.key_offsets)?;
+            self.check("the key offsets' buffer", capacity.saturating_add(1), &out.key_offsets)?;
         }
         self.measure(count, spans, u64::MAX, Some(&mut scratch.lens))?;
         exclusive_scan(self.stream, &scratch.lens, count, &mut out.offsets, &mut scratch.spans_scan)?;
@@ -247,7 +247,7 @@ impl<V: Word> OnStream<'_, V> {
         unsafe { tree.launch_rank(self.stream, queries, (side, Global::null()), ranks) }
     }
 
-    /// Clips spans that reach beyond the tree, end before they begin or have too many pairs, and measures them.
+    /// Clips spans that reach past the tree, end before they begin or have too many pairs, and writes their lengths.
     pub(super) fn measure(
         &self,
         count: usize,

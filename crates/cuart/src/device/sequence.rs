@@ -13,8 +13,8 @@ use lanetree_layout::Word;
 use lanetree_runtime::Stream;
 
 impl<V: Word> Cuart<V> {
-    /// For tests: lets the next operation with [`UpdateEngine::Sequence`](super::UpdateEngine::Sequence) have a number above `number`, as if there
-    /// had been as many before. What a tree does once in 2^32 operations then comes soon.
+    /// For tests: the next operation with [`UpdateEngine::Sequence`](super::UpdateEngine::Sequence) gets a number above
+    /// `number`, as if there had been that many operations before. So tests reach what happens once in 2^32 operations.
     #[doc(hidden)]
     pub fn skip_sequence(&mut self, number: u32) {
         if let Ok(tree) = self.parts.get_mut() {
@@ -23,12 +23,13 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// Whether values have room above them for the numbers of operations, and kernels know no longer keys.
+/// Whether leaves have room for the numbers of operations above their values, and the tree has no keys that are too
+/// long for these kernels.
 pub(super) fn has_sequence<V: Word>(tree: &Parts) -> bool {
     V::BITS == 32 && tree.query_words() > 0
 }
 
-/// The number of the first of so many operations, above those before.
+/// The number of the first of `count` operations, above all earlier numbers.
 pub(super) fn next_sequence(tree: &mut Parts, stream: &Stream, count: usize) -> Result<u32> {
     let count = count as u32;
     // Numbers begin at 1: a value that was never updated has 0 above it.
@@ -65,7 +66,7 @@ pub(super) fn write_latest<V: Word>(
     Ok(unsafe { over(stream, batch.count)?.run(calls::latest(tree.query_words(), &args)) }?)
 }
 
-/// Lets the numbers of operations begin anew: once in 2^32 operations. Values stay as they are.
+/// Restarts the numbers of operations, once in 2^32 operations. Values do not change.
 fn clear_sequence(tree: &mut Parts, stream: &Stream) -> Result<()> {
     let leaves = &mut tree.leaves;
     let regions = [

@@ -1,4 +1,4 @@
-//! Byte strings on their way to a device: see [`lanetree_frame::staging`].
+//! Byte strings staged for a device: see [`crate::staging`].
 
 use super::range::side;
 use lanetree_frame::byte_keys::{ByteKeys, Offsets, Side as Bound, Sides};
@@ -8,13 +8,13 @@ use lanetree_kernels_cuart::layout::MAX_KEY;
 use lanetree_layout::Word;
 use lanetree_simt::{Global, KeysRef};
 
-/// Byte strings as they are staged: their bytes, and from the next 8-byte boundary on their offsets, counted from the
-/// first one's and so always of 32 bits, unless all strings are of one width by their nature.
+/// Byte strings as they are staged: their bytes, and from the next 8-byte boundary on their offsets, unless the batch
+/// has one fixed width. Offsets count from the first string's offset, so 32 bits are always enough.
 #[derive(Clone, Copy)]
 pub(super) struct Strings<'k>(pub(super) ByteKeys<'k>);
 
 impl<'k> Strings<'k> {
-    /// Of one string that is too long to be a key, nothing: it needs not be sent, and kernels do not know such lengths.
+    /// A single string that is too long to be a key is not sent at all: kernels do not support such lengths.
     pub(super) fn bytes(&self) -> &'k [u8] {
         let (keys, len) = (self.0, self.0.len());
         let bytes = match keys.offsets() {
@@ -83,7 +83,7 @@ fn rebase<O: Word>(offsets: &[O], end: usize, to: &mut [u32]) {
     to[offsets.len() - 1] = end as u32;
 }
 
-/// Ranges as they are staged: the strings of their starts, those of their ends, and the sides of either.
+/// Ranges as they are staged: the strings of their starts, those of their ends, and the sides of both.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'k> {
     pub(super) ranges: &'k [Sides<'k>],

@@ -1,4 +1,4 @@
-//! Inserts and removals on a device: first all the memory that they may take, then they.
+//! Inserts and removals on a device: first all the memory that they may need, then the changes.
 
 use super::engine::{self, Batch};
 use super::update::{ChangeScratch, InsertReport, Missing, find_missing};
@@ -16,22 +16,22 @@ use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::Global;
 
-/// The place of the leaves of keys of a width, at most 32, among those of fixed sizes.
+/// The index, among the leaf types of fixed size, of the leaves for keys of a width of at most 32.
 pub(super) fn leaf_number(width: usize) -> usize {
     Kind::of_key(width).map_or(3, |kind| kind as usize - Kind::Leaf8 as usize)
 }
 
-/// Makes a buffer large enough for `needed` elements, of which the first `used` stay; by an eighth at least.
+/// Grows a buffer to at least `needed` elements, by at least an eighth, and keeps the first `used` elements.
 fn enlarge<T: Pod>(stream: &Stream, buffer: &mut Buffer<T>, used: usize, needed: usize) -> Result<()> {
     if needed <= buffer.len() {
         return Ok(());
     }
     let mut larger = buffer.device().alloc(needed.max(used + used / 8))?;
     larger.copy_from_buffer(stream, 0, buffer, 0..used)?;
-    // Leaves that are assigned and then not needed are never written, but copied with the others.
+    // Leaves that were assigned but not needed are never written, but are copied with the others.
     let room = larger.len();
     larger.fill_zero_range(stream, used..room)?;
-    // What is copied has come from a buffer that goes.
+    // The copied elements come from a buffer that is dropped.
     stream.synchronize()?;
     *buffer = larger;
     Ok(())
@@ -43,7 +43,7 @@ fn reserve<T: Pod>(stream: &Stream, region: &mut Region<T>, extra: usize) -> Res
     enlarge(stream, &mut region.buffer, region.used, needed)
 }
 
-/// Makes room for `extra` more units. A device takes none of the free leaves, which have sizes of their own.
+/// Makes room for `extra` more units. A device takes none of the free leaves, since these have various sizes.
 fn reserve_units(stream: &Stream, leaves: &mut LongLeaves, extra: usize) -> Result<()> {
     enlarge(stream, &mut leaves.units, leaves.used, leaves.used + extra)
 }
@@ -62,7 +62,7 @@ fn reserve_free<T: Pod>(stream: &Stream, region: &mut Region<T>, extra: usize) -
     Ok(())
 }
 
-/// What may be taken of a region, by a kernel that the stream is given next.
+/// The elements that a kernel launched next on the stream may take from a region.
 fn stock<T: Pod>(stream: &Stream, region: &Region<T>) -> Result<Stock> {
     let FreeList { indexes, len } = &region.free;
     Ok(Stock { used: region.used as u64, free: indexes.read_on(stream)?, free_len: *len as u64 })
@@ -76,7 +76,7 @@ fn take<T: Pod>(region: &mut Region<T>, taken: u64) {
     region.used += taken - again;
 }
 
-/// Puts assigned leaves that were not needed with those that are free.
+/// Returns assigned leaves that were not needed to the free list.
 fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u64>, count: u64) -> Result<()> {
     let FreeList { indexes, len } = &mut region.free;
     indexes.copy_from_buffer(stream, *len, unused, 0..count as usize)?;
@@ -84,19 +84,19 @@ fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u6
     Ok(())
 }
 
-/// Inserts that have all that they need, so that want of memory cannot stop them half-way.
+/// Inserts that have all the memory they need, so that lack of memory cannot stop them half-way.
 pub(super) struct Inserts<'o, V: Word> {
     options: &'o Builder<V>,
-    /// For keys that are not there; none where all are.
+    /// For keys that are missing; none if no key is.
     turn: Option<Turn>,
 }
 
 impl<'o, V: Word> Inserts<'o, V> {
-    /// Finds out what a batch needs, and makes room for it. Waits for the stream.
+    /// Determines what a batch needs, and makes room for it. Waits for the stream.
     ///
     /// # Errors
-    /// [`Error::OutputLength`] for scratch memory that is for updates alone; [`Error::KeyTooLong`],
-    /// [`Error::UpdateEngine`] for keys that the tree or the engine has no place for; [`Error::Runtime`].
+    /// [`Error::OutputLength`] for scratch memory made for updates only; [`Error::KeyTooLong`], [`Error::UpdateEngine`]
+    /// for keys that the tree or the engine cannot hold; [`Error::Runtime`].
     pub(super) fn plan(
         tree: &mut Parts,
         options: &'o Builder<V>,
@@ -118,11 +118,11 @@ impl<'o, V: Word> Inserts<'o, V> {
         Ok(Self { options, turn })
     }
 
-    /// Makes leaves for keys that have none, and then writes all values. The values may still be on their way on return.
+    /// Makes leaves for keys that have none, and then writes all values. The writes may still be in flight on return.
     ///
-    /// Keys may be deferred: where all keys under a node were removed, no leaf tells its path, and where the node does
-    /// not have all of it either, nothing says whether a key goes that way. The tree is built anew without such nodes
-    /// then, and takes the rest: that nobody knows beforehand, and so it may fail for want of memory.
+    /// Keys may be deferred: if all keys under a node were removed, no leaf gives its path, and if the node does not
+    /// hold the whole path either, nothing says whether a key belongs there. Then the tree is rebuilt without such
+    /// nodes, and takes the deferred keys. This cannot be known in advance, so it may fail for lack of memory.
     pub(super) fn carry_out(
         self,
         tree: &mut Parts,
@@ -148,10 +148,10 @@ impl<'o, V: Word> Inserts<'o, V> {
     }
 }
 
-/// Inserts of keys that are not there, and the memory that they take.
+/// Inserts of missing keys, and the memory that they need.
 struct Turn {
     missing: Missing,
-    /// Keys of one kind of leaves have them assigned: one each, whether it will be needed or not.
+    /// If all keys have one type of leaf, each key gets a leaf assigned, whether it will be needed or not.
     assigned: Option<Kind>,
     unused: Buffer<u64>,
     taken: Buffer<u64>,
@@ -162,10 +162,10 @@ struct Turn {
 }
 
 impl Turn {
-    /// Makes room for as many leaves as keys are missing, and for the nodes above them.
+    /// Makes room for one leaf per missing key, and for the nodes above them.
     ///
-    /// How many nodes they need is not known before; but each grows only once it is full, so each kind's number is
-    /// bounded by how many of the smaller kind there are and how many children come in.
+    /// The number of nodes that they need is not known in advance. But a node grows only once it is full, so the number
+    /// of each type is bounded by the number of nodes of the next smaller type and the number of new children.
     fn plan(tree: &mut Parts, stream: &Stream, missing: Missing) -> Result<Self> {
         let Missing { count, leaves: needed, .. } = missing;
         let device = tree.device.clone();
@@ -204,7 +204,7 @@ impl Turn {
         })
     }
 
-    /// Makes the leaves, and tells how many keys were deferred. Waits for the stream.
+    /// Makes the leaves, and returns how many keys were deferred. Waits for the stream.
     fn carry_out<V: Word>(
         mut self,
         tree: &mut Parts,
@@ -242,7 +242,7 @@ impl Turn {
         // all nodes and leaves that they may take, as planned; the counters are zeros, and the root's lock is free.
         unsafe { over(stream, count)?.run(calls::insert(&args))? };
         let tidy = TidyArgs { tree: args.tree, touched: self.touched.read_on(stream)?, count: count as u64 };
-        // SAFETY: the nodes that the inserts have put out of order, each once.
+        // SAFETY: the nodes whose children the inserts have left unsorted, each once.
         unsafe { over(stream, count)?.run(calls::tidy(&tidy))? };
         stream.synchronize()?;
         let (mut words, mut after) = ([0; Supply::COUNTERS * Supply::STRIDE], [0; 2]);
@@ -277,7 +277,7 @@ impl Turn {
         if inserted > 0 {
             tree.forget_order();
         }
-        // Each growth takes a node of a larger kind, and nothing else does.
+        // Each growth takes a node of the next larger type, and nothing else does.
         let grown = of(Kind::N16) + of(Kind::N48) + of(Kind::N256);
         if grown > 0 {
             self.retire(tree, stream)?;
@@ -285,7 +285,7 @@ impl Turn {
         Ok((InsertReport { inserted, grown }, made[Supply::PUT_OFF]))
     }
 
-    /// Puts nodes that were copied into larger ones on the lists of their kinds.
+    /// Puts nodes that were copied into larger ones on the free lists of their types.
     fn retire(&mut self, tree: &mut Parts, stream: &Stream) -> Result<()> {
         let (nodes, count) = (&mut tree.nodes, self.missing.count);
         let lists = [&mut nodes.n4.free, &mut nodes.n16.free, &mut nodes.n48.free];
@@ -310,7 +310,7 @@ impl Turn {
     }
 }
 
-/// Makes room for so many more free leaves: no more can be removed than there are.
+/// Makes room for this many more free leaves: no more can be removed than there are.
 fn reserve_free_leaves(tree: &mut Parts, stream: &Stream, count: usize) -> Result<()> {
     let leaves = &mut tree.leaves;
     reserve_free(stream, &mut leaves.leaf8, count)?;
@@ -318,7 +318,7 @@ fn reserve_free_leaves(tree: &mut Parts, stream: &Stream, count: usize) -> Resul
     reserve_free(stream, &mut leaves.leaf32, count)
 }
 
-/// Removals that have all that they need, so that want of memory cannot stop them half-way.
+/// Removals that have all the memory they need, so that lack of memory cannot stop them half-way.
 pub(super) struct Removals {
     count: usize,
     /// The root when `cell` was made.
@@ -335,10 +335,10 @@ impl Removals {
         Ok(Self { count, root, cell, removed: tree.device.alloc_zeroed(4)? })
     }
 
-    /// Removes the keys, and tells how many were there. Returns when it is done.
+    /// Removes the keys, and returns how many were present. Returns when it is done.
     ///
-    /// Inserts may come between the plan and this, of other keys: they leave no more leaves free than before, unless they
-    /// have built the tree anew.
+    /// Inserts of other keys may happen between the plan and this call: they leave no more leaves free than before,
+    /// unless they have rebuilt the tree.
     pub(super) fn carry_out(mut self, tree: &mut Parts, stream: &Stream, keys: &DeviceKeys) -> Result<u64> {
         reserve_free_leaves(tree, stream, self.count)?;
         if self.root != tree.root {

@@ -16,7 +16,7 @@ use lanetree_primitives::{Keys, KeysMut, SelectScratch, partition_keys};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
-/// Scratch memory of changes in device form, for batches of so many operations, to be used again by the next.
+/// Scratch memory of changes in device form, for batches of up to a number of operations, reusable for the next batch.
 #[derive(Debug)]
 pub struct ChangeScratch {
     pub(super) operations: usize,
@@ -35,7 +35,7 @@ pub(super) struct Inserting {
 }
 
 impl ChangeScratch {
-    /// For updates by an engine, and removals: what each takes is said there.
+    /// For updates by an engine, and removals: [`UpdateEngine`] says what each engine takes.
     ///
     /// # Errors
     /// [`Error::Runtime`] where the device has no room; [`Error::TooManyOperations`] from 2^31 operations on.
@@ -63,8 +63,8 @@ impl ChangeScratch {
         Ok(Self { inserting: Some(inserting), ..scratch })
     }
 
-    /// For tests: batches of `from` operations are as large as those that [`UpdateEngine::Auto`] processes in the
-    /// order of their keys' first bytes.
+    /// For tests: [`UpdateEngine::Auto`] processes batches of at least `from` operations in the order of their keys'
+    /// first bytes.
     ///
     /// # Errors
     /// [`Error::Runtime`] where the device has no room for 16 bytes more for each operation.
@@ -74,7 +74,7 @@ impl ChangeScratch {
         Ok(self)
     }
 
-    /// For tests: [`UpdateEngine::HashTable`] has pieces of at most so many operations.
+    /// For tests: [`UpdateEngine::HashTable`] uses pieces of at most this many operations.
     #[doc(hidden)]
     #[must_use]
     pub fn pieces_of(mut self, operations: usize) -> Self {
@@ -102,18 +102,18 @@ pub struct InsertReport {
 }
 
 impl<V: Word> Cuart<V> {
-    /// Replaces the values of keys that are there; of several operations on a key, the last one's value stays.
-    /// `found` as in [`OnStream::get`](super::OnStream::get).
+    /// Replaces the values of keys that are present; of several operations on a key, the last one wins. `found` as in
+    /// [`OnStream::get`](super::OnStream::get).
     ///
-    /// In the stream's order; may return before it is done, and look-ups in other streams see the tree before it or after
-    /// it. Allocates nothing, but the first time with [`UpdateEngine::Stamps`] and after inserts.
+    /// Runs in the stream's order and may return before it is done. Look-ups in other streams see the tree as before
+    /// the batch or after it. Allocates nothing, except with [`UpdateEngine::Stamps`] the first time and after inserts.
     ///
     /// # Errors
-    /// [`Error::OutputLength`] for a buffer or scratch memory that is too small; [`Error::UpdateEngine`] for an
-    /// engine that is not for such a tree; [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`]: the
-    /// tree is as it was. [`Error::Lost`] where the device failed when values were written, or before this call. A kernel
-    /// that fails after the call has returned is told by the next call that waits, as after any kernel: nothing on the
-    /// device can be used then.
+    /// [`Error::OutputLength`] for a buffer or scratch memory that is too small; [`Error::UpdateEngine`] for an engine
+    /// that cannot serve this tree; [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`]: the tree
+    /// is as it was. [`Error::Lost`] if the device failed while values were written, or before this call. If a kernel
+    /// fails after the call has returned, the next call that waits reports it, as for any kernel: nothing on the device
+    /// can be used then.
     pub fn update_on(
         &mut self,
         stream: &Stream,
@@ -124,7 +124,7 @@ impl<V: Word> Cuart<V> {
     ) -> Result<()> {
         self.check_change("Cuart::update_on", stream, keys, values, scratch)?;
         if let Some(found) = &found {
-            self.on(stream).check("the found bits' buffer", keys.len().div_ceil(32), found)?;
+            self.on(stream).check("the hit mask's buffer", keys.len().div_ceil(32), found)?;
         }
         if keys.is_empty() {
             return Ok(());
@@ -135,16 +135,15 @@ impl<V: Word> Cuart<V> {
         self.parts.change(|tree| engine::finish(tree, stream, &batch, begun, memory))
     }
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of several operations on a key, the last one's
-    /// value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of several operations on a key, the last one wins.
     ///
     /// Missing keys get leaves first, all at the same time, in nodes that grow and paths that are split (the
-    /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates
-    /// where buffers have to grow, by an eighth at least, and returns when it is done. Look-ups in other streams see the
-    /// tree before it or after it. Ranks are no longer those of the leaves' places: see [`Cuart::compact`].
+    /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates if buffers
+    /// have to grow, by at least an eighth, and returns when it is done. Look-ups in other streams see the tree as
+    /// before the batch or after it. Afterwards the tree has no ranks: see [`Cuart::compact`].
     ///
-    /// Where keys come back to a node under which all were removed, by a path of more than 12 bytes that no other keys
-    /// share, the tree is built anew: that takes its time, and memory for both trees.
+    /// If keys are inserted under a node whose keys were all removed, along a path of more than 12 bytes that no other
+    /// keys share, the tree is rebuilt. That takes time, and memory for both trees.
     ///
     /// # Errors
     /// As [`Cuart::update_on`]; [`Error::KeyTooLong`] for a key of more than 32 bytes with [`LongKeys::Refuse`];
@@ -171,13 +170,13 @@ impl<V: Word> Cuart<V> {
         })
     }
 
-    /// Removes keys, and tells how many were there. Leaves of keys of at most 32 bytes are cleared and used again by
-    /// inserts; nodes and other leaves stay (section 3.3 of the paper) until [`Cuart::compact`]. Returns when it is done.
-    /// Look-ups in other streams see the tree before it or after it.
+    /// Removes keys, and returns how many were present. Leaves of keys of at most 32 bytes are cleared and reused by
+    /// inserts; nodes and other leaves stay (section 3.3 of the paper) until [`Cuart::compact`]. Returns when it is
+    /// done. Look-ups in other streams see the tree as before the batch or after it.
     ///
     /// # Errors
-    /// [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`] where there is no room for the list of
-    /// free leaves: the tree is as it was. [`Error::Lost`] where the device failed when the tree was written, or before.
+    /// [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`] if there is no room for the list of
+    /// free leaves: the tree is unchanged. [`Error::Lost`] if the device failed while the tree was written, or before.
     pub fn remove_on(&mut self, stream: &Stream, keys: &DeviceKeys) -> Result<u64> {
         self.check_place("Cuart::remove_on", stream, keys)?;
         if keys.is_empty() || self.is_empty() {
@@ -211,7 +210,7 @@ impl<V: Word> Cuart<V> {
         tree.check_on_device(call)
     }
 
-    /// Checks that there are no keys of a width that the tree is not to hold. Those of different lengths are counted as
+    /// Checks that the width of the keys is one that the tree may hold. Keys of different lengths are counted when
     /// their inserts are planned.
     fn check_long(&self, keys: &DeviceKeys) -> Result<()> {
         match keys.width() {
@@ -225,15 +224,15 @@ impl<V: Word> Cuart<V> {
 
 /// Keys of a batch that are not in the tree.
 pub(super) struct Missing {
-    /// The place of the first of them among the scratch memory's picks.
+    /// The index of the first of them among the scratch memory's picks.
     first: usize,
     pub(super) count: usize,
-    /// The leaves of each size that they need at most, and units of dynamically sized ones.
+    /// The most leaves of each size that they need, and units of dynamically sized leaves.
     pub(super) leaves: [u64; 4],
 }
 
 impl Missing {
-    /// Which keys of the batch they are, for kernels that the stream is given next.
+    /// Which keys of the batch they are, for kernels launched next on the stream.
     pub(super) fn picks(&self, stream: &Stream, scratch: &Inserting) -> Result<Global<u32>> {
         Ok(scratch.parted.read_on(stream)?.byte_add(4 * self.first as u64))
     }
@@ -242,7 +241,7 @@ impl Missing {
 /// Finds the keys of a batch that are not in the tree; waits for the stream.
 ///
 /// # Errors
-/// [`Error::KeyTooLong`] for one that the tree is not to hold.
+/// [`Error::KeyTooLong`] for one that the tree may not hold.
 pub(super) fn find_missing<V: Word>(
     tree: &Parts,
     options: &Builder<V>,

@@ -1,4 +1,4 @@
-//! Batches of changes: planned on the host, carried out on the device, and then on the host.
+//! Batches of changes: planned on the host, applied on the device, and then on the host.
 
 use super::Hybrid;
 use super::split::parts;
@@ -47,8 +47,8 @@ impl<V: Word> Hybrid<V> {
         self.change(keys.into(), |_| Change::Remove)
     }
 
-    /// Changes both trees, each by its part of the batch. Not at the same time: the device's part is what may fail, and
-    /// then there must not be half a batch.
+    /// Changes both trees, each by its part of the batch. Not at the same time: the device's part may fail, and then
+    /// half of the batch must not be applied.
     fn change(&mut self, keys: ByteKeys<'_>, change: impl Fn(usize) -> Change<V> + Sync) -> Result<UpdateReport> {
         self.check()?;
         self.host.options.check_keys(keys, |index| matches!(change(index), Change::Put(_)))?;
@@ -66,12 +66,12 @@ impl<V: Word> Hybrid<V> {
     }
 }
 
-/// What both trees have taken of a batch.
+/// The combined outcome of both trees for a batch.
 fn sum(one: UpdateReport, other: UpdateReport) -> UpdateReport {
     UpdateReport { path: the_farther(one.path, other.path), ..one.plus(&other) }
 }
 
-/// What tells more of a batch that two trees have taken.
+/// The outcome that says more, of the two trees' outcomes for a batch.
 fn the_farther(one: UpdatePath, other: UpdatePath) -> UpdatePath {
     if [one, other].contains(&UpdatePath::Rebuilt) {
         UpdatePath::Rebuilt

@@ -11,14 +11,14 @@ use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
-/// Keys of a batch among which a thread puts what was found of the long ones.
+/// The keys of a batch among which one thread writes the results for long keys.
 const TASK: usize = 1 << 14;
 
 impl<V: Word> Hybrid<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
     ///
     /// # Errors
-    /// Those of the device: as [`Cuart::get_many`].
+    /// Those of the device: see [`Cuart::get_many`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
         let mut out = vec![None; keys.len()];
@@ -43,12 +43,12 @@ impl<V: Word> Hybrid<V> {
         }
     }
 
-    /// Looks up keys, those at some places on the CPU.
+    /// Looks up keys, those at some positions on the CPU.
     fn get_parted(&self, keys: ByteKeys<'_>, places: &[usize], out: &mut [Option<V>]) -> Result<()> {
         let (device, host) = self.trees()?;
         let host = host.parts()?;
         let short = || match device.device().kind() {
-            // Long keys are not there, and the CPU is all that there is.
+            // There are no long keys, and the CPU is the only device.
             DeviceKind::Host => device.get_many_into(keys, out),
             _ => device.get_short_across(keys, self.max, out),
         };
@@ -106,7 +106,7 @@ impl<V: Word> Hybrid<V> {
         Ok(short?.into_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).collect())
     }
 
-    /// Asks both trees for neighbours; of two, that of the short key where it `is_nearer`.
+    /// Queries both trees for neighbours; of two, returns the one of the short keys if it `is_nearer`.
     fn nearer(
         &self,
         ask: impl Fn(&Cuart<V>) -> Result<Vec<Neighbor<V>>> + Sync,
@@ -123,7 +123,7 @@ impl<V: Word> Hybrid<V> {
     }
 }
 
-/// Looks up the keys at some places on the CPU.
+/// Looks up the keys at some positions on the CPU.
 fn get_long<V: Word>(tree: &Parts, keys: ByteKeys<'_>, places: &[usize]) -> Vec<Option<V>> {
     let tree = tree.view();
     let len = task(places.len());

@@ -1,5 +1,5 @@
-//! The first of the paper's three ways with long keys (section 3.2.3, figure 4): a device has the short ones, and the
-//! CPU the others, beside it.
+//! The first of the paper's three ways to store long keys (section 3.2.3, figure 4): a device has the short keys, and
+//! the CPU has the long ones.
 
 mod change;
 mod lookup;
@@ -20,21 +20,21 @@ use lanetree_layout::Word;
 use lanetree_runtime::Device;
 use split::{Part, parts};
 
-/// A tree on a device with the short keys, and one on the host with those that are longer.
+/// A tree on a device with the short keys, and one on the host with the longer ones.
 ///
-/// Of a batch of look-ups the device looks up the short keys, and at the same time the CPU the long ones. That is done on
-/// rayon's threads, one of which drives the device (several where the batch is large), while the calling thread waits;
-/// where all keys are short, or all are long, the batch is given to the one tree as it is. Ranges and neighbours are
-/// asked of both trees at the same time, and merged; as those of a [`Cuart`] on a device, they need a
-/// [compact](Hybrid::compact) tree there once short keys have come or gone.
+/// For a batch of look-ups, the device looks up the short keys and at the same time the CPU looks up the long ones.
+/// This runs on rayon's threads, one of which drives the device (several for a large batch), while the calling thread
+/// waits. If all keys are short, or all are long, the batch goes to that tree as it is. Ranges and neighbours are
+/// queried in both trees at the same time, and merged. Like those of a [`Cuart`] on a device, they need a
+/// [compact](Hybrid::compact) tree once short keys were inserted or removed.
 ///
-/// A key is in the one tree or in the other by its length alone, so that batches of changes, in which the last one of
-/// equal keys wins, may be split too. The host plans its part, with all the memory that it takes; then the device changes
-/// its tree, and last the host, whom nothing can stop any more: a batch that either cannot take changes neither. If the
+/// A key's length alone decides which tree it is in, so batches of changes, in which the last one of equal keys wins,
+/// can be split too. The host plans its part and reserves all memory for it; then the device changes its tree; last the
+/// host changes its own, which can no longer fail. So a batch that one of them cannot apply changes neither. If the
 /// device's tree is [lost](Cuart::is_lost), so is the pair, and every call says so.
 ///
-/// Of the three ways this one needs no device memory for long keys, and the bus does not carry them; but the share of
-/// the queries that is the CPU's is as slow as the CPU. [`LongKeys`] has the two others.
+/// This way needs no device memory for long keys, and the bus does not carry them. But queries with long keys are only
+/// as fast as the CPU. [`LongKeys`] has the two other ways.
 ///
 /// ```
 /// use lanetree::cuart::{Hybrid, Op};
@@ -103,7 +103,7 @@ impl<V: Word> HybridBuilder<V> {
         Self { max: bytes, ..self }
     }
 
-    /// Whether look-ups on the device begin at a table; [`RootTable::Auto`] by default, as always on the host.
+    /// Whether look-ups on the device start at a table; [`RootTable::Auto`] by default, and always on the host.
     #[must_use]
     pub fn root_table(self, table: RootTable) -> Self {
         Self { table, ..self }
@@ -145,7 +145,7 @@ impl<V: Word> HybridBuilder<V> {
 }
 
 impl<V: Word> Hybrid<V> {
-    /// How to build trees other than the default ones.
+    /// Options for building other than default trees.
     pub fn builder() -> HybridBuilder<V> {
         HybridBuilder::default()
     }
@@ -194,7 +194,7 @@ impl<V: Word> Hybrid<V> {
         HybridStats { device: self.device.stats(), host: self.host.stats() }
     }
 
-    /// Whether a change failed half-way on the device: then the pair answers nothing, but with [`Error::Lost`].
+    /// Whether a change failed half-way on the device: then every call of the pair returns [`Error::Lost`].
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
     }
@@ -218,7 +218,7 @@ impl<V: Word> Hybrid<V> {
 
 impl<V: Word> Hybrid<V> {
     /// # Errors
-    /// [`Error::Lost`]: of what is half a batch, the long keys' part is not answered either.
+    /// [`Error::Lost`]: if half of a batch is lost, the long keys' part is not answered either.
     fn check(&self) -> Result<()> {
         self.device.parts.check()
     }
@@ -235,9 +235,9 @@ impl<V: Word> Hybrid<V> {
 
 /// Does both at the same time, on rayon's threads.
 ///
-/// The device's part is begun first, by a thread that has nothing before it. If the calling thread began it, and it is
-/// one for several threads, these would first do all of the host's: rayon's threads take what they find with each other
-/// before they take what comes from outside.
+/// The device's part starts first, on a thread that has no other work. If the calling thread started it, and it is
+/// spread over several threads, these would first do all of the host's part: rayon's threads take work from each other
+/// before they take work from outside.
 fn beside<A: Send, B: Send>(on_device: impl FnOnce() -> A + Send, on_host: impl FnOnce() -> B + Send) -> (A, B) {
     rayon::join(on_device, on_host)
 }

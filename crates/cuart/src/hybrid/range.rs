@@ -44,7 +44,7 @@ impl<V: Word> Hybrid<V> {
 
     fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
         let sums = self.sums(|tree| tree.counts(ranges))?;
-        // Either tree may have as many as a range is to have.
+        // Each tree alone may have as many pairs as the range's limit.
         Ok(sums.into_iter().zip(ranges).map(|(sum, range)| sum.min(range.limit)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! Batches parted by the lengths of their keys.
+//! Batches split by the lengths of their keys.
 
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
 use lanetree_layout::Word;
@@ -12,7 +12,7 @@ const TASK: usize = 1 << 12;
 pub(super) enum Long {
     None,
     All,
-    /// Those at these places, ascending; others are short.
+    /// The keys at these positions, ascending, are long; the others are short.
     At(Vec<usize>),
 }
 
@@ -23,7 +23,7 @@ impl Long {
         let places: Vec<usize> = match keys.offsets() {
             Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Self::All,
             Offsets::Fixed { .. } => return Self::None,
-            // Few are not worth a call of other threads.
+            // A few keys are not worth calling other threads.
             _ if keys.len() <= TASK => (0..keys.len()).filter(is_long).collect(),
             _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_long).collect(),
         };
@@ -35,7 +35,7 @@ impl Long {
     }
 }
 
-/// The short keys of a batch, and the long ones, in the batch's order; not copied where all are of one kind.
+/// The short keys of a batch, and the long ones, in the batch's order; not copied if all are short or all are long.
 pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> [Part<'_>; 2] {
     let whole = |keys| Part { keys, picked: None };
     let none = keys.slice(0..0);
@@ -53,7 +53,7 @@ pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> [Part<'_>; 2] {
 /// The short or the long keys of a batch, and where they are in it.
 pub(super) struct Part<'k> {
     keys: ByteKeys<'k>,
-    /// Where these are not all keys of the batch, or none: they, and their places.
+    /// The keys and their positions, if these are neither all keys of the batch nor none.
     picked: Option<(ByteKeysBuf, Vec<usize>)>,
 }
 
@@ -71,7 +71,7 @@ impl Part<'_> {
         self.picked.as_ref().map_or(index, |(_, places)| places[index])
     }
 
-    /// Its keys' values, of those of the batch's keys.
+    /// The values of its keys, taken from the values of the batch.
     pub(super) fn values<'v, V: Word>(&self, values: &'v [V]) -> Cow<'v, [V]> {
         match &self.picked {
             Some((_, places)) => {

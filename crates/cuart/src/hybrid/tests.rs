@@ -323,7 +323,8 @@ fn what_is_wrong_is_named_by_its_place_in_the_batch() {
     let keys: ByteKeysBuf = ["a", "a long key", "b", "a key"].into_iter().collect();
     for bytes in [0, 33, usize::MAX] {
         let error = Hybrid::<u32>::builder().max_device_key(bytes).build(&device, &keys, &[1; 4]).unwrap_err();
-        let expected = format!("keys of up to {bytes} bytes on the device: choose from 1 to 32 bytes");
+        let expected =
+            format!("the device cannot take keys of up to {bytes} bytes: choose a maximum from 1 to 32 bytes");
         assert_eq!(error.to_string(), expected);
     }
     let builder = Hybrid::<u32>::builder().max_device_key(5);

@@ -1,4 +1,4 @@
-//! What a batch amounts to: one change for each of its keys, and what that means for a tree.
+//! The net effect of a batch: one change for each of its keys, and what that means for a tree.
 
 use crate::build::{first_that, sorted, sorted_of};
 use crate::{UpdatePath, UpdateReport};
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 /// The net changes of a batch, in strictly ascending order of their keys.
 pub(crate) struct Batch<'k, V> {
     given: ByteKeys<'k>,
-    /// The keys where those given do not ascend.
+    /// The sorted keys, if those given do not ascend.
     sorted: Option<ByteKeysBuf>,
     changes: Vec<Change<V>>,
 }
@@ -43,7 +43,7 @@ impl<'k, V: Word> Batch<'k, V> {
         &self.changes
     }
 
-    /// What is to be done in a tree where the keys have these leaves.
+    /// What to do in a tree in which the keys have these leaves.
     pub(super) fn against(&self, leaves: &[Link]) -> Work {
         let mut work = Work::default();
         for (at, (&leaf, change)) in leaves.iter().zip(&self.changes).enumerate() {
@@ -65,9 +65,9 @@ impl<'k, V: Word> Batch<'k, V> {
 pub(super) struct Work {
     /// Leaves and their new values.
     pub(super) writes: Vec<(Link, u64)>,
-    /// Keys, by their places in the batch, and their leaves.
+    /// Keys, by their indexes in the batch, and their leaves.
     pub(super) removals: Vec<(usize, Link)>,
-    /// Keys, by their places in the batch, and their values.
+    /// Keys, by their indexes in the batch, and their values.
     pub(super) inserts: Vec<(usize, u64)>,
     unmatched: u64,
 }
@@ -87,7 +87,7 @@ impl Work {
     }
 }
 
-/// How many different keys there are at some places of a batch.
+/// How many different keys there are at some indexes of a batch.
 pub(super) fn distinct(keys: ByteKeys<'_>, places: &[usize]) -> u64 {
     sorted_of(keys, places.par_iter().copied()).chunk_by(|&a, &b| keys.at(a) == keys.at(b)).count() as u64
 }

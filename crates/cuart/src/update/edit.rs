@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub(super) struct Free<'a> {
     indexes: &'a mut [u64],
     len: &'a mut usize,
-    /// From which entry on the list was written.
+    /// The first entry of the list that was written.
     log: Option<&'a mut usize>,
 }
 
@@ -76,7 +76,7 @@ impl<T> Area<'_, T> {
         }
     }
 
-    /// The index of an element that nobody uses. There is one, as reserved.
+    /// The index of an unused element. There is one, since it was reserved.
     pub(super) fn take(&mut self) -> u64 {
         self.free.pop().unwrap_or_else(|| {
             *self.used += 1;
@@ -84,13 +84,13 @@ impl<T> Area<'_, T> {
         })
     }
 
-    /// Puts an element on the free list, which has room, as reserved.
+    /// Puts an element on the free list, which has reserved room.
     pub(super) fn give_back(&mut self, index: u64) {
         self.free.push(index);
     }
 }
 
-/// What is free of leaves of many sizes: for each size, of whatever unit its owner counts in, the leaves.
+/// The free leaves of various sizes: the leaves of each size, in the owner's units.
 pub(super) type Rooms = BTreeMap<usize, Vec<u64>>;
 
 /// The leaves of dynamic size, whose buffer the CPU writes.
@@ -100,7 +100,8 @@ pub(super) struct LongArea<'a> {
     pub(super) count: &'a mut u64,
     pub(super) free: Free<'a>,
     pub(super) free_units: &'a mut u64,
-    /// The free leaves by their units, once one is needed; the list is then out of date until the end.
+    /// The free leaves by their units, made when one is first needed; from then on the list is out of date until the
+    /// end.
     pub(super) rooms: Option<Rooms>,
     log: Option<&'a mut Vec<u64>>,
 }
@@ -119,7 +120,7 @@ impl LongArea<'_> {
     }
 }
 
-/// The indexes of what was written, in the order of the writes.
+/// The indexes of written elements, in the order of the writes.
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) n4: Vec<u64>,
@@ -159,7 +160,7 @@ pub(super) struct Edit<'a> {
     pub(super) long: LongArea<'a>,
     pub(super) host: &'a mut HostBuffers,
     host_log: Option<&'a mut bool>,
-    /// The free leaves in main memory by the bytes of their keys, once one is needed.
+    /// The free leaves in main memory by the length of their keys, made when one is first needed.
     pub(super) host_rooms: Option<Rooms>,
     pub(super) long_keys: LongKeys,
     table: &'a mut [Link],
@@ -233,8 +234,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Lets a slot that there is lead elsewhere, and the table with it. `key` is one that the slot is passed by
-    /// with.
+    /// Changes the link of an existing slot, and of the table with it. `key` is a key whose path passes the slot.
     pub(super) fn link(&mut self, slot: Slot, key: &[u8], link: Link) {
         let (node, index) = (slot.node, slot.node.index());
         match (node.kind(), slot.byte) {
@@ -251,11 +251,11 @@ impl<'a> Edit<'a> {
         self.enter(slot, key, link);
     }
 
-    /// Sets the entry of the root table that the link of a slot has, if it has one: where that is followed in
-    /// front of the table's last byte or right behind it, and what it leads to begins behind it.
+    /// Sets the root table's entry for the link of a slot, if it has one: if the link is followed before the table's
+    /// last byte or right after it, and what it leads to begins after that byte.
     pub(super) fn enter(&mut self, slot: Slot, key: &[u8], link: Link) {
         let bytes = self.table_bytes as usize;
-        // The leaf of a key that ends at a node is found by way of the node.
+        // The leaf of a key that ends at a node is found through the node.
         if slot.is_here() || slot.from > bytes {
             return;
         }

@@ -5,7 +5,7 @@ use super::path::Slot;
 use lanetree_kernels_cuart::layout::{Children, Kind, Link, N16, N48, N256};
 
 impl Edit<'_> {
-    /// Links a leaf at the last slot of its key's way, where nothing is.
+    /// Links a leaf at the last slot of its key's path, which is empty.
     pub(super) fn add(&mut self, path: &[Slot], key: &[u8], leaf: Link) {
         let [above @ .., slot] = path else { return };
         let Some(byte) = slot.byte else {
@@ -21,7 +21,7 @@ impl Edit<'_> {
         self.enter(*slot, key, leaf);
     }
 
-    /// Adds a child to a node that has room for it; false where it has none.
+    /// Adds a child to a node if it has room; false if it has none.
     fn add_child(&mut self, node: Link, byte: u8, child: Link) -> bool {
         let index = node.index();
         match node.kind() {
@@ -32,8 +32,8 @@ impl Edit<'_> {
         }
     }
 
-    /// The node of the next larger type with the children of a full one and another one, linked from behind
-    /// `from` bytes.
+    /// The node of the next larger type with the children of a full one and one more; its link is followed after `from`
+    /// bytes.
     fn grow(&mut self, node: Link, from: usize, byte: u8, child: Link) -> Link {
         let tree = self.regions();
         let depth = tree.depth(node, from);

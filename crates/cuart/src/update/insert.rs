@@ -25,8 +25,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Puts a node at a slot, over what is there and a key's leaf, which differ in byte `at`. The node below
-    /// it, if it is one, is not written: its link has less to skip.
+    /// Puts a node at a slot, above the slot's current content and a key's leaf, which differ in byte `at`. If that
+    /// content is a node, it is not written: its link has less to skip.
     fn fork(&mut self, slot: Slot, key: &[u8], at: usize, old: (Option<u8>, Link), leaf: Link) {
         let mut header = Header::new(key, at, Link::NONE);
         let mut children = [(0, Link::NONE); 2];
@@ -113,7 +113,7 @@ impl Edit<'_> {
         host.values.len() as u64 - 1
     }
 
-    /// A free leaf in main memory for a key of exactly so many bytes.
+    /// A free leaf in main memory for a key of exactly this many bytes.
     fn host_room(&mut self, bytes: usize) -> Option<u64> {
         if self.host_rooms.is_none() {
             let host = self.host();
@@ -123,7 +123,7 @@ impl Edit<'_> {
         self.host_rooms.as_mut()?.get_mut(&bytes)?.pop()
     }
 
-    /// Ends the changes: what is still free of long leaves is on its list again.
+    /// Ends the changes: the long leaves that are still free are on their list again.
     pub(super) fn finish(mut self) {
         let long = &mut self.long;
         if let Some(rooms) = long.rooms.take() {
@@ -137,7 +137,7 @@ impl Edit<'_> {
 }
 
 impl LongArea<'_> {
-    /// A free leaf of exactly so many units.
+    /// A free leaf of exactly this many units.
     fn room(&mut self, units: usize) -> Option<u64> {
         let Self { units: all, free, .. } = self;
         // A cleared leaf keeps its length.

@@ -1,11 +1,11 @@
 //! Batches of inserts, updates and removals on the host (sections 3.3 and 3.4 of the paper).
 //!
-//! A batch is brought to one change for each of its keys, in ascending order, and these keys are looked up
-//! together. Then values are replaced where they are, in parallel; and leaves come and go, one after another:
-//! a removal clears the leaf and its links and gives its place back, but leaves the nodes on its way as they
-//! are, unless no leaf is left below; an insertion adds a child to a node, which becomes one of the next
-//! larger type where it is full, or puts a node of two children where a path splits. All memory that this may
-//! take is there before the first change. A batch of more keys than the tree has builds it again instead.
+//! A batch is reduced to one change for each of its keys, in ascending order, and these keys are looked up together.
+//! Then values are replaced in place, in parallel, and leaves are inserted and removed, one after another. A removal
+//! clears the leaf and its links and frees it, but leaves the nodes on its path as they are, unless no leaf is left
+//! below. An insertion adds a child to a node, which becomes one of the next larger type if it is full, or puts a node
+//! of two children where a path splits. All memory that this may need is allocated before the first change. A batch of
+//! more keys than the tree has rebuilds the tree instead.
 
 mod batch;
 mod edit;
@@ -36,11 +36,11 @@ use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
-    /// Applies a batch of operations, with the effect of one after another in the batch's order.
+    /// Applies a batch of operations, as if one after another in the batch's order.
     ///
-    /// Where keys come or go, the tree is not [compact](Cuart::is_compact) any more: ranges and neighbours are
-    /// then found by walking, and ranks are not told, until [`Cuart::compact`] builds it again. A large batch that
-    /// adds more keys than there are builds it again too ([`UpdatePath::Rebuilt`]).
+    /// If keys are inserted or removed, the tree is no longer [compact](Cuart::is_compact): ranges and neighbours are
+    /// then found by walking, and ranks are not available, until [`Cuart::compact`] rebuilds it. A large batch that
+    /// adds more keys than the tree has also rebuilds it ([`UpdatePath::Rebuilt`]).
     ///
     /// ```
     /// use lanetree::cuart::Op;
@@ -60,9 +60,9 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::KeyTooLong`] for a key to insert of more than 2^32 - 1 bytes, or of more than 32 with
-    /// [`LongKeys::Refuse`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some; [`Error::Runtime`] where
-    /// there is no room: the tree is as it was. [`Error::Lost`] where a device failed when it wrote the tree, among
-    /// others for want of memory in what [`Cuart::insert_on`] says of keys that come back.
+    /// [`LongKeys::Refuse`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some; [`Error::Runtime`] if
+    /// there is no room: the tree is unchanged. [`Error::Lost`] if a device failed while it wrote the tree, for example
+    /// for lack of memory in the rebuild that [`Cuart::insert_on`] describes.
     pub fn apply<K: AsRef<[u8]>>(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         let (keys, change) = of_ops(ops);
         self.apply_each((&keys).into(), change, None)
@@ -92,7 +92,7 @@ impl<V: Word> Cuart<V> {
     /// Removes those keys that are there.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room for the list of what is free: the tree is as it was. On a device as
+    /// [`Error::Runtime`] if there is no room for the free lists: the tree is unchanged. On a device as
     /// [`Cuart::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<UpdateReport> {
         self.apply_each(keys.into(), |_| Change::Remove, None)
@@ -114,7 +114,7 @@ impl<V: Word> Cuart<V> {
         self.apply_in_memory(&batch, changes)
     }
 
-    /// Carries out a batch in a tree whose buffers the CPU reaches, and notes what it writes.
+    /// Applies a batch to a tree whose buffers the CPU can reach, and notes what it writes.
     pub(super) fn apply_in_memory(
         &mut self,
         batch: &Batch<'_, V>,
@@ -124,10 +124,10 @@ impl<V: Word> Cuart<V> {
         self.carry_out_in_memory(batch, planned, changes)
     }
 
-    /// Finds out what a batch amounts to in a tree whose buffers the CPU reaches, and makes room for it.
+    /// Determines the effect of a batch on a tree whose buffers the CPU can reach, and makes room for it.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is none: the tree is as it was.
+    /// [`Error::Runtime`] if there is no room: the tree is unchanged.
     pub(super) fn plan_in_memory(&mut self, batch: &Batch<'_, V>) -> Result<Planned> {
         Planned::new(self.parts.get_mut()?, &self.options, batch)
     }
@@ -177,10 +177,10 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// What a batch amounts to in a tree in main memory, with all that it needs: nothing can stop it half-way.
+/// The effect of a batch on a tree in main memory, with all memory that it needs: nothing can stop it half-way.
 pub(super) struct Planned {
     work: Work,
-    /// The tree with the batch, where it was built again.
+    /// The tree with the batch, if it was rebuilt.
     rebuilt: Option<Parts>,
 }
 
@@ -217,7 +217,7 @@ impl Planned {
         let mut edit = Edit::new(tree, long_keys, changes);
         edit.set_values(&work.writes);
         let mut path = Vec::new();
-        // Removals first: what they give back is used again at once.
+        // Removals first: inserts reuse what they free.
         for &(at, _) in &work.removals {
             edit.remove(batch.keys().at(at), &mut path);
         }
@@ -242,7 +242,7 @@ impl Parts {
     }
 }
 
-/// Operations as packed keys, and what is to be done with each.
+/// Operations as packed keys, and what to do with each.
 pub(super) fn of_ops<K: AsRef<[u8]>, V: Word>(
     ops: &[Op<K, V>],
 ) -> (ByteKeysBuf, impl Fn(usize) -> Change<V> + Sync + use<K, V>) {

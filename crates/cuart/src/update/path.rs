@@ -1,4 +1,4 @@
-//! The way from the root to where a key is or would be.
+//! The path from the root to where a key is or would be.
 
 use crate::native::View;
 use crate::nodes::common_prefix;
@@ -35,12 +35,12 @@ pub(super) enum End {
     Leaf(Link),
     /// Nothing, or nodes without leaves.
     Vacant,
-    /// What is under the slot differs from the key in byte `at`, or either ends there.
+    /// The slot's content differs from the key in byte `at`, or one of them ends there.
     Fork {
         at: usize,
-        /// What is there, as linked from a node that branches there.
+        /// The slot's content, as linked from a node that branches there.
         old: Link,
-        /// Its byte there; none for a leaf of which the key ends.
+        /// Its byte there; none for a leaf whose key ends there.
         byte: Option<u8>,
     },
 }
@@ -65,7 +65,7 @@ pub(super) fn descend(tree: &Regions<'_>, key: &[u8], path: &mut Vec<Slot>) -> E
         let path_bytes = if len <= header.prefix.len() {
             header.prefix(len)
         } else {
-            // Where no leaf is left below, nobody knows what a longer path was.
+            // If no leaf is left below, a longer path is unknown.
             let Some(leaf) = View::new(*tree).first_under(link) else { return End::Vacant };
             &leaf.key[from..depth]
         };

@@ -1,4 +1,4 @@
-//! Large batches: the tree is built again, by all threads, from its pairs and the batch's.
+//! Large batches: all threads rebuild the tree from its pairs and the batch's.
 
 use super::batch::{Batch, Work};
 use crate::Builder;
@@ -8,19 +8,18 @@ use lanetree_frame::Result;
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 
-/// Inserts from which on it is worth while at all: a batch of fewer does not make a tree without ranks one with
-/// ranks.
+/// The fewest inserts for a rebuild: a smaller batch never makes a tree without ranks one with ranks.
 const MIN_INSERTS: usize = 1 << 12;
 
 impl Parts {
-    /// Whether a batch adds more keys than there are. To insert these one after another takes one thread longer
-    /// than to sort and build all.
+    /// Whether a batch adds more keys than the tree has. Inserting these one after another takes one thread longer than
+    /// sorting and building everything.
     pub(super) fn outgrows(&self, work: &Work) -> bool {
         let inserts = work.inserts.len();
         inserts >= MIN_INSERTS && inserts as u64 > self.len && work.removals.is_empty()
     }
 
-    /// The tree built again with a batch that removes nothing, whose keys have these leaves.
+    /// The tree rebuilt with a batch that removes nothing, whose keys have these leaves.
     pub(super) fn rebuilt_with<V: Word>(
         &self,
         options: &Builder<V>,

@@ -1,12 +1,12 @@
-//! Leaves that go (section 3.3 of the paper).
+//! Removing leaves (section 3.3 of the paper).
 
 use super::edit::Edit;
 use super::path::{End, Slot, descend};
 use lanetree_kernels_cuart::layout::{Kind, Leaf8, Leaf16, Leaf32, Link, device_leaf_units};
 
 impl Edit<'_> {
-    /// Removes a key that is there, and the nodes that have no leaf then: under every node there is one, whose key
-    /// tells what the node's path is.
+    /// Removes a key that is present, and the nodes that then have no leaf: every node keeps at least one leaf below
+    /// it, whose key gives the node's path.
     pub(super) fn remove(&mut self, key: &[u8], path: &mut Vec<Slot>) {
         self.remove_leaf(key, path);
         while let Some(slot) = path.pop() {
@@ -20,8 +20,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Removes the leaf of a key that is there, and the link to it, and nothing else, as a device does. `path` is
-    /// then all slots on the way.
+    /// Removes the leaf of a key that is present, and the link to it, and nothing else, as a device does. `path` then
+    /// holds all slots on the way.
     pub(super) fn remove_leaf(&mut self, key: &[u8], path: &mut Vec<Slot>) {
         if let End::Leaf(leaf) = descend(&self.regions(), key, path)
             && let Some(&slot) = path.last()
@@ -62,7 +62,7 @@ impl Edit<'_> {
                 let [_, len] = long.units[first];
                 let units = first..first + device_leaf_units(len as usize);
                 long.units[units.clone()].fill([0; 2]);
-                // The length stays: whoever uses the place again has to know its size.
+                // The length stays: code that reuses the leaf has to know its size.
                 long.units[first] = [0, len];
                 *long.free_units += units.len() as u64;
                 *long.count -= 1;

@@ -15,7 +15,7 @@ use lanetree_runtime::Buffer;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Elements of a region that a batch takes, and that it gives back.
+/// Elements of a region that a batch takes, and that it frees.
 #[derive(Clone, Copy, Default)]
 struct Traffic {
     taken: usize,
@@ -28,7 +28,7 @@ impl Parts {
     pub(super) fn reserve<V: Word>(&mut self, batch: &Batch<'_, V>, work: &Work, long_keys: LongKeys) -> Result<()> {
         let (mut leaf8, mut leaf16, mut leaf32) = (Traffic::default(), Traffic::default(), Traffic::default());
         let (mut host_leaves, mut host_bytes) = (0, 0);
-        // Device leaves to come, by their units, less those of the same size that are free then.
+        // New device leaves, by their units, less those of the same size that are free by then.
         let mut rooms = BTreeMap::<usize, isize>::new();
         for &(at, _) in &work.inserts {
             let len = batch.keys().at(at).len();
@@ -91,7 +91,7 @@ impl Parts {
         nodes.n256.reserve(Traffic { taken: to256, given_back: vacated(nodes.n256.live()) })
     }
 
-    /// The most N4, N16 and N48 that a batch may outgrow.
+    /// The most nodes of types N4, N16 and N48 that may have to grow in a batch.
     fn outgrown<V: Word>(&self, batch: &Batch<'_, V>, work: &Work) -> [usize; 3] {
         let regions = self.view().regions;
         let node = |path: &mut Vec<Slot>, &(at, _): &(usize, u64)| {
@@ -99,10 +99,10 @@ impl Parts {
             let slot = path.last().filter(|slot| end == End::Vacant && slot.byte.is_some());
             slot.map(|slot| slot.node.bits())
         };
-        // The nodes that get children: once for each key, which is no less often than for each child.
+        // The nodes that get children, once for each key, which is at least as often as once for each child.
         let mut nodes: Vec<u64> = work.inserts.par_iter().map_init(Vec::new, node).flatten().collect();
         nodes.par_sort_unstable();
-        // Nodes that come with the batch need 3, 12 and 32 keys more than they were made of.
+        // New nodes of the batch grow only after 3, 12 and 32 more keys than they were made from.
         let inserts = work.inserts.len();
         let mut outgrown = [inserts / 3, inserts / 12, inserts / 32];
         for keys in nodes.chunk_by(|a, b| a == b) {
@@ -131,7 +131,7 @@ impl FreeList {
     }
 }
 
-/// Makes a buffer large enough for `needed` elements, of which the first `used` stay.
+/// Grows a buffer to at least `needed` elements, and keeps the first `used`.
 fn grow<T: Pod>(buffer: &mut Buffer<T>, used: usize, needed: usize) -> Result<()> {
     if needed <= buffer.len() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! New values for keys that are there (section 3.4 of the paper).
+//! New values for keys that are present (section 3.4 of the paper).
 
 use super::edit::Edit;
 use crate::native::TASK;
@@ -21,7 +21,7 @@ impl Edit<'_> {
         let host = words(&mut self.host.values);
         writes.par_iter().with_min_len(TASK).for_each(|&(leaf, value)| {
             let index = leaf.index() as usize;
-            // By the words of a leaf, and in which of them the value is.
+            // Given the words of a leaf, and which of them holds the value.
             let word = match leaf.kind() {
                 Kind::Leaf8 => &leaf8[index * (size_of::<Leaf8>() / 8) + 1],
                 Kind::Leaf16 => &leaf16[index * (size_of::<Leaf16>() / 8) + 2],

@@ -83,7 +83,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self.check("the queries' buffer", count, queries)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         self.index.check_tuning(&self.tuning)?;
         if count == 0 {
@@ -199,7 +199,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;
         if let Some(found) = &found {
-            self.check("the found bits' buffer", count.div_ceil(32), found)?;
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
         }
         if count == 0 {
             return Ok(());

@@ -55,7 +55,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     ) -> Result<UpdateReport> {
         let count = keys.len();
         self.check_batch(stream, count, values, kinds, scratch)?;
-        same_device(&self.device, keys.device(), "the keys")?;
+        same_device(&self.device, keys.device(), "the keys' buffer")?;
         if count == 0 {
             return Ok(UpdateReport::default());
         }
@@ -113,9 +113,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         if count > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations: count });
         }
-        let kinds = kinds.map(|kinds| ("the kinds", kinds.len(), kinds.device()));
+        let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
         for (what, found, device) in [
-            ("the values", values.len(), values.device()),
+            ("the values' buffer", values.len(), values.device()),
             ("the scratch memory of updates", scratch.operations, &scratch.device),
             ("the stream", count, stream.device()),
         ]

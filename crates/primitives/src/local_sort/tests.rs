@@ -112,8 +112,11 @@ fn what_does_not_fit_is_refused() {
     let mut found = device.alloc_zeroed::<u64>(1).unwrap();
     let mut sort =
         |len, from| local_sort_pairs(&stream, (&mut keys, &mut values), len, from, &mut found).unwrap_err().to_string();
-    assert_eq!(sort(2, 8), "the values: room for 1 element, but 2 are needed; allocate at least 2");
-    assert_eq!(sort(1, 8), "what the local sort finds: room for 1 element, but 2 are needed; allocate at least 2");
+    assert_eq!(sort(2, 8), "the values' buffer holds 1 element, but 2 are needed; allocate at least 2");
+    assert_eq!(
+        sort(1, 8),
+        "the buffer of the local sort's findings holds 1 element, but 2 are needed; allocate at least 2"
+    );
     assert!(sort(1, 33).starts_with("bits 33..32 of a key of 32 bits: "));
 }
 

@@ -107,8 +107,8 @@ pub fn radix_sort_keys<K: Key, V: Word>(
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     let passes = check::<K>(&bits)?;
-    require(stream, "the keys", len, keys)?;
-    require(stream, "the sorted keys", len, sorted)?;
+    require(stream, "the keys' buffer", len, keys)?;
+    require(stream, "the sorted keys' buffer", len, sorted)?;
     if stream.device().kind() == DeviceKind::Host {
         let (keys, sorted) = (keys.as_slice().unwrap_or(&[]), sorted.as_mut_slice().unwrap_or(&mut []));
         sorted[..len].copy_from_slice(&keys[..len]);
@@ -138,7 +138,7 @@ pub fn radix_sort_pairs<K: Key, V: Word>(
     sorted: (&mut Buffer<K>, &mut Buffer<V>),
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
-    require(stream, "the values", len, values)?;
+    require(stream, "the values' buffer", len, values)?;
     sort_pairs(stream, (keys, Some(values)), len, bits, sorted, scratch, MAX_PORTION)
 }
 
@@ -175,7 +175,7 @@ pub fn radix_sort_keys_in_place<K: Key, V: Word>(
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     let passes = check::<K>(&bits)?;
-    require(stream, "the keys", len, keys)?;
+    require(stream, "the keys' buffer", len, keys)?;
     if stream.device().kind() == DeviceKind::Host {
         native::sort_keys(&mut keys.as_mut_slice().unwrap_or(&mut [])[..len], bits);
         return Ok(());
@@ -206,8 +206,8 @@ pub fn radix_sort_pairs_in_place<K: Key, V: Word>(
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     let passes = check::<K>(&bits)?;
-    require(stream, "the keys", len, keys)?;
-    require(stream, "the values", len, values)?;
+    require(stream, "the keys' buffer", len, keys)?;
+    require(stream, "the values' buffer", len, values)?;
     if stream.device().kind() == DeviceKind::Host {
         let keys = keys.as_mut_slice().unwrap_or(&mut []);
         let values = values.as_mut_slice().unwrap_or(&mut []);
@@ -241,9 +241,9 @@ fn sort_pairs<K: Key, V: Word>(
     portion: u64,
 ) -> Result<()> {
     let passes = check::<K>(&bits)?;
-    require(stream, "the keys", len, keys)?;
-    require(stream, "the sorted keys", len, sorted_keys)?;
-    require(stream, "the sorted values", len, sorted_values)?;
+    require(stream, "the keys' buffer", len, keys)?;
+    require(stream, "the sorted keys' buffer", len, sorted_keys)?;
+    require(stream, "the sorted values' buffer", len, sorted_values)?;
     if stream.device().kind() == DeviceKind::Host {
         let sorted_keys = &mut sorted_keys.as_mut_slice().unwrap_or(&mut [])[..len];
         let sorted_values = &mut sorted_values.as_mut_slice().unwrap_or(&mut [])[..len];
@@ -288,8 +288,8 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
             return Err(Error::OutputLength { what, expected: len, found: self.len });
         }
         require(stream, "the radix sort's scratch memory", 0, &self.states)?;
-        require(stream, "the radix sort's spare keys", if spare_keys { len } else { 0 }, &self.keys)?;
-        require(stream, "the radix sort's spare values", if spare_values { len } else { 0 }, &self.values)
+        require(stream, "the radix sort's spare-key buffer", if spare_keys { len } else { 0 }, &self.keys)?;
+        require(stream, "the radix sort's spare-value buffer", if spare_values { len } else { 0 }, &self.values)
     }
 
     /// A sort that uses the counters, which it clears.

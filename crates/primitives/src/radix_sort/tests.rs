@@ -199,10 +199,10 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     #[expect(clippy::reversed_empty_ranges, reason = "that is the error")]
     let reversed = sort(3, 9..8);
     assert_eq!(reversed, "bits 9..8 of a key of 32 bits: start at or before the end, and end at 32 or before");
-    assert_eq!(sort(4, 0..8), "the keys: room for 3 elements, but 4 are needed; allocate at least 4");
+    assert_eq!(sort(4, 0..8), "the keys' buffer holds 3 elements, but 4 are needed; allocate at least 4");
     assert_eq!(
         sort(3, 0..8),
-        "the radix sort's scratch memory: room for 2 elements, but 3 are needed; allocate at least 3"
+        "the radix sort's scratch memory holds 2 elements, but 3 are needed; allocate at least 3"
     );
 
     let mut one_pass = RadixSortScratch::<u32>::for_one_pass(&device, 3).unwrap();
@@ -211,7 +211,7 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     let error = radix_sort_keys(&stream, &keys, 3, 0..9, &mut out, &mut one_pass).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the radix sort's spare keys: room for 0 elements, but 3 are needed; allocate at least 3"
+        "the radix sort's spare-key buffer holds 0 elements, but 3 are needed; allocate at least 3"
     );
 
     let elsewhere = Device::emulated();

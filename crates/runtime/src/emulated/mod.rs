@@ -1,10 +1,10 @@
 //! The emulator as a device: host memory, a list of which of it is buffers, and streams that run late.
 //!
-//! What a stream is given does not run at once but when somebody waits: for that stream, for an event, for the
-//! device, to copy or to look at a buffer. Then the streams run in turns, in an order that the device's seed chooses,
-//! until what is waited for is done; the rest stays where it is. So a result that is read too early is not there, and
-//! a buffer that is written too early is. That work over a buffer comes after other work over it is checked beside
-//! that, whatever the order was (`order`).
+//! Work in a stream does not run at once. It runs when somebody waits: for that stream, for an event, for the device,
+//! or in order to copy or read a buffer. Then the streams take turns, in an order that the device's seed chooses, until
+//! the awaited work is done; the rest stays queued. So a result that is read too early is missing, and a buffer that is
+//! written too early has its new contents too early. In addition, whatever the order was, `order` checks that work on a
+//! buffer is ordered after other work on it.
 
 mod failures;
 mod order;
@@ -21,12 +21,12 @@ use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
 use schedule::{Launch, Schedule, Task, Use};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of memory that was not asked to be zeroed: what a GPU's holds is anything, so nobody is to find zeros
-/// there and rely on them.
+/// The bytes of memory that was not requested zeroed. A GPU's memory may hold anything, so code must not find zeros
+/// here and rely on them.
 const UNWRITTEN: u8 = 0xa5;
 
-/// The threads that run blocks. A pool of their own: whoever waits for the device holds a lock, and must not take up
-/// other work of the program meanwhile, as rayon's threads do, which may come to wait for the same device.
+/// The threads that run blocks, in a separate pool: the thread that waits for the device holds a lock, and must not
+/// take up other work of the program meanwhile, as rayon's threads do; that work might wait for the same device.
 static WORKERS: LazyLock<rayon::ThreadPool> = LazyLock::new(|| {
     let name = |index| format!("emulator {index}");
     rayon::ThreadPoolBuilder::new().thread_name(name).build().expect("a process can have threads")
@@ -37,7 +37,7 @@ pub(crate) struct Emulated {
     seed: u64,
     schedule: Mutex<Schedule>,
     failures: Mutex<Failures>,
-    /// While launches are counted: the loads whose transactions are, and what there was so far.
+    /// Set while launches are counted: the addresses whose transactions are counted, and the counts so far.
     counted: Mutex<Option<(Range<usize>, LaunchReport)>>,
 }
 
@@ -48,7 +48,7 @@ impl Emulated {
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        // A panic while the lock is held leaves the schedule whole: work that panicked has been taken out of it.
+        // A panic while the lock is held leaves the schedule intact: the work that panicked has been removed from it.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,8 @@ impl Emulated {
                         schedule.fail(fault);
                     }
                 }
-                // SAFETY: those who put the work into a stream keep the ranges, and others away, until it is done.
+                // SAFETY: the code that queued the work keeps the ranges alive, and others away from them, until it is
+                // done.
                 Task::Copy { to, from, bytes } => unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) },
                 // SAFETY: as above.
                 Task::Zero { at, bytes } => unsafe { core::ptr::write_bytes(at, 0, bytes) },
@@ -84,7 +85,7 @@ impl Emulated {
         schedule.host_after_all();
     }
 
-    /// The error that the caller, who has waited, is to be told.
+    /// The error to report to the caller, which has waited.
     fn outcome(&self, schedule: &mut Schedule) -> Result<()> {
         match schedule.fault.take() {
             Some(fault) => Err(fault),
@@ -101,8 +102,8 @@ impl Emulated {
         let run = || {
             // The whole of it, not its field.
             let Arguments(args) = { args };
-            // SAFETY: the arguments are the entry's. The regions are live allocations of initialised bytes; whoever
-            // launched keeps them so, and others away, until this is done.
+            // SAFETY: the arguments are the entry's. The regions are live allocations of initialised bytes; the code
+            // that launched keeps them so, and others away, until this is done.
             unsafe { emulator::launch_program(entry.program(), &options, *shape, args, regions) }
         };
         let report = if shape.blocks == 1 {
@@ -111,7 +112,7 @@ impl Emulated {
         } else if rayon::current_thread_index().is_none() {
             WORKERS.install(run)
         } else {
-            // A thread of a pool would run other work of its pool while it waits: another has to wait for it.
+            // A thread of a pool would run other work of its pool while it waits, so another thread has to wait for it.
             std::thread::scope(|scope| scope.spawn(|| WORKERS.install(run)).join()).unwrap_or_else(|panic| {
                 std::panic::resume_unwind(panic);
             })
@@ -287,7 +288,7 @@ impl Machine for Emulated {
         let mut schedule = self.schedule();
         let idle = schedule.is_idle(stream.0.addr());
         if idle {
-            // Whoever has been told so comes after it.
+            // A caller that has been told so is ordered after it.
             schedule.host_after_stream(stream.0.addr());
         }
         idle
@@ -342,7 +343,7 @@ impl Machine for Emulated {
             self.schedule().put(stream.0.addr(), kernel, &uses, Task::Launch(launch))?;
         }
         if fate == Fate::IsCutShort {
-            // From now on nothing runs any more: what there is runs before.
+            // From now on nothing runs any more, so queued work runs first.
             self.run_all(&mut self.schedule());
         }
         Ok(())

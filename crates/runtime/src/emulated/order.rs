@@ -1,14 +1,14 @@
-//! Which work is known to be done before which other: a vector clock for each stream, and one for the CPU.
+//! Which work is ordered before which: one vector clock for each stream, and one for the CPU.
 //!
-//! Kept as work is put into streams, not as it runs, so that a missing wait is found whatever order the streams
-//! happen to run in. The threads of the program count as one: what they share, Rust's borrows order among them.
+//! Updated when work is queued, not when it runs, so that a missing wait is found whatever order the streams happen to
+//! run in. All threads of the program count as one, since Rust's borrow rules order what they share.
 
 use std::collections::BTreeMap;
 
 /// A stream of the device.
 pub(super) type StreamId = usize;
 
-/// A piece of work: the stream that it is in, and its number among all of the device's.
+/// A piece of work: its stream, and its number among all work of the device.
 pub(super) type Work = (StreamId, u64);
 
 /// What is known to be done.
@@ -50,16 +50,16 @@ impl Clock {
     }
 }
 
-/// What has been done to a buffer since it was last known to be at rest.
+/// What has been done to a buffer since all work on it was last known to be done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     writer: Option<Work>,
-    /// Since then; of each stream the last.
+    /// Reads since then; the last one of each stream.
     readers: Vec<Work>,
 }
 
 impl History {
-    /// Work that a read, or a write, by one who knows what `clock` says would race with.
+    /// Work that a read or write would race with, if the reader or writer has the clock `clock`.
     pub(super) fn conflict(&self, clock: &Clock, writes: bool) -> Option<Work> {
         let readers = if writes { &self.readers[..] } else { &[] };
         self.writer.iter().chain(readers).copied().find(|&work| !clock.covers(work))

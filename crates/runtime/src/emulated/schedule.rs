@@ -1,4 +1,4 @@
-//! The emulated device's streams: what they have been given, and the order in which it runs.
+//! The emulated device's streams: their queued work, and the order in which it runs.
 
 use super::order::{Clock, History, StreamId, Work};
 use crate::{Error, Result};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Work in a stream.
 pub(super) enum Task {
     Launch(Launch),
-    /// So many bytes, from one address to another.
+    /// A number of bytes, from one address to another.
     Copy {
         to: *mut u8,
         from: *const u8,
@@ -19,7 +19,7 @@ pub(super) enum Task {
         at: *mut u8,
         bytes: usize,
     },
-    /// Of an event, the time of its recording that is done then.
+    /// For an event: which of its recordings is done then.
     Record {
         event: usize,
         time: u64,
@@ -31,7 +31,8 @@ pub(super) enum Task {
     },
 }
 
-// SAFETY: addresses; those who gave them keep the memory, and others away from it, until the work is done.
+// SAFETY: addresses; the callers that passed them keep the memory alive, and others away from it, until the work is
+// done.
 unsafe impl Send for Task {}
 
 /// A kernel, and all that it needs to run.
@@ -52,7 +53,7 @@ struct Queue {
 #[derive(Default)]
 struct Recorded {
     clock: Clock,
-    /// Times that the recording was asked for, and the last of them that was reached.
+    /// How often the recording was requested, and the last recording that was reached.
     asked: u64,
     done: u64,
 }
@@ -63,16 +64,16 @@ struct Allocation {
     history: History,
 }
 
-/// An access of a piece of work to a buffer, for which its first byte stands.
+/// An access of a piece of work to a buffer, which is identified by its first byte.
 pub(super) type Use = (usize, bool);
 
 /// All streams of a device.
 pub(super) struct Schedule {
     queues: BTreeMap<StreamId, Queue>,
     events: BTreeMap<usize, Recorded>,
-    /// Every buffer, by its address: a live allocation, or what a pool has lent of one.
+    /// Every buffer, by its address: a live allocation, or the part of one that a pool has lent.
     allocations: BTreeMap<usize, Allocation>,
-    /// What was done to the memory that pools have been given back.
+    /// What was done to memory that was returned to pools.
     returned: BTreeMap<usize, History>,
     /// What the program's threads have waited for.
     host: Clock,
@@ -80,7 +81,7 @@ pub(super) struct Schedule {
     issued: u64,
     handles: usize,
     random: u64,
-    /// The first rule that a kernel has broken, until somebody is told.
+    /// The first rule that a kernel has broken, until it is reported.
     pub(super) fault: Option<Error>,
 }
 
@@ -110,10 +111,10 @@ impl Schedule {
         id
     }
 
-    /// The stream's work is done, and it gets no more.
+    /// The stream's work is done, and it will get no more.
     pub(super) fn remove_stream(&mut self, stream: StreamId) {
         self.queues.remove(&stream);
-        // A buffer holds on to the streams that it has to wait for, so none has to wait for this one.
+        // A buffer keeps the streams alive that it has to wait for, so no buffer has to wait for this one.
         let allocations = self.allocations.values_mut().map(|allocation| &mut allocation.history);
         allocations.chain(self.returned.values_mut()).for_each(|history| history.forget(stream));
         self.host.forget(stream);
@@ -130,7 +131,7 @@ impl Schedule {
         self.events.remove(&event);
     }
 
-    /// New memory, or a pool's that is lent.
+    /// New memory, or memory that a pool lends.
     pub(super) fn add_allocation(&mut self, start: usize, bytes: usize) {
         let history = self.returned.remove(&start).unwrap_or_default();
         if history.conflict(&self.host, true).is_some() {
@@ -153,7 +154,7 @@ impl Schedule {
         }
     }
 
-    /// The buffer that an address is in, or at whose end it is (a view of no elements may point there).
+    /// The buffer that contains an address, or ends at it (an empty view may point there).
     pub(super) fn allocation_of(&self, address: usize) -> Option<(usize, usize)> {
         let (&start, allocation) = self.allocations.range(..=address).next_back()?;
         (address <= start + allocation.bytes).then_some((start, allocation.bytes))
@@ -162,7 +163,7 @@ impl Schedule {
     /// Puts work into a stream.
     ///
     /// # Errors
-    /// [`Error::Unordered`] over a buffer that other work uses which the stream does not wait for.
+    /// [`Error::Unordered`] if other work uses a buffer and the stream does not wait for that work.
     pub(super) fn put(&mut self, stream: StreamId, what: &str, uses: &[Use], task: Task) -> Result<()> {
         let clock = &mut self.queues.get_mut(&stream).expect("streams live while they are used").clock;
         clock.learn(&self.host);
@@ -244,7 +245,7 @@ impl Schedule {
         self.events.get(&event).is_none_or(|recorded| recorded.done == recorded.asked)
     }
 
-    /// Takes the next work to run, of a stream that chance names. `None` where there is none.
+    /// Takes the next work to run, from a random stream. `None` if there is none.
     pub(super) fn next(&mut self) -> Option<Task> {
         let events = &self.events;
         let ready = |task: &Task| match *task {
@@ -263,7 +264,7 @@ impl Schedule {
         Some(task)
     }
 
-    /// A kernel has broken a rule: what was to come does not.
+    /// A kernel has broken a rule: the queued work is dropped.
     pub(super) fn fail(&mut self, fault: Error) {
         self.fault.get_or_insert(fault);
         self.queues.values_mut().for_each(|queue| queue.tasks.clear());

@@ -1,25 +1,25 @@
-//! The blocks of one kind of memory that a pool has: which of them are lent, and which wait to be lent.
+//! A pool's blocks of one kind of memory: which of them are lent, and which are free.
 
 use core::ptr::NonNull;
 use std::collections::{BTreeSet, HashMap};
 
-/// Blocks are multiples of this: the granularity of small allocations by the driver.
+/// Block sizes are multiples of this: the driver's granularity for small allocations.
 const GRAIN: usize = 512;
 
-/// Bytes that an arena may hold however little was in use: so small a cache is not worth giving back.
+/// Bytes that an arena may hold however little was in use: such a small cache is not worth returning to the driver.
 const SMALL: usize = 16 << 20;
 
 /// The first byte of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Address(pub(super) NonNull<u8>);
 
-// SAFETY: only a number here; who reads or writes the block answers for that.
+// SAFETY: only a number here; code that reads or writes the block must justify that.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
-/// A block that nobody has. The order is that of the search: by size, and of one size those that have waited
-/// longest first.
+/// A free block. The order is that of the search: by size, and within one size the one that has been free longest
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Block {
     pub(super) bytes: usize,
@@ -31,9 +31,9 @@ pub(super) struct Block {
 /// What a search for a block finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// A block that no work can touch any more: it is lent now.
+    /// A block that no work can touch any more; it is now lent.
     Ready(Address),
-    /// Only such as the device may still be working on.
+    /// Only blocks that the device may still be working on.
     Pending,
     /// None of a fitting size.
     Nothing,
@@ -59,8 +59,8 @@ pub(super) fn block_bytes(bytes: usize) -> usize {
 }
 
 impl Arena {
-    /// Lends the smallest fitting block that no work from before the epoch `waited` keeps busy. Fitting is one
-    /// that is at most a quarter larger than the request, or that would be made for it.
+    /// Lends the smallest fitting block that was returned before the epoch `waited`, so that no work uses it. A block
+    /// fits if it is at most a quarter larger than the request, or has the size of a new block for it.
     pub(super) fn find(&mut self, bytes: usize, waited: u64) -> Found {
         let largest = block_bytes(bytes).max(bytes + bytes / 4);
         let least = Block { bytes, returned: 0, at: Address(NonNull::dangling()) };
@@ -75,7 +75,7 @@ impl Arena {
         Found::Ready(block.at)
     }
 
-    /// Takes a block back, which work from before the epoch `returned + 1` may still touch.
+    /// Takes a block back; work launched before the epoch `returned + 1` may still touch it.
     pub(super) fn give_back(&mut self, at: Address, returned: u64) {
         let bytes = self.lent.remove(&at).expect("a block that comes back was lent");
         self.in_use -= bytes;
@@ -83,12 +83,12 @@ impl Arena {
         self.cached.insert(Block { bytes, returned, at });
     }
 
-    /// Counts a new block of so many bytes as in use, before it is there. Gives the blocks that have to go for
-    /// it: those that have waited longest, until the arena holds no more than `limit`, and than twice what has
-    /// been in use at once.
+    /// Counts a new block of this size as in use before it is allocated. Returns the blocks that must be freed for it:
+    /// those that have been free longest, until the arena holds at most `limit` and at most twice what has been in use
+    /// at once.
     ///
     /// # Errors
-    /// The bytes in use, if with these it would be more than `limit`.
+    /// The bytes in use, if this block would raise them above `limit`.
     pub(super) fn reserve(&mut self, bytes: usize, limit: usize) -> Result<Vec<Block>, usize> {
         let in_use = self.in_use.saturating_add(bytes);
         if in_use > limit {
@@ -105,18 +105,18 @@ impl Arena {
         Ok(gone)
     }
 
-    /// Takes back what [`Arena::reserve`] has counted.
+    /// Undoes what [`Arena::reserve`] has counted.
     pub(super) fn cancel(&mut self, bytes: usize) {
         self.in_use -= bytes;
     }
 
-    /// Notes a block as lent, which is counted already.
+    /// Marks a block as lent that is counted already.
     pub(super) fn lend(&mut self, at: Address, bytes: usize) {
         self.most = self.most.max(self.in_use);
         self.lent.insert(at, bytes);
     }
 
-    /// All blocks that nobody has; the arena holds them no longer.
+    /// All free blocks; the arena no longer holds them.
     pub(super) fn drain(&mut self) -> Vec<Block> {
         self.cached_bytes = 0;
         core::mem::take(&mut self.cached).into_iter().collect()

@@ -1,4 +1,4 @@
-//! Memory that is used again instead of being freed.
+//! Memory that is reused instead of being freed.
 
 mod arena;
 
@@ -9,13 +9,13 @@ use core::fmt;
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A cache of a device's memory: what buffers give back is kept for those that come.
+/// A cache of a device's memory: memory of dropped buffers is kept for new ones.
 ///
-/// The driver takes tens to hundreds of microseconds to allocate and to free, and waits for the device
-/// meanwhile. A program that takes and drops buffers again and again, as every host batch and every scratch
-/// memory does, makes a pool once and works with the handle that [`Pool::device`] gives: whatever allocates on
-/// that handle, indexes and scratch memory included, takes its memory from the pool, and dropping it gives the
-/// memory back. Handles of one pool share it; a device can have several pools, and handles without one.
+/// The driver takes tens to hundreds of microseconds to allocate or free memory, and waits for the device meanwhile. A
+/// program that allocates and drops buffers repeatedly, as every host batch and every scratch memory does, creates a
+/// pool once and uses the handle from [`Pool::device`]. Everything that is allocated on that handle, including indexes
+/// and scratch memory, takes its memory from the pool, and dropping it returns the memory. Handles of one pool share
+/// it; a device can have several pools, and handles without one.
 ///
 /// ```
 /// use lanetree_runtime::{Device, Pool};
@@ -34,29 +34,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// ```
 ///
 /// # What waits for what
-/// Dropping a pooled buffer waits for nothing, though kernels and copies over it may be in flight: its block is
-/// *pending* until the device has been waited for as a whole since, by [`Device::synchronize`] on a handle of
-/// the pool or by the pool itself. An allocation takes a block that is not pending. If only pending ones fit,
-/// it synchronises the device first, all streams of it, and none of them is pending afterwards. So a program
-/// that drops and allocates in turns waits for the device once per turn at most; one that keeps its buffers,
-/// not at all.
+/// Dropping a pooled buffer waits for nothing, though kernels and copies on it may be in flight: its block is *pending*
+/// until something waits for the whole device, by [`Device::synchronize`] on a handle of the pool, or the pool itself.
+/// An allocation takes a block that is not pending. If only pending ones fit, it first synchronises the whole device,
+/// with all its streams; afterwards none of them is pending. So a program that alternately drops and allocates waits
+/// for the device at most once per round; a program that keeps its buffers never waits.
 ///
 /// # How much it holds
-/// A block is at most a quarter larger than what is asked for, or by less than 512 bytes; blocks are not split.
-/// A pool holds at most twice what has been in use at once (and may hold 16 MiB): beyond that, the blocks that
-/// have not been used for the longest time go back to the driver when a new one is allocated. Where the device
-/// has no room, all cached blocks go, and the allocation is tried once more. [`Pool::trim`] gives them all back
-/// at any time; dropping the pool, its handles and their buffers does so too. What allocates past the pool, or
-/// from another one, does not know of its cached blocks: trim it before.
+/// A block is larger than the request by at most a quarter, or by less than 512 bytes; blocks are not split. A pool
+/// holds at most twice what has been in use at once (and may hold 16 MiB): beyond that, the blocks that have been
+/// unused longest go back to the driver when a new one is allocated. If the device has no room, all cached blocks are
+/// freed, and the allocation is tried once more. [`Pool::trim`] frees them all at any time; dropping the pool, its
+/// handles and their buffers does so too. Allocations outside the pool, or from another pool, cannot use its cached
+/// blocks: call [`Pool::trim`] before.
 ///
-/// Page-locked memory ([`Device::pinned`]) is cached in the same way, and counted apart; a limit does not hold
-/// for it.
+/// Pinned memory ([`Device::pinned`]) is cached in the same way and counted separately; the limit does not apply to it.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
 }
 
-/// What a pool holds, and what it has done.
+/// What a pool holds, and what it has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -64,11 +62,11 @@ pub struct PoolStats {
     pub in_use: usize,
     /// Bytes of device memory that wait for buffers.
     pub cached: usize,
-    /// Bytes of page-locked memory that buffers have, rounding included.
+    /// Bytes of pinned memory that buffers have, including rounding.
     pub pinned_in_use: usize,
-    /// Bytes of page-locked memory that wait for buffers.
+    /// Bytes of pinned memory that are free for new buffers.
     pub pinned_cached: usize,
-    /// Blocks that came from the driver, of either memory.
+    /// Blocks allocated by the driver, of both kinds of memory.
     pub allocations: u64,
     /// Requests that a cached block has served.
     pub reuses: u64,
@@ -88,8 +86,8 @@ struct Shared {
     /// Most bytes of device memory.
     limit: Option<usize>,
     state: Mutex<State>,
-    /// Held where a request is not served from the cache at once: so that two threads do not both wait for the
-    /// device, or allocate, where one block is enough.
+    /// Held while a request cannot be served from the cache, so that two threads do not both wait for the device, or
+    /// both allocate, if one block is enough.
     growing: Mutex<()>,
 }
 
@@ -97,10 +95,10 @@ struct Shared {
 struct State {
     device: Arena,
     pinned: Arena,
-    /// Grows with each time that the device is waited for. A block is marked with the epoch in which it comes
-    /// back: work over it was launched before.
+    /// Grows each time the pool waits for the device. A block is marked with the epoch in which it comes back: all work
+    /// on it was launched before.
     epoch: u64,
-    /// The latest epoch before whose beginning all work was launched that has been waited for.
+    /// The latest epoch such that all work launched before its beginning is known to be done.
     waited: u64,
     allocations: u64,
     reuses: u64,
@@ -129,8 +127,8 @@ impl Pool {
         Self::make(device, None)
     }
 
-    /// A pool that holds at most so many bytes of device memory, whether in use or cached. What would need more
-    /// is refused with [`Error::PoolLimit`].
+    /// A pool that holds at most `limit` bytes of device memory, in use or cached. An allocation that would need more
+    /// returns [`Error::PoolLimit`].
     pub fn with_limit(device: &Device, bytes: usize) -> Self {
         Self::make(device, Some(bytes))
     }
@@ -140,8 +138,8 @@ impl Pool {
         Self { shared: Arc::new(Shared { machine, limit, state: Mutex::default(), growing: Mutex::default() }) }
     }
 
-    /// The pool's device, as a handle whose memory comes from the pool. It equals every other handle of the
-    /// device, and streams, events and buffers of either go with those of the other.
+    /// The pool's device, as a handle whose memory comes from the pool. It equals every other handle of the device, and
+    /// the streams, events and buffers of one handle can be used with those of another.
     pub fn device(&self) -> Device {
         Device { machine: self.shared.machine.clone(), pool: Some(self.clone()) }
     }
@@ -175,13 +173,13 @@ impl Pool {
         }
     }
 
-    /// Gives all cached blocks back to the driver, device memory and page-locked memory: so many bytes. Waits for
-    /// all work on the device, if there are any.
+    /// Returns all cached blocks to the driver, device memory and pinned memory, and returns their bytes. Waits for all
+    /// work on the device if there are any blocks.
     pub fn trim(&self) -> usize {
         self.shared.trim(Kind::Device) + self.shared.trim(Kind::Pinned)
     }
 
-    /// Waits for all work on the device: no block is pending afterwards that was so before.
+    /// Waits for all work on the device: blocks that were pending no longer are.
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.shared.wait()
     }
@@ -202,9 +200,9 @@ impl Pool {
         Ok(at)
     }
 
-    /// Takes memory back that [`Pool::alloc`] has given, and that the caller uses no more; work in flight may.
+    /// Takes back memory from [`Pool::alloc`] that the caller no longer uses; work in flight may still use it.
     pub(crate) fn free(&self, at: NonNull<u8>) {
-        // First: once the block is back, another thread may have it.
+        // This comes first: once the block is back, another thread may take it.
         self.shared.machine.take_back(at);
         self.shared.give_back(Kind::Device, at);
     }
@@ -219,7 +217,7 @@ impl Pool {
         Ok(at)
     }
 
-    /// [`Pool::free`], of [`Pool::alloc_pinned`].
+    /// [`Pool::free`], for memory from [`Pool::alloc_pinned`].
     pub(crate) fn free_pinned(&self, at: NonNull<u8>) {
         self.shared.give_back(Kind::Pinned, at);
     }
@@ -227,19 +225,19 @@ impl Pool {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // What panics while the lock is held does so before anything is changed.
+        // A panic while the lock is held happens before anything is changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block of at least `bytes` > 0 bytes that no work touches; and whether it was used before.
+    /// A block of at least `bytes` > 0 bytes that no work touches, and whether it was used before.
     fn take(&self, kind: Kind, bytes: usize) -> Result<(NonNull<u8>, bool)> {
-        // Bound first: a lock that a scrutinee has taken is held in the arms.
+        // Bound to a variable first: a lock taken in the scrutinee is held in the arms.
         let found = self.state().find(kind, bytes);
         if let Found::Ready(at) = found {
             return Ok((at.0, true));
         }
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Meanwhile another thread may have waited for the device, or given back what fits.
+        // Meanwhile another thread may have waited for the device, or returned a fitting block.
         let mut found = self.state().find(kind, bytes);
         if found == Found::Pending {
             self.wait()?;
@@ -302,7 +300,7 @@ impl Shared {
     }
 
     fn wait(&self) -> Result<()> {
-        // What comes back from here on is of the new epoch: it may have been used after the wait began.
+        // Blocks that come back from here on belong to the new epoch: they may have been used after the wait began.
         let begun = {
             let mut state = self.state();
             state.epoch += 1;
@@ -324,8 +322,8 @@ impl Shared {
     /// Gives blocks back to the driver, pending ones too.
     fn release(&self, kind: Kind, blocks: Vec<Block>) {
         if !blocks.is_empty() {
-            // Freeing device memory waits for work by itself; of page-locked memory the driver does not say so.
-            // An error is that of earlier work, which the caller's next call reports.
+            // Freeing device memory waits for work by itself; for pinned memory the driver does not promise that. An
+            // error is that of earlier work, and the caller's next call reports it.
             let _ = self.machine.synchronize();
         }
         for Block { bytes, at, .. } in blocks {
@@ -342,7 +340,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Every buffer holds on to the pool, so none is left: all blocks are cached.
+        // Every buffer keeps the pool alive, so no buffer is left: all blocks are cached.
         self.trim(Kind::Device);
         self.trim(Kind::Pinned);
     }

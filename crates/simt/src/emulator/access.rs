@@ -1,4 +1,4 @@
-//! Accesses to global memory, as faults name them.
+//! Accesses to global memory, as faults report them.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub enum GlobalAccessKind {
     Write = 1,
     /// [`Simt::atomic_load`](crate::Simt::atomic_load).
     AtomicRead = 2,
-    /// [`Simt::atomic_store`](crate::Simt::atomic_store), and what reads and writes in one.
+    /// [`Simt::atomic_store`](crate::Simt::atomic_store), and read-modify-write operations.
     AtomicWrite = 3,
 }
 
@@ -37,7 +37,8 @@ impl GlobalAccessKind {
 }
 
 impl GlobalAccess {
-    /// Whether two accesses need no order between them, of which one writes: both are atomic, and to each other.
+    /// Whether two accesses, at least one of which writes, need no order between them: both are atomic, and to each
+    /// other.
     #[inline]
     pub(super) fn agrees(self, other: Self) -> bool {
         self.kind.is_atomic() && other.kind.is_atomic() && self.bytes == other.bytes

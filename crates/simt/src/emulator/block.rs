@@ -1,4 +1,4 @@
-//! A block: its threads as coroutines, run in turns on one worker.
+//! A block: its threads are coroutines that take turns on one worker.
 
 use super::fault::{Collective, FaultKind, Whereabouts};
 use super::lane::Lane;
@@ -18,7 +18,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// What a thread waits for, and what it gets. Written by the thread, answered by the last to arrive.
+/// What a thread waits for, and the result it gets. Written by the thread; the last one to arrive writes the result.
 pub(super) struct Slot {
     pub(super) payload: Cell<u64>,
     pub(super) result: Cell<u64>,
@@ -31,11 +31,11 @@ pub(super) struct Slot {
     pub(super) met: Cell<u32>,
     /// The last release that the thread knows of.
     pub(super) knows: Cell<Stamp>,
-    /// The last one that it has read relaxed: a fence makes it known.
+    /// The last release that it has read with a relaxed access: a fence makes it known.
     pub(super) read: Cell<Stamp>,
-    /// Its last fence, as a release: what it stores from then on publishes it.
+    /// Its last fence, as a release: its later stores publish it.
     pub(super) fenced: Cell<Stamp>,
-    /// What it sees where memory is weak.
+    /// What it sees if memory is weak.
     pub(super) view: Cell<View>,
     pub(super) op: Cell<Collective>,
     pub(super) location: Cell<&'static Location<'static>>,
@@ -44,9 +44,9 @@ pub(super) struct Slot {
 /// The lanes of a warp, each in exactly one of these sets unless it is absent.
 #[derive(Default)]
 pub(super) struct Warp {
-    /// Can go on. The running lane is one of them.
+    /// Can continue. The running lane is one of them.
     pub(super) runnable: Cell<u32>,
-    /// Can go on, once the others have had a turn.
+    /// Can continue once the others have had a turn.
     pub(super) spinning: Cell<u32>,
     /// At a warp collective.
     pub(super) waiting: Cell<u32>,
@@ -56,7 +56,7 @@ pub(super) struct Warp {
     pub(super) exited: Cell<u32>,
     /// Collectives completed in this block.
     pub(super) time: Cell<u32>,
-    /// Loads whose transactions are to be counted.
+    /// Loads whose transactions have yet to be counted.
     pub(super) open_loads: OpenLoads,
 }
 
@@ -68,7 +68,7 @@ impl Warp {
     }
 }
 
-/// What a launch counts. Of each block first, then of all.
+/// What a launch counts: first per block, then for all blocks.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) collectives: Cell<u64>,
@@ -90,7 +90,7 @@ pub(super) enum Outcome {
     Stopped,
 }
 
-/// The block that a worker runs; used for one after another.
+/// The block that a worker runs; reused for the next one.
 pub(super) struct Block<'l> {
     pub(super) launch: &'l Launch<'l>,
     pub(super) index: Cell<u32>,
@@ -101,9 +101,9 @@ pub(super) struct Block<'l> {
     pub(super) counters: Counters,
     /// Threads at the barrier, and returned.
     pub(super) arrived: Cell<u32>,
-    /// Goes on at every barrier, collective and release of the block.
+    /// Advances at every barrier, collective and release of the block.
     pub(super) time: Cell<u32>,
-    /// What it was after the last barrier.
+    /// Its value after the last barrier.
     pub(super) barrier_time: Cell<u32>,
     exited: Cell<u32>,
     /// The thread whose turn it is.
@@ -181,12 +181,12 @@ impl<'l> Block<'l> {
         })
     }
 
-    /// Makes `thread` the one that the next fault is about.
+    /// Attributes the next fault to `thread`.
     pub(super) fn blame(&self, thread: u32) {
         self.current.set(thread);
     }
 
-    /// Lets the block's clock go on; what it is now.
+    /// Advances the block's clock; returns its new value.
     #[inline]
     pub(super) fn tick(&self) -> u32 {
         let time = self.time.get().saturating_add(1);
@@ -254,7 +254,7 @@ impl<'l> Block<'l> {
                         return Outcome::Fault(self.current.get(), fault);
                     }
                     progress |= warp.spinning.get() & 1 << lane == 0;
-                    // Now and then another warp overtakes.
+                    // Sometimes another warp goes first.
                     if seeded && self.random.below(8) == 0 {
                         break;
                     }
@@ -279,7 +279,7 @@ impl<'l> Block<'l> {
         Outcome::Done
     }
 
-    /// The lane of a set, not empty, that runs next.
+    /// The lane of a non-empty set that runs next.
     #[inline]
     fn pick(&self, lanes: u32) -> u32 {
         if self.launch.options.seed == 0 {
@@ -289,10 +289,10 @@ impl<'l> Block<'l> {
         (lanes.rotate_right(rotation).trailing_zeros() + rotation) % WARP
     }
 
-    /// The first thread that surely waits in vain. To be asked when no thread can do more than spin.
+    /// The first thread that certainly waits for nothing. Called when no thread can do more than spin.
     ///
-    /// Only lanes of the same warp complete a collective: with none left that can run, none will. And
-    /// a barrier needs those that are stuck so, and those that have returned.
+    /// Only lanes of the same warp complete a collective: if none of them can run, it will never complete. And a
+    /// barrier needs the threads that are stuck that way, and those that have returned.
     fn stuck(&self) -> Option<(u32, FaultKind)> {
         let blocked = |warp: &Warp| warp.waiting.get() != 0 && warp.runnable.get() | warp.spinning.get() == 0;
         let barrier_broken = self.arrived.get() > 0 && (self.exited.get() > 0 || self.warps.iter().any(blocked));
@@ -355,7 +355,7 @@ impl<'l> Block<'l> {
     }
 }
 
-/// How long a block has only spun, while no other finished.
+/// How long a block has only spun while no other block finished.
 #[derive(Default)]
 struct Patience {
     since: Option<(Instant, u32)>,

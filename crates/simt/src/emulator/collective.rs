@@ -1,4 +1,4 @@
-//! Warp collectives: lanes meet, the last to arrive computes the result of each.
+//! Warp collectives: lanes meet, and the last one to arrive computes the result of each.
 
 use super::block::{Block, Slot};
 use super::fault::{Collective, FaultKind};
@@ -7,7 +7,7 @@ use crate::WARP;
 use core::panic::Location;
 
 impl Lane<'_> {
-    /// Returns the caller's result once all lanes of `mask` have called the same.
+    /// Returns the caller's result once all lanes of `mask` have called the same collective.
     pub(super) fn meet(
         &self,
         op: Collective,
@@ -97,7 +97,7 @@ impl Block<'_> {
     }
 }
 
-/// What one of these threads knows all know.
+/// From here on each of these threads knows what any of them knew.
 fn share<'a>(slots: impl Iterator<Item = &'a Slot> + Clone) {
     let knows = slots.clone().map(|slot| slot.knows.get()).max().unwrap_or(0);
     slots.for_each(|slot| slot.knows.set(knows));
@@ -114,13 +114,13 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     })
 }
 
-/// Whether all lanes of `mask`, which wait, wait for this.
+/// Whether all lanes of `mask` (all of them wait) wait for this collective.
 #[inline]
 fn agree(slots: &[Slot; WARP as usize], op: Collective, mask: u32) -> bool {
     lanes(mask).all(|lane| slots[lane].mask.get() == mask && slots[lane].op.get() == op)
 }
 
-/// Computes the results of all lanes of `mask`, or says which lane asked for what there is not.
+/// Computes the results of all lanes of `mask`, or says which lane asked for a value that does not exist.
 fn complete(slots: &[Slot; WARP as usize], op: Collective, mask: u32) -> Result<(), (u32, FaultKind)> {
     let payload = |lane: usize| slots[lane].payload.get();
     let same = |result: u64| lanes(mask).for_each(|lane| slots[lane].result.set(result));
@@ -129,7 +129,7 @@ fn complete(slots: &[Slot; WARP as usize], op: Collective, mask: u32) -> Result<
         same(u64::from(values.reduce(fold).unwrap_or(0)))
     };
     let ballot = || lanes(mask).fold(0, |set, lane| set | payload(lane) << lane);
-    // `from` says from which lane one takes its value: of 32 and more, there are none.
+    // `from` gives the lane that a lane takes its value from; 32 or more if there is none.
     let shuffle = |outside_is_own: bool, from: fn(u32, u32) -> u32| {
         for lane in lanes(mask) {
             let mut source = from(lane as u32, slots[lane].operand.get());

@@ -22,14 +22,14 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A launch of no blocks or 2^31 and more, or of blocks with no threads or more than 1024.
+    /// A launch with 0 or at least 2^31 blocks, or with 0 or more than 1024 threads per block.
     LaunchShape {
         /// Blocks asked for.
         blocks: u32,
         /// Threads of a block asked for.
         threads: u32,
     },
-    /// A warp collective that can't complete: lanes of its mask are elsewhere, and won't come.
+    /// A warp collective that cannot complete: lanes of its mask are elsewhere and will not reach it.
     CollectiveMismatch {
         /// What the thread called.
         op: Collective,
@@ -37,7 +37,7 @@ pub enum FaultKind {
         location: &'static Location<'static>,
         /// With which mask.
         mask: u32,
-        /// The lanes of `mask` that called the same with the same mask.
+        /// The lanes of `mask` that called the same collective with the same mask.
         arrived: u32,
         /// The other lanes of `mask`, ascending, and where each is.
         missing: Vec<(u32, Whereabouts)>,
@@ -62,7 +62,7 @@ pub enum FaultKind {
         /// The lane that it asked for.
         source: u32,
     },
-    /// A block barrier that can't complete: threads are elsewhere, and won't come.
+    /// A block barrier that cannot complete: threads are elsewhere and will not reach it.
     BarrierNotReached {
         /// Where the thread waits.
         location: &'static Location<'static>,
@@ -84,7 +84,7 @@ pub enum FaultKind {
         offset: u64,
         /// Bytes accessed.
         bytes: u32,
-        /// The first byte behind the array, or behind the block's shared memory if that is less.
+        /// The first byte past the end of the array, or of the block's shared memory if that is less.
         end: u64,
     },
     /// Two accesses to the same shared memory, one of them a write, with no barrier or collective
@@ -105,7 +105,7 @@ pub enum FaultKind {
         address: usize,
         /// Bytes accessed.
         bytes: u32,
-        /// The nearest buffer; `None` where the launch has none.
+        /// The nearest buffer; `None` if the launch has no buffers.
         nearest: Option<Nearest>,
     },
     /// Two accesses of different threads to the same global memory, at least one of them plain and one a write, and
@@ -156,7 +156,7 @@ pub enum FaultKind {
     },
     /// The kernel panicked.
     Panic(String),
-    /// Every thread of the block that can still run only spins, and nothing came of it for long.
+    /// Every thread of the block that can still run only spins, and has done so for a long time.
     Livelock {
         /// How many threads spin.
         spinning: u32,
@@ -166,7 +166,7 @@ pub enum FaultKind {
 /// Where an access lies in relation to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nearest {
-    /// The buffer's place among those of the launch.
+    /// The buffer's index among those of the launch.
     pub region: usize,
     /// Its size in bytes.
     pub bytes: usize,
@@ -284,7 +284,7 @@ impl fmt::Display for FaultKind {
             Self::CollectiveMismatch { op, location, mask, missing, .. } => {
                 write!(f, "{op} at {location}: mask {mask:#010x} names ")?;
                 match missing.as_slice() {
-                    [] => f.write_str("lanes that will not come"),
+                    [] => f.write_str("lanes that will not reach it"),
                     [(lane, place)] => write!(f, "lane {lane}, which {place}"),
                     [(lane, place), rest @ ..] => {
                         write!(f, "lane {lane}, which {place}, and {} more missing", rest.len())
@@ -295,7 +295,7 @@ impl fmt::Display for FaultKind {
                 write!(f, "{op} at {location}: mask {mask:#010x} does not name the caller")
             }
             Self::SourceLaneNotInMask { op, location, mask, source } => {
-                write!(f, "{op} at {location}: from lane {source}, not in the mask {mask:#010x}")
+                write!(f, "{op} at {location}: reads from lane {source}, which is not in the mask {mask:#010x}")
             }
             Self::BarrierNotReached { location, arrived, missing, example: (thread, place) } => {
                 let all = arrived + missing;
@@ -306,7 +306,7 @@ impl fmt::Display for FaultKind {
                 )
             }
             Self::UninitialisedShared { offset } => {
-                write!(f, "read of shared memory at byte {offset}, which nobody has written")
+                write!(f, "read of shared memory at byte {offset}, which no thread of the block has written")
             }
             Self::SharedOutOfBounds { offset, bytes, end } => {
                 write!(f, "shared access of {bytes} bytes at byte {offset}, which must end by {end}")

@@ -1,7 +1,7 @@
 //! Accesses to global memory: checked, counted, and then done.
 //!
-//! Neither these nor the collectives are inlined or generic: kernels are many, and each has many accesses, so their
-//! compilation would take minutes.
+//! Neither these nor the collectives are inlined or generic: there are many kernels with many accesses each, so
+//! compiling them would take minutes.
 
 use super::access::{GlobalAccess, GlobalAccessKind};
 use super::lane::Lane;
@@ -31,7 +31,7 @@ impl Operation {
         if self == Self::Load { GlobalAccessKind::AtomicRead } else { GlobalAccessKind::AtomicWrite }
     }
 
-    /// Whether the access, of such an order, releases what came before it.
+    /// Whether an access with this order releases what came before it.
     pub(super) fn releases(self, order: Order) -> bool {
         self != Self::Load && matches!(order, Order::Release | Order::AcquireRelease)
     }
@@ -84,7 +84,7 @@ impl Lane<'_> {
         self.block.count(|counters| &counters.stores);
     }
 
-    /// Performs an atomic access to an element of 4 or 8 bytes; what was there before.
+    /// Performs an atomic access to an element of 4 or 8 bytes; returns its former value.
     ///
     /// # Safety
     /// The pointer carries the provenance of the buffer that it points into, and other threads access the element
@@ -101,7 +101,7 @@ impl Lane<'_> {
         self.block.count(|counters| &counters.atomics);
         let intent = if operation == Operation::Load { Intent::Read } else { Intent::Write };
         let tracked = self.check(at.addr(), bytes, intent);
-        // That a comparison fails and nothing is written is known too late: it counts as a write.
+        // Whether the comparison fails, so that nothing is written, is known too late: it counts as a write.
         self.touch(tracked, at.addr(), operation.kind(), bytes);
         if operation != Operation::Load {
             self.publish(tracked, at.addr(), operation.releases(order));
@@ -122,14 +122,15 @@ impl Lane<'_> {
         former
     }
 
-    /// Releases what the thread has done; what it does from now on comes later.
+    /// Releases what the thread has done so far.
     fn release(&self) -> Stamp {
         let stamp = self.block.launch.memory.releases.release(&self.knower());
         self.block.tick();
         stamp
     }
 
-    /// Before a store: whoever reads it finds what it publishes, if it releases anything, or a fence before it did.
+    /// Before a store: a thread that reads it also sees what it publishes, if the store or a fence before it is a
+    /// release.
     fn publish(&self, tracked: &Tracked, address: usize, releases: bool) {
         if !tracked.is_shadowed() {
             return;
@@ -140,7 +141,7 @@ impl Lane<'_> {
         }
     }
 
-    /// After a load: what it has read is known, now or from the next fence on.
+    /// After a load: the release that it has read is known, now or from the next fence on.
     fn learn(&self, tracked: &Tracked, address: usize, acquires: bool) {
         if self.block.launch.memory.releases.any() {
             let knows = if acquires { &self.slot.knows } else { &self.slot.read };
@@ -159,7 +160,7 @@ impl Lane<'_> {
         result
     }
 
-    /// Reads 4 or 8 bytes where memory is weak: `None` where it is not, or constant.
+    /// Reads 4 or 8 bytes if memory is weak; `None` if it is not, or if the memory is constant.
     ///
     /// # Safety
     /// Checked by [`Self::before_load`].
@@ -172,7 +173,7 @@ impl Lane<'_> {
         Some(self.with_view(|view| unsafe { weak.load(self.owner(), view, at.cast_mut(), bytes) }))
     }
 
-    /// Writes 4 or 8 bytes where memory is weak: false where it is not.
+    /// Writes 4 or 8 bytes if memory is weak; false if it is not.
     ///
     /// # Safety
     /// Checked by [`Self::before_store`].
@@ -216,7 +217,8 @@ pub(super) fn apply(operation: Operation, former: u64, value: u64, bytes: usize)
     if bytes == 4 { new & u64::from(u32::MAX) } else { new }
 }
 
-/// Performs an operation of one width. The order is one for all: weaker ones are looked for, not relied on.
+/// Performs an operation of one width. One memory order serves all: the emulator looks for weaker ones but does not
+/// rely on them.
 macro_rules! perform {
     ($name:ident, $atomic:ty, $value:ty) => {
         fn $name(element: &$atomic, operation: Operation, value: $value) -> $value {

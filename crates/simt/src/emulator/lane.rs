@@ -71,7 +71,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Ends the block over what another lane of the warp has asked for.
+    /// Ends the block because of what another lane of the warp asked for.
     #[cold]
     pub(super) fn fault_of(&self, lane: u32, kind: FaultKind) -> ! {
         self.block.blame(self.thread / WARP * WARP + lane);
@@ -86,8 +86,8 @@ impl<'a> Lane<'a> {
         self.suspend();
     }
 
-    /// With a seed, lets others go first now and then: after collectives, and before atomics, where
-    /// threads interfere.
+    /// With a seed, sometimes lets other threads go first: after collectives and before atomics, where threads
+    /// interfere.
     #[inline]
     pub(super) fn maybe_pause(&self) {
         if self.block.launch.options.seed != 0 && self.block.random.below(4) == 0 {

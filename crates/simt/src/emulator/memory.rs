@@ -1,4 +1,4 @@
-//! Global memory: which of it a launch may touch.
+//! Global memory: which parts of it a launch may touch.
 
 use super::access::GlobalAccess;
 use super::fault::{FaultKind, Nearest};
@@ -44,16 +44,16 @@ pub(super) struct Memory {
 
 pub(super) struct Tracked {
     region: Region,
-    /// A bit for each 4 bytes of a writable region: whether this launch has written there. Begins at
-    /// the multiple of [`GRANULE`] below the region.
+    /// One bit per 4 bytes of a writable region: whether this launch has written there. Starts at the multiple of
+    /// [`GRANULE`] below the region.
     written: Vec<AtomicU64>,
-    /// Who touched each word of a writable region last, if that is checked.
+    /// The threads that touched each word of a writable region last, if races are checked.
     shadow: Option<Shadow>,
-    /// The release that each 8 bytes have their value from, or a later one than that; made when there is one.
+    /// The release that the value of each 8 bytes comes from, or a later one; allocated at the first release.
     released: OnceLock<Vec<AtomicU64>>,
 }
 
-/// Bytes for which one word of [`Tracked::written`] stands.
+/// Bytes that one word of [`Tracked::written`] covers.
 const GRANULE: usize = 4 * 64;
 
 impl Memory {
@@ -61,7 +61,7 @@ impl Memory {
         let tracked = |&region: &Region| {
             let end = region.start.saturating_add(region.bytes);
             let granules = end.div_ceil(GRANULE) - region.start / GRANULE;
-            // Nobody races for what nobody writes.
+            // There is no race without a write.
             let shadow = (races && region.writable).then(|| Shadow::new(end.div_ceil(4) - region.start / 4));
             let written = zeros(if region.writable { granules } else { 0 });
             Tracked { region, written, shadow, released: OnceLock::new() }
@@ -69,8 +69,8 @@ impl Memory {
         Self { regions: regions.iter().map(tracked).collect(), releases: Releases::default() }
     }
 
-    /// Checks an access of `bytes` bytes, a power of two. `last` is where the caller remembers the
-    /// buffer of its last access, the likeliest for the next.
+    /// Checks an access of `bytes` bytes, a power of two. In `last` the caller keeps the buffer of its last access, the
+    /// likeliest for the next one.
     #[inline]
     pub(super) fn check(
         &self,
@@ -163,15 +163,15 @@ impl Tracked {
         self.released.get_or_init(|| zeros(words)).get(address / 8 - self.region.start / 8)
     }
 
-    /// Notes that a store which comes next publishes a release. That before the store, and what is stored relaxed
-    /// leaves it: so whoever reads the value finds this release or a later one.
+    /// Notes that the next store publishes a release. This is noted before the store, and relaxed stores leave it in
+    /// place, so a thread that reads the value finds this release or a later one.
     pub(super) fn publish(&self, address: usize, stamp: Stamp) {
         if let Some(released) = self.released(address) {
             released.fetch_max(stamp, Ordering::Relaxed);
         }
     }
 
-    /// The release that a load which came before has read, or a later one.
+    /// The release that the preceding load has read, or a later one.
     pub(super) fn published(&self, address: usize) -> Stamp {
         let index = address / 8 - self.region.start / 8;
         let released = self.released.get().and_then(|released| released.get(index));
@@ -202,7 +202,7 @@ impl Tracked {
     }
 }
 
-/// Zeros that cost nothing until touched: the allocator hands out large ones untouched.
+/// Zeros that cost nothing until touched: for large sizes the allocator returns untouched pages.
 pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
     const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
     let mut zeros = ManuallyDrop::new(vec![0_u64; len]);

@@ -2,35 +2,34 @@
 //!
 //! [`launch`] runs every thread of a block as a coroutine. Lanes meet at warp collectives and at the
 //! block barrier; blocks run in parallel, each on one worker from its start to its end; atomics are
-//! real. Every access to memory is checked. What a GPU would let pass, a lane missing at a collective,
-//! a read of shared memory that nobody wrote, an address one behind the buffer, comes back as a
-//! [`Fault`] that names the thread, and no more of the launch runs.
+//! real. Every access to memory is checked. Errors that a GPU does not report (a lane missing at a collective, a read
+//! of shared memory that nobody wrote, an address just past a buffer) are returned as a [`Fault`] that names the
+//! thread, and the launch stops.
 //!
-//! Within a block the order of everything is a function of the seed ([`Options::seed`]). A correct
-//! kernel gives the same result with all of them.
+//! Within a block the order of everything is a function of the seed ([`Options::seed`]). A correct kernel gives the
+//! same result with every seed.
 //!
 //! Races are faults: accesses of different threads to the same shared or global memory, one of them a write, without
-//! an order between them, unless both are atomic and of one width. What counts as an order is a barrier, a collective
-//! of the warp, and on global memory a release that was acquired, by accesses or by fences.
+//! an order between them, unless both are atomic and of one width. An order is a barrier, a collective of the warp, or,
+//! on global memory, a release that was acquired, by accesses or by fences.
 //!
-//! [`Options::memory`] makes memory weak: stores come late and out of order, and loads return what was there before,
-//! as far as orders allow it.
+//! [`Options::memory`] makes memory weak: stores arrive late and out of order, and loads may return older values, as
+//! far as the memory orders allow it.
 //!
 //! Not seen:
 //!
 //! * a loop without [`Simt::spin_hint`](crate::Simt::spin_hint) that waits for another thread: it hangs;
-//! * some races: of each word the last write and one read since are remembered; a collective orders a thread after
-//!   all that its warp did before, whatever its mask; an acquire orders it after all releases up to the one that it
-//!   read from, whoever made them; a relaxed store does not end what a release before it to the same word began; and
-//!   what happens within a launch in blocks from the 2^24th on, or after 2^26 barriers, collectives and releases of a
-//!   block, is not checked. Races on shared memory are not ordered by atomics on global memory;
-//! * scopes: atomics and fences of [`Scope::Block`](crate::Scope::Block) count as of the device;
-//! * without [`MemoryModel::Weak`], orders of memory weaker than the CPU's; and with it, some of those that a GPU
-//!   allows: a thread that acquires sees all that was written until the release, by whomever; loads never return what
-//!   is stored later, nor does what reads and writes in one come late; shared memory is not weak; and blocks run one
-//!   after another, so that threads of different blocks meet only in what earlier blocks have left;
-//! * what the order of threads does not show: the interleavings are those that seeds choose, at collectives, atomics
-//!   and where a thread waits.
+//! * some races: only the last write of each word and one read since then are remembered; a collective orders a thread
+//!   after everything that its warp did before, whatever its mask; an acquire orders it after all releases up to the
+//!   one that it read from, by any thread; a relaxed store does not end the release sequence that an earlier release to
+//!   the same word began; and within a launch, blocks from the 2^24th on are not checked, nor is a block after 2^26
+//!   barriers, collectives and releases. Atomics on global memory do not order accesses to shared memory;
+//! * scopes: atomics and fences of [`Scope::Block`](crate::Scope::Block) are treated as if they had device scope;
+//! * without [`MemoryModel::Weak`], memory orders weaker than the CPU's; and with it, some of those that a GPU allows:
+//!   a thread that acquires sees everything that any thread wrote until the release; loads never return what is stored
+//!   later; read-modify-write operations never take effect late; shared memory is not weak; and blocks run one after
+//!   another, so that a thread sees of other blocks only what earlier blocks have left;
+//! * interleavings that no seed has chosen: threads switch only at collectives, at atomics and where a thread waits.
 
 mod access;
 mod block;
@@ -69,14 +68,14 @@ pub enum MemoryModel {
     /// As the CPU's.
     #[default]
     Cpu,
-    /// As weak as a GPU's, as far as the emulator can: stores are written late and out of order, and a load may
-    /// return what was there before, unless barriers, collectives, fences, acquires and releases keep it from that.
-    /// The seed chooses what happens. Slow, and blocks run one after another.
+    /// As weak as a GPU's, as far as the emulator can: stores are written late and out of order, and a load may return
+    /// an older value, unless barriers, collectives, fences, acquires and releases prevent it. The seed chooses what
+    /// happens. Slow, and blocks run one after another.
     Weak,
-    /// The same, where releases count as relaxed, and fences release nothing: a kernel that needs them fails with
-    /// some seeds, and so a test shows that it would see it if one were missing.
+    /// The same, but releases are treated as relaxed, and fences release nothing. A kernel that needs them then fails
+    /// with some seeds, so a test can show that it would notice a missing one.
     WeakWithoutReleases,
-    /// The same, where acquires count as relaxed, and fences acquire nothing.
+    /// The same, but acquires are treated as relaxed, and fences acquire nothing.
     WeakWithoutAcquires,
 }
 
@@ -84,8 +83,8 @@ pub enum MemoryModel {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Chooses the order in which lanes, warps and blocks run. With 0, blocks, warps and lanes start in
-    /// their natural order and run until they wait; any other mixes them, and lets others go first
-    /// now and then at collectives and atomics.
+    /// their natural order and run until they wait; any other seed mixes them, and sometimes lets other threads go
+    /// first at collectives and atomics.
     pub seed: u64,
     /// Whether to report two threads of a block that touch the same shared memory without a barrier or
     /// collective between. Turn it off for a kernel that orders them through atomics on global memory.
@@ -102,13 +101,12 @@ pub struct Options {
     /// [`LaunchReport::warp_loads`], [`LaunchReport::sectors`] and [`LaunchReport::lines`]. Off by default,
     /// since it takes time.
     ///
-    /// On a GPU the lanes of a warp that stand at a load issue it together. Here they run one after
-    /// another, so: the *k*-th load that a lane executes at a place of the source, since the last
-    /// collective in which the lane took part or the last barrier, is one warp-wide load with the *k*-th
-    /// there of every other lane of the warp whose last collective was the same. That is what a GPU does
-    /// whose lanes come together again after each branch and loop; it does not depend on the seed. Plain
-    /// loads count, and vectors as one; stores and atomics do not. What a place is, is a matter of the
-    /// kernel's source: a function that two branches call is one.
+    /// On a GPU the lanes of a warp that reach a load issue it together. Here they run one after another, so a
+    /// definition is needed. Take the *k*-th load that a lane executes at one place in the source since the last
+    /// barrier or the last collective in which the lane took part. It forms one warp-wide load with the *k*-th load at
+    /// that place of every other lane of the warp whose last collective was the same. This is what a GPU does if its
+    /// lanes reconverge after each branch and loop; it does not depend on the seed. Plain loads are counted, a vector
+    /// as one load; stores and atomics are not. A function that two branches call is one place in the source.
     pub count_transactions: Option<Range<usize>>,
 }
 
@@ -160,8 +158,8 @@ struct Launch<'l> {
 /// are done.
 ///
 /// # Errors
-/// The fault of the block with the lowest index among those that faulted before the launch came to a
-/// stop. What the kernel wrote until then stays.
+/// The fault of the block with the lowest index among those that faulted before the launch stopped. What the kernel had
+/// written by then remains.
 ///
 /// # Safety
 /// As [`launch_kernel`].
@@ -175,7 +173,7 @@ pub unsafe fn launch<I: Instance>(
     unsafe { launch_program(I::ENTRY.program(), options, shape, (&raw const *args).cast(), regions) }
 }
 
-/// Runs any kernel; `name` is what its faults call it. Otherwise as [`launch`].
+/// Runs any kernel; its faults call it `name`. Otherwise like [`launch`].
 ///
 /// # Errors
 /// As [`launch`].
@@ -193,8 +191,7 @@ pub unsafe fn launch_kernel<K: Kernel>(
     unsafe { launch_program(&Program::of::<K>(name), options, shape, (&raw const *args).cast(), regions) }
 }
 
-/// A kernel whose types are erased: all of the emulator but the kernel itself is compiled once, not
-/// once per kernel.
+/// A kernel with its types erased, so that everything but the kernel itself is compiled once, not once per kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     name: &'static str,
@@ -203,7 +200,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of a kernel; `name` is what its faults call it.
+    /// The program of a kernel; its faults call it `name`.
     pub const fn of<K: Kernel>(name: &'static str) -> Self {
         /// # Safety
         /// `args` points to a `K::Args`; the rest as [`Kernel::run`].
@@ -227,7 +224,7 @@ unsafe impl Send for Body {}
 // SAFETY: as above.
 unsafe impl Sync for Body {}
 
-/// Runs a program. Otherwise as [`launch`].
+/// Runs a program. Otherwise like [`launch`].
 ///
 /// # Errors
 /// As [`launch`].
@@ -235,10 +232,10 @@ unsafe impl Sync for Body {}
 /// # Safety
 /// `args` points to arguments of the program's kernel. Each region is initialised memory, valid for
 /// reads, and if it is writable for writes, that nothing else accesses until the call returns. The
-/// arguments' pointers carry the provenance of the regions that they point into. The kernel's own
-/// contract holds but for what the emulator checks: bounds, alignment, who takes part in a collective.
-/// It touches memory through [`Simt`](crate::Simt) only, and atomically what other threads access
-/// atomically at the same time.
+/// arguments' pointers carry the provenance of the regions that they point into. The kernel's own contract holds,
+/// except for what the emulator checks: bounds, alignment, and which lanes take part in a collective. The kernel
+/// touches memory only through [`Simt`](crate::Simt), and accesses atomically what other threads access atomically at
+/// the same time.
 pub unsafe fn launch_program(
     program: &Program,
     options: &Options,
@@ -287,10 +284,10 @@ pub unsafe fn launch_program(
     fault.map_or(Ok(report), Err)
 }
 
-/// Runs one block after another until there is none left, or one has faulted.
+/// Runs one block after another until none is left or one has faulted.
 ///
-/// A block that has begun keeps its worker until it ends. So blocks that number themselves by an
-/// atomic ticket and wait for lower numbers only always come to an end: the lowest waits for none.
+/// A block that has begun keeps its worker until it ends. So blocks that take their number from an atomic counter and
+/// wait only for lower numbers always finish: the lowest one waits for none.
 ///
 /// # Safety
 /// As [`launch_program`].

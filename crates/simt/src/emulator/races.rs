@@ -4,13 +4,13 @@
 //! atomic and of one width. What orders threads here:
 //!
 //! * in a block, barriers, and in a warp collectives, as for shared memory;
-//! * anywhere, a release that an acquire has seen: a store with [`Order::Release`](crate::Order::Release), or a
-//!   relaxed one behind a fence, read with [`Order::Acquire`](crate::Order::Acquire), or relaxed before a fence.
+//! * anywhere, a release that an acquire has seen: a store with [`Order::Release`](crate::Order::Release), or a relaxed
+//!   one after a fence, read with [`Order::Acquire`](crate::Order::Acquire), or relaxed before a fence.
 //!
-//! What is kept is less than that order, so that it costs little, and always errs on the side of order: what is
-//! reported is a race. Releases of a launch are numbered in the order in which they happen. A thread that acquires a
-//! word knows all releases up to the one that the word had from, not only those that came to it: a scalar in place of
-//! a vector clock. And of each word the last write and one read are remembered.
+//! To be cheap, this keeps less than the full order, and errs only towards more order: whatever is reported is a race.
+//! Releases of a launch are numbered in the order in which they happen. A thread that acquires a word knows all
+//! releases up to the one that the word's value came from, not only those that happened before it: a scalar instead of
+//! a vector clock. And only the last write and one read of each word are remembered.
 
 use super::access::{Earlier, GlobalAccess, GlobalAccessKind};
 use crate::WARP;
@@ -26,11 +26,11 @@ pub(super) type Stamp = u64;
 pub(super) struct Knower {
     pub(super) block: u32,
     pub(super) thread: u32,
-    /// The block's clock: it goes on at every barrier, collective and release.
+    /// The block's clock: it advances at every barrier, collective and release.
     pub(super) time: u32,
-    /// What it was after the thread's last collective.
+    /// Its value after the thread's last collective.
     pub(super) met: u32,
-    /// What it was after the last barrier.
+    /// Its value after the last barrier.
     pub(super) barrier: u32,
     /// The last release that the thread knows of.
     pub(super) knows: Stamp,
@@ -47,7 +47,8 @@ const BLOCK_SHIFT: u32 = WIDTH_SHIFT + 2;
 const BLOCK_BITS: u32 = 24;
 const TIME_SHIFT: u32 = BLOCK_SHIFT + BLOCK_BITS;
 
-/// Launches of more blocks, and what a block does after so many barriers, collectives and releases, are not checked.
+/// Blocks past this number, and accesses of a block after this many barriers, collectives and releases, are not
+/// checked.
 const MOST_BLOCKS: u32 = (1 << BLOCK_BITS) - 1;
 const MOST_TIME: u32 = (1 << (64 - TIME_SHIFT)) - 1;
 
@@ -99,7 +100,7 @@ impl Tag {
     }
 }
 
-/// What threads have released, as far as it orders accesses.
+/// What threads have released, as far as this orders accesses.
 #[derive(Default)]
 pub(super) struct Releases {
     /// How many there were.
@@ -112,9 +113,9 @@ pub(super) struct Releases {
 enum Party {
     /// Of the thread itself.
     Thread { block: u32, thread: u32 },
-    /// Of its warp, those that a collective has ordered before it.
+    /// In its warp: accesses that a collective has ordered before it.
     Warp { block: u32, warp: u32 },
-    /// Of its block, those that a barrier has.
+    /// In its block: accesses that a barrier has ordered before it.
     Block { block: u32 },
 }
 
@@ -166,7 +167,7 @@ impl Releases {
     }
 }
 
-/// Of each 4 bytes of a writable buffer, the last write and a read.
+/// For each 4 bytes of a writable buffer, the last write and one read.
 pub(super) struct Shadow(Vec<AtomicU64>);
 
 impl Shadow {
@@ -175,7 +176,7 @@ impl Shadow {
         Self(super::memory::zeros(2 * words))
     }
 
-    /// Notes an access that begins at a word, and says which word it races for and with what.
+    /// Notes an access that begins at a word; returns the word on which it races, and with what.
     #[inline]
     pub(super) fn touch(
         &self,
@@ -193,7 +194,8 @@ impl Shadow {
         for (word, pair) in touched.as_chunks().0.iter().enumerate() {
             let [write, read]: &[AtomicU64; 2] = pair;
             let race = |tag: Tag| tag != Tag::NONE && !access.agrees(tag.access()) && !ordered(tag, who, releases);
-            // Each notes its own before it looks for the other's: of two at the same time, one sees the other.
+            // Each thread notes its own access before it looks for others: of two at the same time, at least one sees
+            // the other.
             let written = if access.kind.writes() {
                 let written = Tag(write.swap(own.0, Ordering::SeqCst));
                 let seen = Tag(read.load(Ordering::SeqCst));
@@ -216,8 +218,8 @@ impl Shadow {
     }
 }
 
-/// Whether a read is worth more than the one that is remembered: what races with that races with it too, or it
-/// races with more.
+/// Whether a read should replace the remembered one: everything that races with that one also races with it, or more
+/// does.
 #[inline]
 fn displaces(access: GlobalAccess, seen: Tag, who: &Knower, releases: &Releases) -> bool {
     let seen_access = seen.access();

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-/// splitmix64. One for each block, so that a block's order does not depend on which others run.
+/// splitmix64. One generator per block, so that a block's order does not depend on which others run.
 pub(super) struct Random(Cell<u64>);
 
 impl Random {

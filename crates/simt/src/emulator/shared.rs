@@ -1,4 +1,4 @@
-//! Shared memory of a block, and who touched it last.
+//! Shared memory of a block, and the threads that touched it last.
 
 use super::fault::{FaultKind, SharedAccess};
 use crate::{Shared, WARP};
@@ -12,7 +12,7 @@ pub(super) struct Accessor {
     pub(super) thread: u32,
     /// Collectives that its warp has completed.
     pub(super) warp_time: u32,
-    /// What [`Self::warp_time`] was after the last one in which the thread took part.
+    /// The value of [`Self::warp_time`] after the last collective in which the thread took part.
     pub(super) synced: u32,
 }
 
@@ -55,13 +55,13 @@ struct SharedWord {
     read: Cell<Tag>,
 }
 
-/// The shared memory of the block that runs; used by one block after another.
+/// The shared memory of the running block; reused for the next one.
 pub(super) struct SharedMemory {
     words: Vec<SharedWord>,
     bytes: u64,
     check_races: bool,
-    /// Counts barriers and blocks: accesses of different epochs are ordered, and what was written
-    /// before `first_epoch` is another block's.
+    /// Counts barriers and blocks: accesses of different epochs are ordered, and anything written before `first_epoch`
+    /// belongs to an earlier block.
     epoch: Cell<u64>,
     first_epoch: Cell<u64>,
 }
@@ -110,7 +110,7 @@ impl SharedMemory {
         self.write(Place::of(array, index), who, &halves[..T::BYTES / 4])
     }
 
-    /// Adds to an element; returns what was there. Atomic, as the block's threads take turns.
+    /// Adds to an element; returns its former value. Atomic, since the block's threads take turns.
     pub(super) fn add(&self, array: Shared<u32>, index: u32, value: u32, who: Accessor) -> Result<u32, FaultKind> {
         let word = self.check(Place::of(array, index))?;
         let cell = self.touch(word, SharedAccess::Atomic, who)?;
@@ -182,13 +182,12 @@ impl SharedMemory {
         Ok(&word.value)
     }
 
-    /// Whether an earlier access may be ordered before one by `who` now. It is not where no barrier
-    /// came between and the other thread is of another warp; nor, in the same warp, where `who` has
-    /// been in no collective since.
+    /// Whether an earlier access may be ordered before one by `who` now. It is not if no barrier came between and the
+    /// other thread is in another warp, nor if it is in the same warp and `who` has taken part in no collective since.
     ///
-    /// Races go unseen, since only the last reader of each word is remembered, and since any collective
-    /// that `who` took part in counts, with whatever lanes. But what is reported is a race, unless the
-    /// threads order themselves through atomics on global memory.
+    /// Some races are missed, since only the last reader of each word is remembered, and since any collective with
+    /// `who` counts, whatever its lanes. But whatever is reported is a race, unless the threads order themselves
+    /// through atomics on global memory.
     #[inline]
     fn ordered(&self, tag: Tag, who: Accessor) -> bool {
         let thread = u32::from(tag.thread);

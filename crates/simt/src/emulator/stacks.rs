@@ -1,9 +1,9 @@
-//! Stacks for coroutines, kept from launch to launch: to map one costs more than to run most kernels.
+//! Stacks for coroutines, kept from launch to launch: mapping one costs more than running most kernels.
 
 use corosensei::stack::DefaultStack;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a stack, beyond its guard page. Only what a kernel touches is ever backed by memory; a
+/// Bytes of a stack, without its guard page. Only the pages that a kernel touches are backed by memory; formatting a
 /// panic's message needs the most.
 const BYTES: usize = 128 * 1024;
 
@@ -13,7 +13,7 @@ pub(super) const MAX_PER_LAUNCH: u32 = 16 * 1024;
 
 static SPARE: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
 
-/// The stacks of a worker. Those last used are used first: their pages are in the cache.
+/// The stacks of a worker. The last used ones are reused first: their pages are in the cache.
 #[derive(Default)]
 pub(super) struct Stacks(Vec<DefaultStack>);
 
@@ -22,7 +22,7 @@ impl Stacks {
     /// If the system maps no more memory.
     pub(super) fn take(&mut self) -> DefaultStack {
         self.0.pop().unwrap_or_else(|| {
-            // A warp's worth at a time: the lock is not for every coroutine.
+            // A warp's worth at a time, so that not every coroutine takes the lock.
             let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
             let from = spare.len().saturating_sub(32);
             self.0.extend(spare.drain(from..));

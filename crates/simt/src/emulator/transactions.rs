@@ -1,8 +1,8 @@
 //! Memory transactions of warp-wide loads.
 //!
-//! A GPU issues a load for all lanes of a warp that stand at it, and moves each 32-byte sector, or each
-//! 128-byte line, that they touch, once. The emulator's lanes run one after another, so which of their
-//! loads belong together is a matter of definition; it is in the documentation of
+//! A GPU issues a load for all lanes of a warp that reach it together, and transfers each 32-byte sector, or each
+//! 128-byte line, that they touch once. The emulator's lanes run one after another, so which of their loads belong
+//! together needs a definition; see the documentation of
 //! [`Options::count_transactions`](super::Options::count_transactions).
 
 use super::block::{Block, Counters, Warp};
@@ -15,7 +15,7 @@ use core::panic::Location;
 const SECTOR: usize = 32;
 const LINE: usize = 128;
 
-/// Loads that may still be joined by further lanes, in the order in which the first lane came.
+/// Loads that further lanes may still join, in the order in which their first lane came.
 #[derive(Default)]
 pub(super) struct OpenLoads(RefCell<Vec<WarpLoad>>);
 
@@ -30,7 +30,8 @@ struct WarpLoad {
 }
 
 impl OpenLoads {
-    /// A lane's `k`-th load at a place since a collective joins the `k`-th there since that collective.
+    /// A lane's `k`-th load at a place in the source since a collective joins the other lanes' `k`-th load there since
+    /// that collective.
     fn join(&self, lane: u32, synced: u32, place: &'static Location<'static>, address: usize) {
         let mut open = self.0.borrow_mut();
         let joins = |load: &WarpLoad| load.synced == synced && load.place == place && load.lanes & 1 << lane == 0;
@@ -45,7 +46,7 @@ impl OpenLoads {
         load.sectors[lane as usize] = address / SECTOR;
     }
 
-    /// Counts all of them. To be called when no lane can join any more.
+    /// Counts all of them. Called when no lane can join any more.
     fn close(&self, counters: &Counters) {
         let add = |counter: &Cell<u64>, count: usize| counter.set(counter.get() + count as u64);
         for load in self.0.borrow_mut().drain(..) {
@@ -72,7 +73,7 @@ impl Lane<'_> {
         }
     }
 
-    /// At a collective of `mask`: if these are all lanes that go on, none can join the loads so far.
+    /// At a collective of `mask`: if no other lane can continue, none can join the loads so far.
     #[inline]
     pub(super) fn after_collective(&self, mask: u32) {
         if self.warp.alive() & !mask == 0 {

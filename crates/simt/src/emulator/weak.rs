@@ -1,15 +1,15 @@
-//! Memory as weak as a GPU's: stores that come late and out of order, and loads that see what was there before.
+//! Memory as weak as a GPU's: stores that arrive late and out of order, and loads that see older values.
 //!
-//! Stores of all threads, plain and atomic, wait to be written, and are written in a random order: of one thread to
-//! one word in the order of the program, and before a release of the thread those that came before it. What memory
-//! held before each write of the launch is kept, so that a load may return it, unless the thread is to know better:
-//! by an acquire, a fence, a collective or a barrier, or because it has read or written something newer there.
-//! What reads and writes in one takes what is newest, and is written at once.
+//! Stores of all threads, plain and atomic, are queued and written in a random order, with two exceptions: stores of
+//! one thread to one word keep the order of the program, and a thread's release is written after its earlier stores.
+//! The value before each write of the launch is kept, so that a load may return it, unless the thread must see a newer
+//! one: because of an acquire, a fence, a collective or a barrier, or because it has already read or written a newer
+//! value there. Read-modify-write operations use the newest value, and are written at once.
 //!
-//! Writes are numbered as they reach memory. A thread knows of each word the newest write that it has met there, and
-//! threads that meet join what they know. What an acquire adds is one number, up to which the thread sees all writes
-//! of all threads: more than came by the release, so some orders that a GPU may show are not shown. What is shown is
-//! allowed.
+//! Writes are numbered as they reach memory. For each word a thread knows the newest write that it has seen there, and
+//! threads that meet at a collective or barrier join what they know. An acquire adds one number, up to which the thread
+//! sees all writes of all threads. That is more than the release published, so some outcomes that a GPU allows do not
+//! appear; every outcome that appears is allowed.
 
 use super::global::{Operation, apply};
 use super::random::Random;
@@ -29,10 +29,10 @@ pub(super) type Owner = (u32, u32);
 /// Former values of a word that are kept.
 const KEPT: usize = 8;
 
-/// Stores that wait, of all threads, beyond which some are written each time.
+/// If more stores than this are queued, over all threads, some are written each time.
 const MOST_WAITING: usize = 256;
 
-/// The memory of a launch that runs so.
+/// The memory of a launch with weak memory.
 pub(super) struct WeakMemory(Mutex<State>);
 
 /// What a thread must see of memory. Kept from one access to the next.
@@ -40,9 +40,9 @@ pub(super) struct WeakMemory(Mutex<State>);
 pub(super) struct View {
     /// It sees all writes up to this one.
     sees: Time,
-    /// What it would see had it acquired where it read relaxed: a fence makes it so.
+    /// What it would see if its relaxed reads had been acquires: a fence makes them so.
     read: Time,
-    /// What a relaxed store of it releases, by the fence before.
+    /// What its relaxed stores release, because of the fence before them.
     fenced: Time,
 }
 
@@ -64,12 +64,12 @@ enum Release {
     All,
 }
 
-/// A value that a word of 4 bytes had from a write on.
+/// A value that a word of 4 bytes has had since a write.
 #[derive(Clone, Copy)]
 struct Former {
     since: Time,
     value: u32,
-    /// Who acquires it sees all writes up to this one.
+    /// A thread that acquires it sees all writes up to this one.
     released: Time,
 }
 
@@ -80,11 +80,11 @@ struct State {
     now: Time,
     waiting: Vec<Waiting>,
     history: HashMap<usize, Vec<Former>>,
-    /// The newest write of each word that a thread has read, or made, or heard of.
+    /// The newest write of each word that a thread has read, made, or learned of from others.
     seen: HashMap<Owner, Seen>,
 }
 
-/// By words, and shared by the threads that have met until one learns more.
+/// Indexed by word; shared by the threads that have met, until one of them learns more.
 type Seen = Rc<HashMap<usize, Time>>;
 
 // SAFETY: the pointers are into the launch's buffers, which outlive it, and the counted references point to each other
@@ -127,7 +127,7 @@ impl WeakMemory {
         unsafe { state.write_some() };
     }
 
-    /// An atomic access to 4 or 8 bytes; what was there before.
+    /// An atomic access to 4 or 8 bytes; returns the former value.
     ///
     /// # Safety
     /// The element lies in a buffer of the launch, which is writable unless this is a load, and stays until
@@ -167,7 +167,7 @@ impl WeakMemory {
             }
             let new = apply(operation, former, value, bytes);
             if new != former || !matches!(operation, Operation::CompareExchange(_)) {
-                // It goes on with the release that it has read.
+                // It continues the release sequence that it has read from.
                 state.write(&Waiting { owner, at, bytes, value: new, release }, released);
             }
             former
@@ -187,7 +187,7 @@ impl WeakMemory {
         }
     }
 
-    /// Threads that meet: what these have stored is written, and each sees what any of them has written or read.
+    /// Threads meet: their stores are written, and each sees what any of them has written or read.
     pub(super) fn meet<'v>(&self, threads: impl Iterator<Item = (Owner, &'v Cell<View>)> + Clone) {
         let mut state = self.state();
         let (mut sees, mut joined) = (0, Seen::default());
@@ -251,7 +251,7 @@ impl State {
             }
             let seen = self.seen.get(&owner);
             let known = words(at, bytes).filter_map(|word| seen?.get(&word).copied()).fold(view.sees, Time::max);
-            // As memory was after one of the writes that the thread need not have passed, or as it is.
+            // The value after one of the writes that the thread may still see, or the current one.
             let newer = |since: Time| since > known;
             let mut times = vec![known];
             for word in words(at, bytes) {
@@ -290,7 +290,7 @@ impl State {
         }
     }
 
-    /// Writes some of the stores that wait, at random.
+    /// Writes some of the queued stores, chosen at random.
     ///
     /// # Safety
     /// Their buffers are there.
@@ -298,7 +298,7 @@ impl State {
         while self.waiting.len() > MOST_WAITING || (!self.waiting.is_empty() && self.random.below(4) == 0) {
             let any = self.random.below(self.waiting.len() as u32) as usize;
             let Waiting { owner, at, bytes, .. } = self.waiting[any];
-            // Of those of the thread that touch the same words, the first: but not what it overlaps in turn.
+            // The first of the thread's stores that touch the same words; not those that this one overlaps in turn.
             let mut first = any;
             let (mut at, mut bytes) = (at, bytes);
             while let Some(earlier) =
@@ -313,7 +313,7 @@ impl State {
         }
     }
 
-    /// Writes all stores that wait and are meant, in the order in which they came.
+    /// Writes all queued stores that are selected, in the order in which they came.
     ///
     /// # Safety
     /// Their buffers are there.

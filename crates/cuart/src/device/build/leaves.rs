@@ -18,15 +18,15 @@ use lanetree_simt::{Global, KeysRef};
 const SORTED: usize = 8;
 
 impl<V: Word> Builder<V> {
-    /// Builds a tree on the stream's device from pairs that are there: strings of one width of at most 32 bytes,
-    /// numbers by [`DeviceKeys::encode`]. The values are as many as the keys, or more.
+    /// Builds a tree on the stream's device from pairs that are already there: strings of one width of at most 32 bytes
+    /// (for numbers see [`DeviceKeys::encode`]). There must be at least as many values as keys.
     ///
-    /// Keys of more than 8 bytes must ascend, and be different. Others may come in any order, and of equal ones
-    /// the last one's value stays; they are sorted, unless they ascend. On the host, keys of any lengths come in
-    /// any order, as in [`Builder::build`].
+    /// Keys of more than 8 bytes must ascend strictly. Shorter keys may come in any order, and of equal keys the last
+    /// one's value is kept; they are sorted unless they ascend. On the host, keys of any length may come in any order,
+    /// as in [`Builder::build`].
     ///
-    /// Returns when the tree is complete. Takes, while it lasts, up to 41 bytes a key beside the tree; before that,
-    /// to sort, 24 bytes a key and three times its value.
+    /// Returns when the tree is complete. Meanwhile it takes up to 41 bytes per key besides the tree; before that, for
+    /// sorting, 24 bytes per key and three times the size of its value.
     ///
     /// ```
     /// use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys};
@@ -48,8 +48,8 @@ impl<V: Word> Builder<V> {
     /// [`Error::Runtime`] for buffers of another device than the stream's, and where there is no room.
     pub fn build_on(&self, stream: &Stream, keys: &DeviceKeys, values: &Buffer<V>) -> Result<Cuart<V>> {
         let (device, len) = (stream.device(), keys.len());
-        same_device(device, keys.device(), "the keys")?;
-        same_device(device, values.device(), "the values")?;
+        same_device(device, keys.device(), "the keys' buffer")?;
+        same_device(device, values.device(), "the values' buffer")?;
         if values.len() < len {
             return Err(Error::OutputLength { what: "the values' buffer", expected: len, found: values.len() });
         }
@@ -77,7 +77,7 @@ impl<V: Word> Builder<V> {
         Ok(Cuart::of_parts(device, *self, parts))
     }
 
-    /// Of keys in any order, by sorting them as numbers.
+    /// For keys in any order, by sorting them as numbers.
     fn build_numbers(&self, stream: &Stream, keys: &DeviceKeys, width: usize, values: &Buffer<V>) -> Result<Cuart<V>> {
         let (numbers, values, len) = sorted(stream, keys, width, values)?;
         let bytes = numbers.read_on(stream)?;
@@ -125,14 +125,14 @@ fn sorted<V: Word>(
 pub(super) struct Sorted {
     pub(super) keys: KeysRef,
     pub(super) width: usize,
-    /// Whether they are numbers, of which the strings are the upper bytes.
+    /// Whether they are numbers whose upper bytes are the strings.
     pub(super) numbers: bool,
     pub(super) len: usize,
 }
 
 /// What became of such keys.
 pub(super) enum Made {
-    /// The leaves, with their rank as their index, and the link of the first one; none without keys.
+    /// The leaves, whose index is their rank, and the link of the first one; none without keys.
     Leaves(Box<LeafBuffers>, Link),
     /// The key of this index is below the one before it.
     Descends(usize),
@@ -153,7 +153,7 @@ fn room(device: &Device, width: usize, len: usize) -> Result<(LeafBuffers, Link)
     Ok((room.alloc(device)?, if len == 0 { Link::NONE } else { Link::new(kind, width, 0) }))
 }
 
-/// Builds the leaves of keys on the stream's device, as its values are, which are no fewer. Waits for the stream.
+/// Builds the leaves of keys on the stream's device, which also has at least as many values. Waits for the stream.
 pub(super) fn leaves<V: Word>(stream: &Stream, keys: &Sorted, values: &Buffer<V>) -> Result<Made> {
     let device = stream.device();
     let (mut leaves, first) = room(device, keys.width, keys.len)?;

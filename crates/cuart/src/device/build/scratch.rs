@@ -1,4 +1,4 @@
-//! What a build of nodes needs beside them, allocated as it is needed.
+//! The scratch memory of a build of nodes, allocated when it is needed.
 
 use lanetree_frame::Result;
 use lanetree_kernels_cuart::TreeRef;
@@ -33,7 +33,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// What it takes to find the nodes; nothing without boundaries.
+    /// The memory for finding the nodes; none without boundaries.
     pub(super) fn new(device: &Device, tree: &TreeRef, boundaries: u32) -> Result<Self> {
         let len = boundaries as usize;
         let minima = if boundaries == 0 { 0 } else { minima_len(boundaries) as usize };
@@ -62,7 +62,7 @@ impl Scratch {
         self.boundaries
     }
 
-    /// The arguments, with what has been allocated by now, for kernels that the stream is given next.
+    /// The arguments, with everything allocated so far, for kernels launched next on the stream.
     pub(super) fn args(&mut self, stream: &Stream) -> Result<NodesArgs> {
         Ok(NodesArgs {
             tree: self.tree,
@@ -84,7 +84,7 @@ impl Scratch {
         })
     }
 
-    /// Waits for the stream, and reads what kernels have found out.
+    /// Waits for the stream, and reads what the kernels have reported.
     pub(super) fn findings(&self, stream: &Stream) -> Result<[u64; findings::LEN]> {
         stream.synchronize()?;
         let mut found = [0; findings::LEN];
@@ -92,7 +92,7 @@ impl Scratch {
         Ok(found)
     }
 
-    /// Sorts the boundaries by depth, of which `deepest` is the largest.
+    /// Sorts the boundaries by depth; `deepest` is the largest depth.
     pub(super) fn sort(&mut self, stream: &Stream, deepest: u32) -> Result<()> {
         let (device, len) = (stream.device(), self.boundaries as usize);
         let bits = (u32::BITS - deepest.leading_zeros()).max(1);
@@ -106,7 +106,7 @@ impl Scratch {
         radix_argsort(stream, &self.minima, len, 0..bits, (&mut self.depths, &mut self.sorted), &mut scratch)
     }
 
-    /// What it takes to place so many nodes.
+    /// The memory for placing this many nodes.
     pub(super) fn make_room(&mut self, device: &Device, nodes: u32) -> Result<()> {
         self.nodes = nodes;
         let tiles = super::blocks(self.boundaries).max(KINDS * super::blocks(nodes));

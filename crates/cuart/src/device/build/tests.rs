@@ -349,7 +349,7 @@ fn what_cannot_be_built_is_refused() {
     );
     let two = strings(&device, &[vec![1], vec![2]], 1);
     let one = device.upload(&[1]).unwrap();
-    assert_eq!(refused(&two, &one), "the values' buffer: room for 1 element, but 2 are needed; allocate at least 2");
+    assert_eq!(refused(&two, &one), "the values' buffer holds 1 element, but 2 are needed; allocate at least 2");
     let several: ByteKeysBuf = ["a", "bc"].into_iter().collect();
     let several = DeviceKeys::upload(&device, &several).unwrap();
     assert!(refused(&several, &values).starts_with("keys with offsets: "));

@@ -11,8 +11,8 @@ use lanetree_runtime::{Buffer, Device};
 /// Operations of a piece with [`UpdateEngine::HashTable`].
 const PIECE: usize = 1 << 19;
 
-/// Operations from which on those on keys of one length are processed in the order of their first bytes. Measured
-/// on an H200, n = 26 Mi: from 2^23 on what it saves is more than the sort takes.
+/// From this number of operations on, operations on keys of one length are processed in the order of their first bytes.
+/// Measured on an H200, n = 26 Mi: from 2^23 on this saves more than the sort takes.
 const ORDERED: usize = 1 << 23;
 
 /// Scratch memory of an engine.
@@ -92,7 +92,7 @@ impl Memory {
         })
     }
 
-    /// Has batches in pieces of at most so many operations, but 0 as if 1.
+    /// Splits batches into pieces of at most this many operations; 0 counts as 1.
     pub(in crate::device) fn pieces_of(&mut self, operations: usize) {
         self.piece = operations.clamp(1, PIECE);
     }
@@ -123,7 +123,7 @@ impl Memory {
         own + sorting + ordering
     }
 
-    /// Checks that the engine is one for the tree, also when it has keys of more than 32 bytes beside its own.
+    /// Checks that the engine can serve the tree, also if it gets keys of more than 32 bytes besides its own.
     pub(in crate::device) fn check<V: Word>(&self, tree: &Parts, with_long_keys: bool) -> Result<()> {
         if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence::<V>(tree)) {
             return Err(Error::UpdateEngine {

@@ -32,7 +32,7 @@ impl<V: Word> Cuart<V> {
         let route = Route {
             device: &self.device,
             results: Results { arrays: [V::BYTES, 0], bits },
-            // Of a tree with long keys the kernel reads a query's bytes where it branches, and again at its leaf.
+            // In a tree with long keys the kernel reads a query's bytes at each branch, and again at the leaf.
             reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.found, out.pending));
@@ -44,9 +44,9 @@ impl<V: Word> Cuart<V> {
         self.batches.staging.send(Strings(keys), out, &route)
     }
 
-    /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the keys and
-    /// the values, both ways at once, and the CPU copies nothing. Keys are of one width, one behind the other. Bit
-    /// `i % 32` of `found[i / 32]` tells whether key `i` is there. Returns when the results are there.
+    /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
+    /// directions at once, and the CPU copies nothing. All keys have one width and lie one after another. Bit `i % 32`
+    /// of `found[i / 32]` (the hit mask) says whether key `i` is present. Returns when the results are complete.
     ///
     /// ```
     /// use lanetree::{ByteKeysBuf, Cuart, Device};
@@ -63,9 +63,9 @@ impl<V: Word> Cuart<V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::KeyWidth`] for a width of 0 or of 2^32 bytes or more, or one that the number of bytes is no multiple
-    /// of; [`Error::OutputLength`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some; [`Error::Lost`];
-    /// [`Error::Runtime`] where the device has no room, or from its driver.
+    /// [`Error::KeyWidth`] for a width of 0 or of 2^32 bytes or more, or if the number of bytes is not a multiple of
+    /// the width; [`Error::OutputLength`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some;
+    /// [`Error::Lost`]; [`Error::Runtime`] where the device has no room, or from its driver.
     pub fn get_many_pinned(
         &self,
         width: usize,
@@ -95,16 +95,15 @@ impl<V: Word> Cuart<V> {
         })
     }
 
-    /// Bytes that host batches of look-ups on a device have taken, page-locked ones included, and that are kept for
-    /// the next ones: at most those of two pieces of 2^18 queries, which have up to 4 MiB, for each thread that has
-    /// worked on such a batch at the same time; and for each call between page-locked buffers, of four of 2^20 queries
-    /// and 8 MiB.
+    /// Bytes, including pinned memory, that host batches of look-ups on a device have allocated and that are kept for
+    /// the next batches. At most two pieces of 2^18 queries, of up to 4 MiB each, for each thread that has worked on
+    /// such a batch at the same time; and for each call between pinned buffers, four pieces of 2^20 queries and 8 MiB.
     pub fn staging_bytes(&self) -> usize {
         self.batches.staging.bytes() + self.batches.pinned.bytes()
     }
 }
 
-/// Takes a piece's results, and does the CPU's part of its long keys.
+/// Takes a piece's results, and does the CPU's part for its long keys.
 fn take_results<V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: &mut [Option<V>]) {
     let (keys, values) = (piece.queries.0, piece.array::<V>(0));
     piece.place(out, |i| values[i]);
@@ -123,11 +122,12 @@ fn take_results<V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: &mut
 }
 
 impl Parts {
-    /// Launches a look-up of so many queries, with room for their values, and for found and pending bits, or null.
+    /// Launches a look-up of `count` queries, with room for their values, and for the hit mask and the pending mask, or
+    /// null.
     ///
     /// # Safety
-    /// The addresses are of memory of the stream's device, which is there until the stream has done this, and which
-    /// nothing else uses meanwhile but what the stream was given before.
+    /// The addresses are memory of the stream's device that stays valid until the stream has done this, and that
+    /// nothing else uses meanwhile except earlier work in the stream.
     pub(super) unsafe fn launch_get<V: Word>(
         &self,
         stream: &Stream,

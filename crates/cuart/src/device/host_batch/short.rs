@@ -1,4 +1,4 @@
-//! Host batches of which a device looks up the short keys alone.
+//! Host batches of which a device looks up only the short keys.
 
 use crate::Cuart;
 use crate::device::Lanes;
@@ -9,8 +9,8 @@ use lanetree_frame::staging::{Queries, Results, Route};
 use lanetree_layout::Word;
 use lanetree_simt::{Global, KeysRef};
 
-/// Byte strings of which those of more than `max` bytes are staged as empty ones: results keep the batch's order, and of
-/// a long string the bus carries four bytes. Offsets first, whose number is known, and then bytes.
+/// Byte strings; those of more than `max` bytes are staged as empty strings. So results keep the batch's order, and for
+/// a long string the bus carries only four bytes. Offsets come first, since their number is known, and then the bytes.
 #[derive(Clone, Copy)]
 struct Short<'k> {
     keys: ByteKeys<'k>,
@@ -54,7 +54,7 @@ impl Queries for Short<'_> {
     fn write(&self, to: &mut [u8]) {
         let (offsets, to) = to.split_at_mut(self.offset_bytes());
         let offsets: &mut [u32] = bytemuck::cast_slice_mut(offsets);
-        // Short ones in a row are copied as one.
+        // Adjacent short strings are copied together.
         let (mut copied, mut end, mut first) = (0, 0, 0);
         let mut copy = |first: usize, behind: usize, end: usize| {
             to[copied..end].copy_from_slice(Strings(self.keys.slice(first..behind)).bytes());
@@ -75,8 +75,8 @@ impl Queries for Short<'_> {
 }
 
 impl<V: Word> Cuart<V> {
-    /// Looks up those keys of a batch in main memory that have up to `max` bytes; what is said of the others means
-    /// nothing. For trees without leaves in main memory.
+    /// Looks up the keys of up to `max` bytes in a batch in main memory; the results for the others are meaningless.
+    /// For trees without leaves in main memory.
     pub(crate) fn get_short_across(&self, keys: ByteKeys<'_>, max: usize, out: &mut [Option<V>]) -> Result<()> {
         let tree = self.parts()?;
         let route = Route {

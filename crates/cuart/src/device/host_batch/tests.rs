@@ -312,7 +312,7 @@ fn wrong_page_locked_buffers_are_named() {
         );
         assert_eq!(
             error(4, &mut values).unwrap_err(),
-            "the values: room for 2 elements, but 3 are needed; allocate at least 3"
+            "the values' buffer holds 2 elements, but 3 are needed; allocate at least 3"
         );
         let result = error(6, &mut values);
         assert_eq!(result.is_ok(), device.kind() == lanetree_frame::DeviceKind::Host);

@@ -210,11 +210,11 @@ fn kinds_that_are_none_are_counted_and_nothing_changes() {
     for (kinds, expected) in [
         (
             [0, 4, 2, 3],
-            "unknown kinds of operations: 2, the first of them kinds[1] = 4; 0 inserts, 1 updates, 2 removes",
+            "unknown operation kinds: 2, the first of them kinds[1] = 4; use 0 to insert, 1 to update, 2 to remove",
         ),
         (
             [u32::MAX, 0, 1, 2],
-            "unknown kinds of operations: 1, the first of them kinds[0] = 4294967295; 0 inserts, 1 updates, 2 removes",
+            "unknown operation kinds: 1, the first of them kinds[0] = 4294967295; use 0 to insert, 1 to update, 2 to remove",
         ),
     ] {
         let kinds = device.upload(&kinds).unwrap();
@@ -272,17 +272,17 @@ fn wrong_buffers_are_refused_and_nothing_changes() {
     let mut scratch = UpdateScratch::new(&device, 2).unwrap();
     let (three, two) = (device.upload(&[1_u64, 3, 4]).unwrap(), device.upload(&[1_u64, 2]).unwrap());
     let error = tree.apply_on(&stream, &three, &two, None, &mut scratch).unwrap_err();
-    assert_eq!(error.to_string(), "the values: room for 2 elements, but 3 are needed; allocate at least 3");
+    assert_eq!(error.to_string(), "the values' buffer holds 2 elements, but 3 are needed; allocate at least 3");
     let error = tree.apply_on(&stream, &three, &three, None, &mut scratch).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the scratch memory of updates: room for 2 elements, but 3 are needed; allocate at least 3"
+        "the scratch memory of updates holds 2 elements, but 3 are needed; allocate at least 3"
     );
     let foreign = Device::emulated().upload(&[9_u64]).unwrap();
     assert!(matches!(tree.apply_on(&stream, &foreign, &two, None, &mut scratch), Err(Error::Runtime(_))));
     let kinds = device.upload(&[0_u32]).unwrap();
     let error = tree.apply_on(&stream, &two, &two, Some(&kinds), &mut scratch).unwrap_err();
-    assert_eq!(error.to_string(), "the kinds: room for 1 element, but 2 are needed; allocate at least 2");
+    assert_eq!(error.to_string(), "the kinds' buffer holds 1 element, but 2 are needed; allocate at least 2");
     assert_eq!(tree.get_many(&[1, 2, 3]).unwrap(), [Some(1), Some(2), None]);
     tree.whole.change(|()| -> lanetree_frame::Result<()> { Err(Error::Lost { reason: "a test".into() }) }).unwrap_err();
     for error in [tree.get_many(&[1]).unwrap_err(), tree.insert_many(&[1], &[1]).unwrap_err()] {
