@@ -1,20 +1,37 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
+<<<<<<< HEAD
 use crate::{first_build, paths, process, ptx, stub};
+=======
+use crate::{paths, process, ptx, stub};
+use clap::Args;
+>>>>>>> h4
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Everything that continuous integration runs.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Assemble the PTX for every architecture (by default: for the oldest, the measured and the newest one)
+    #[arg(long)]
+    full: bool,
+}
+
+/// What the PTX is assembled for in every run: the oldest architecture, the one that registers are counted and
+/// figures are measured on, and the newest. Those in between are assembled with `--full`.
+const ARCHITECTURES: [u32; 3] = [75, 90, 120];
+
 /// Runs the steps, and tells at the end what each took.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let mut steps = Steps::default();
-    let result = run_all(&mut steps);
+    let result = run_all(&mut steps, options);
     println!("\n{steps}");
     result
 }
 
-fn run_all(steps: &mut Steps) -> Result<()> {
+fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
     steps.run("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     // The feature cuda, with cust and without it: only the runtime's code differs.
@@ -30,6 +47,7 @@ fn run_all(steps: &mut Steps) -> Result<()> {
         command.args(["doc", "--workspace", "--no-deps", "--locked"]);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
+<<<<<<< HEAD
     steps.run("documentation, feature cust", || {
         let mut command = process::cargo();
         command.args(["doc", "--package", "lanetree-runtime", "--features", "cust", "--no-deps", "--locked"]);
@@ -37,6 +55,10 @@ fn run_all(steps: &mut Steps) -> Result<()> {
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     steps.run("ptx --check", || ptx::run(&ptx::Options::checking()))?;
+=======
+    let architectures = if options.full { &ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
+    steps.run("ptx --check", || ptx::run(&ptx::Options::checking(architectures)))?;
+>>>>>>> h4
     steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
     steps.run("tests of the runtime, feature cuda", || {
         cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
@@ -89,6 +111,12 @@ fn on_cust(arguments: &[&str]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::failure::Failure;
+
+    #[test]
+    fn the_oldest_the_counted_and_the_newest_architecture_are_assembled_for() {
+        let [oldest, .., newest] = ptx::ARCHITECTURES;
+        assert_eq!(ARCHITECTURES, [oldest, ptx::COUNTED_ON, newest]);
+    }
 
     #[test]
     fn each_step_is_listed_with_its_time() {
