@@ -1,12 +1,8 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-<<<<<<< HEAD
 use crate::{first_build, paths, process, ptx, stub};
-=======
-use crate::{paths, process, ptx, stub};
 use clap::Args;
->>>>>>> h4
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -33,32 +29,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
-    steps.run("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    // The feature cuda, with cust and without it: only the runtime's code differs.
-    steps.run("clippy, feature cust", || {
-        on_cust(&["clippy", "--workspace", "--all-targets", "--features", "cust", "--locked", "--", "-D", "warnings"])
-    })?;
-    steps.run("clippy, feature cuda", || {
-        let package = ["--package", "lanetree-runtime", "--features", "cuda"];
-        cargo(&[&["clippy"], &package[..], &["--all-targets", "--locked", "--", "-D", "warnings"]].concat())
+    // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.
+    let clippy = |packages: &[&'static str]| {
+        let arguments = [&["clippy"], packages, &["--all-targets", "--locked", "--", "-D", "warnings"]].concat();
+        on_cust(&arguments)
+    };
+    steps.run("clippy", || {
+        clippy(&["--workspace", "--features", "cust"])?;
+        clippy(&["--package", "lanetree-runtime", "--features", "cuda"])?;
+        clippy(&["--package", "lanetree-runtime"])
     })?;
     steps.run("documentation", || {
         let mut command = process::cargo();
-        command.args(["doc", "--workspace", "--no-deps", "--locked"]);
-        process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
-    })?;
-<<<<<<< HEAD
-    steps.run("documentation, feature cust", || {
-        let mut command = process::cargo();
-        command.args(["doc", "--package", "lanetree-runtime", "--features", "cust", "--no-deps", "--locked"]);
+        command.args(["doc", "--workspace", "--no-deps", "--features", "cust", "--locked"]);
         command.env("CUDA_LIBRARY_PATH", stub::library_path()?);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    steps.run("ptx --check", || ptx::run(&ptx::Options::checking()))?;
-=======
     let architectures = if options.full { &ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
     steps.run("ptx --check", || ptx::run(&ptx::Options::checking(architectures)))?;
->>>>>>> h4
     steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
     steps.run("tests of the runtime, feature cuda", || {
         cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
