@@ -17,6 +17,7 @@ mod lookup;
 mod mirrored;
 mod native;
 mod nodes;
+mod ordered;
 mod parts;
 mod range;
 mod region;

@@ -4,5 +4,7 @@
 //! each kernel. It is given every query in host form and in device form, staged through the device if need be.
 
 pub mod fixed;
+mod index;
 
+pub use index::{BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, OrderedIndex, RangeOf, RangesOf, Rows};
 pub use lanetree_base::*;

@@ -4,7 +4,7 @@ use super::Harmonia;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Error, IndexBuilder, Result};
 use lanetree_kernels_harmonia::layout::{FANOUTS, Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device};
@@ -34,6 +34,14 @@ pub struct Builder<K, V> {
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
         Self { fanout: None, fill: None, words: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
+    type Index = Harmonia<K, V>;
+
+    fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
+        self.build(device, keys, values)
     }
 }
 

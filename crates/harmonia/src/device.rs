@@ -5,8 +5,8 @@ use super::native;
 use super::walk::Ranks;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
-use lanetree_frame::Result;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side};
+use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::{
     self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
 };
@@ -101,6 +101,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
 impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     type Key = K;
     type Value = V;
+    const NAME: &'static str = "harmonia";
     type Tuning = LookUp;
     type View<'a> = native::View<'a, K, V>;
     type Walk = Ranks;
@@ -111,6 +112,18 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
 
     fn len(&self) -> u64 {
         self.shape.len
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stats().bytes()
+    }
+
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        self.iter().collect()
+    }
+
+    fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        self.change(count, op)
     }
 
     fn staging(&self) -> &fixed::Staging<K, V> {

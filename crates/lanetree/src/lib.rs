@@ -74,8 +74,9 @@ pub use lanetree_cuart as cuart;
 pub use lanetree_cuart::Cuart;
 #[doc(inline)]
 pub use lanetree_frame::{
-    Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, DeviceKeys, DeviceKind, DeviceNumber, Error, Event,
-    FixedKey, Key, KeyRange, MirrorReport, OffsetBuffer, Offsets, Op, PinnedBuffer, Pool, PoolStats, Ranges, Result,
+    BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
+    DeviceKind, DeviceNumber, Domain, Error, Event, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, MirrorReport,
+    OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows,
     Stream, UpdatePath, UpdateReport, Word, runtime,
 };
 #[cfg(feature = "harmonia")]

@@ -3,6 +3,7 @@
 
 mod host;
 mod on_stream;
+mod ordered;
 mod range;
 pub mod ranges;
 mod staging;
@@ -14,7 +15,7 @@ pub use range::{DeviceRanges, RangeScratch};
 pub use staging::Staging;
 
 use core::fmt::Debug;
-use lanetree_base::Result;
+use lanetree_base::{Op, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
@@ -66,6 +67,8 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     type Key: Key;
     /// Its values.
     type Value: Word;
+    /// What it is called.
+    const NAME: &'static str;
     /// How look-ups on a device can be tuned; `()` if they cannot.
     type Tuning: Copy + Default + Debug + Send + Sync;
     /// The index as the CPU searches it.
@@ -85,6 +88,26 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Bytes of the device's memory that it takes.
+    fn bytes(&self) -> u64;
+
+    /// All pairs in ascending order of their keys.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
+    fn pairs(&self) -> Result<Vec<(Self::Key, Self::Value)>>;
+
+    /// Applies `count` operations, with the effect of one after another.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime), and the index's own: it is as it was.
+    /// [`Error::Lost`](lanetree_base::Error::Lost) where the device failed half-way.
+    fn apply_each(
+        &mut self,
+        count: usize,
+        op: impl Fn(usize) -> Op<Self::Key, Self::Value> + Sync,
+    ) -> Result<UpdateReport>;
 
     /// The memory of host batches.
     fn staging(&self) -> &Staging<Self::Key, Self::Value>;

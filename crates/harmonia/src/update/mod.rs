@@ -12,8 +12,7 @@ pub use mirrored::Mirrored;
 
 use super::Harmonia;
 use super::build::check_lengths;
-use lanetree_frame::Result;
-use lanetree_frame::fold;
+use lanetree_frame::{Result, fold};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
 
@@ -47,7 +46,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// or memory allow, or from the device: the tree is as it was. [`Lost`](lanetree_frame::Error::Lost) where the device failed
     /// while leaves were written, or in an earlier batch; never on the host.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
-        self.apply_each(ops.len(), |i| ops[i])
+        self.change(ops.len(), |i| ops[i])
     }
 
     /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
@@ -56,7 +55,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// As [`Harmonia::apply`], and [`LengthMismatch`](lanetree_frame::Error::LengthMismatch).
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         check_lengths(keys, values)?;
-        self.apply_each(keys.len(), |i| Op::Insert(keys[i], values[i]))
+        self.change(keys.len(), |i| Op::Insert(keys[i], values[i]))
     }
 
     /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
@@ -65,7 +64,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// As [`Harmonia::apply`], and [`LengthMismatch`](lanetree_frame::Error::LengthMismatch).
     pub fn update_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         check_lengths(keys, values)?;
-        self.apply_each(keys.len(), |i| Op::Update(keys[i], values[i]))
+        self.change(keys.len(), |i| Op::Update(keys[i], values[i]))
     }
 
     /// Removes those keys that are there.
@@ -73,10 +72,11 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// # Errors
     /// As [`Harmonia::apply`].
     pub fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        self.apply_each(keys.len(), |i| Op::Remove(keys[i]))
+        self.change(keys.len(), |i| Op::Remove(keys[i]))
     }
 
-    fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+    /// Applies operations: see [`Harmonia::apply`].
+    pub(super) fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
         match self.device.kind() {
             DeviceKind::Host => Ok(host::apply(self, &fold(count, op))?.report),
             DeviceKind::Cuda | DeviceKind::Emulated => self.apply_from_host(count, op),

@@ -1,0 +1,99 @@
+//! CuART as an [`OrderedIndex`].
+
+use crate::{Builder, Cuart};
+use lanetree_frame::{
+    ByteKeys, ByteRange, ByteRanges, ByteString, DeviceForm, DeviceKeys, IndexBuilder, Op, OrderedIndex, Result,
+    UpdateReport,
+};
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, Device, Stream};
+
+impl<V: Word> OrderedIndex for Cuart<V> {
+    type Domain = ByteString;
+    type Value = V;
+    const NAME: &'static str = "cuart";
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+    fn len(&self) -> u64 {
+        self.len()
+    }
+    fn bytes(&self) -> u64 {
+        self.stats().bytes()
+    }
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+    fn get_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<V>>> {
+        self.get_many(keys)
+    }
+    fn lower_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
+        self.lower_bound_many(keys)
+    }
+    fn upper_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
+        self.upper_bound_many(keys)
+    }
+    fn predecessor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
+        self.predecessor_many(keys)
+    }
+    fn successor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
+        self.successor_many(keys)
+    }
+    fn range_many(&self, ranges: &[ByteRange<'_>]) -> Result<ByteRanges<V>> {
+        self.range_many(ranges.iter().copied())
+    }
+    fn count_many(&self, ranges: &[ByteRange<'_>]) -> Result<Vec<u64>> {
+        self.count_many(ranges.iter().copied())
+    }
+    fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
+        let all = self.range_many([..])?;
+        let (keys, values) = all.get(0);
+        Ok(keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect())
+    }
+    fn apply(&mut self, ops: &[Op<Vec<u8>, V>]) -> Result<UpdateReport> {
+        self.apply(ops)
+    }
+    fn insert_many(&mut self, keys: ByteKeys<'_>, values: &[V]) -> Result<UpdateReport> {
+        self.insert_many(keys, values)
+    }
+    fn update_many(&mut self, keys: ByteKeys<'_>, values: &[V]) -> Result<UpdateReport> {
+        self.update_many(keys, values)
+    }
+    fn remove_many(&mut self, keys: ByteKeys<'_>) -> Result<UpdateReport> {
+        self.remove_many(keys)
+    }
+    fn restore_order(&mut self) -> Result<()> {
+        self.compact()
+    }
+    fn device_form(&self) -> Option<&dyn DeviceForm<ByteString, V>> {
+        Some(self)
+    }
+}
+
+impl<V: Word> DeviceForm<ByteString, V> for Cuart<V> {
+    fn get(
+        &self,
+        stream: &Stream,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        self.on(stream).get(queries, values, hits, miss)
+    }
+    fn lower_bound(&self, stream: &Stream, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.on(stream).lower_bound(queries, ranks)
+    }
+    fn upper_bound(&self, stream: &Stream, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.on(stream).upper_bound(queries, ranks)
+    }
+}
+
+impl<V: Word> IndexBuilder for Builder<V> {
+    type Index = Cuart<V>;
+
+    fn build(&self, device: &Device, keys: ByteKeys<'_>, values: &[V]) -> Result<Cuart<V>> {
+        self.build(device, keys, values)
+    }
+}

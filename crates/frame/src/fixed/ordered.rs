@@ -1,0 +1,91 @@
+//! Indexes over keys of a fixed size as [`OrderedIndex`]es.
+
+use super::{FixedIndex, HostForm, OnStream};
+use crate::{DeviceForm, OrderedIndex};
+use lanetree_base::{Error, KeyRange, Op, Ranges, Result, UpdateReport};
+use lanetree_runtime::{Buffer, Device, Stream};
+
+impl<I: FixedIndex> OrderedIndex for I {
+    type Domain = I::Key;
+    type Value = I::Value;
+    const NAME: &'static str = I::NAME;
+
+    fn device(&self) -> &Device {
+        FixedIndex::device(self)
+    }
+    fn len(&self) -> u64 {
+        FixedIndex::len(self)
+    }
+    fn bytes(&self) -> u64 {
+        FixedIndex::bytes(self)
+    }
+    fn is_lost(&self) -> bool {
+        self.check_not_lost().is_err()
+    }
+    fn get_many(&self, keys: &[I::Key]) -> Result<Vec<Option<I::Value>>> {
+        HostForm::get_many(self, keys)
+    }
+    fn lower_bound_many(&self, keys: &[I::Key]) -> Result<Vec<u64>> {
+        HostForm::lower_bound_many(self, keys)
+    }
+    fn upper_bound_many(&self, keys: &[I::Key]) -> Result<Vec<u64>> {
+        HostForm::upper_bound_many(self, keys)
+    }
+    fn predecessor_many(&self, keys: &[I::Key]) -> Result<Vec<Option<(I::Key, I::Value)>>> {
+        HostForm::predecessor_many(self, keys)
+    }
+    fn successor_many(&self, keys: &[I::Key]) -> Result<Vec<Option<(I::Key, I::Value)>>> {
+        HostForm::successor_many(self, keys)
+    }
+    fn range_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Ranges<I::Key, I::Value>> {
+        HostForm::range_many(self, ranges.iter().copied())
+    }
+    fn count_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Vec<u64>> {
+        HostForm::count_many(self, ranges.iter().copied())
+    }
+    fn pairs(&self) -> Result<Vec<(I::Key, I::Value)>> {
+        FixedIndex::pairs(self)
+    }
+    fn apply(&mut self, ops: &[Op<I::Key, I::Value>]) -> Result<UpdateReport> {
+        self.apply_each(ops.len(), |i| ops[i])
+    }
+    fn insert_many(&mut self, keys: &[I::Key], values: &[I::Value]) -> Result<UpdateReport> {
+        check_lengths(keys.len(), values.len())?;
+        self.apply_each(keys.len(), |i| Op::Insert(keys[i], values[i]))
+    }
+    fn update_many(&mut self, keys: &[I::Key], values: &[I::Value]) -> Result<UpdateReport> {
+        check_lengths(keys.len(), values.len())?;
+        self.apply_each(keys.len(), |i| Op::Update(keys[i], values[i]))
+    }
+    fn remove_many(&mut self, keys: &[I::Key]) -> Result<UpdateReport> {
+        self.apply_each(keys.len(), |i| Op::Remove(keys[i]))
+    }
+    fn device_form(&self) -> Option<&dyn DeviceForm<I::Key, I::Value>> {
+        Some(self)
+    }
+}
+
+impl<I: FixedIndex> DeviceForm<I::Key, I::Value> for I {
+    fn get(
+        &self,
+        stream: &Stream,
+        queries: &Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        OnStream::new(self, stream).get(queries, values, hits, miss)
+    }
+    fn lower_bound(&self, stream: &Stream, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        OnStream::new(self, stream).lower_bound(queries, ranks)
+    }
+    fn upper_bound(&self, stream: &Stream, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        OnStream::new(self, stream).upper_bound(queries, ranks)
+    }
+}
+
+/// # Errors
+/// [`Error::LengthMismatch`].
+fn check_lengths(keys: usize, values: usize) -> Result<()> {
+    if keys == values { Ok(()) } else { Err(Error::LengthMismatch { keys, values }) }
+}

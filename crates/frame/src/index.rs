@@ -1,0 +1,313 @@
+//! [`OrderedIndex`]: what every index does, whatever its keys are.
+//!
+//! The indexes have these methods of their own too, in forms that suit their keys, so that only generic code needs the
+//! trait.
+//!
+//! ```
+//! use lanetree::{Domain, OrderedIndex, Result, Word};
+//!
+//! /// How many of some keys an index has.
+//! fn hits<I: OrderedIndex>(index: &I, keys: &[<I::Domain as Domain>::Key]) -> Result<usize> {
+//!     let keys = keys.iter().cloned().collect();
+//!     let values = index.get_many(I::Domain::batch(&keys))?;
+//!     Ok(values.iter().flatten().count())
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! use lanetree::{Cuart, Device, Harmonia};
+//! let numbers = Harmonia::build(&Device::host(), &[1_u64, 2, 3], &[10_u32, 20, 30])?;
+//! assert_eq!(hits(&numbers, &[2, 3, 4])?, 2);
+//! let words: lanetree::ByteKeysBuf = ["car", "cart"].into_iter().collect();
+//! let strings = Cuart::build(&Device::host(), &words, &[1_u32, 2])?;
+//! assert_eq!(hits(&strings, &[b"cart".to_vec(), b"dog".to_vec()])?, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+use core::fmt::Debug;
+use core::ops::Bound;
+use lanetree_base::{
+    ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Op, Ranges, Result, UpdateReport,
+};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, Stream};
+
+/// What keys an index has, and in which forms batches of them come. A key type of a fixed size is its own domain;
+/// [`ByteString`] is that of byte strings of any length.
+pub trait Domain: Sized + 'static {
+    /// A key that owns its memory.
+    type Key: Ord + Clone + Debug + Send + Sync + 'static;
+    /// A batch of keys that owns its memory.
+    type Keys: FromIterator<Self::Key>;
+    /// A batch of keys in host memory.
+    type Batch<'a>: Copy + Send + Sync;
+    /// A range of keys.
+    type Range<'a>: Clone;
+    /// The pairs of a batch of ranges.
+    type Ranges<V: Word>: Rows<Self::Key, V>;
+    /// A batch of keys in device memory.
+    type Buffer;
+
+    /// A batch of these keys.
+    fn batch(keys: &Self::Keys) -> Self::Batch<'_>;
+
+    /// Copies a batch to a device; complete on return.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room; for byte strings also
+    /// [`Error::KeyTooLong`](lanetree_base::Error::KeyTooLong).
+    fn upload(device: &Device, keys: Self::Batch<'_>) -> Result<Self::Buffer>;
+
+    /// The range between two bounds, of which the first `limit` pairs are wanted.
+    fn range<'a>(start: Bound<&'a Self::Key>, end: Bound<&'a Self::Key>, limit: u64) -> Self::Range<'a>;
+}
+
+/// The pairs of a batch of ranges, a row for each.
+pub trait Rows<K, V> {
+    /// How many ranges there are.
+    fn rows(&self) -> usize;
+    /// The pairs of a range, in ascending order of their keys.
+    ///
+    /// # Panics
+    /// Where there is no such range.
+    fn row(&self, range: usize) -> Vec<(K, V)>;
+}
+
+impl<K: Key> Domain for K {
+    type Key = K;
+    type Keys = Vec<K>;
+    type Batch<'a> = &'a [K];
+    type Range<'a> = KeyRange<K>;
+    type Ranges<V: Word> = Ranges<K, V>;
+    type Buffer = Buffer<K>;
+
+    fn batch(keys: &Vec<K>) -> &[K] {
+        keys
+    }
+    fn upload(device: &Device, keys: &[K]) -> Result<Buffer<K>> {
+        Ok(device.upload(keys)?)
+    }
+    fn range<'a>(start: Bound<&'a K>, end: Bound<&'a K>, limit: u64) -> KeyRange<K> {
+        KeyRange::new((start.cloned(), end.cloned())).limit(limit)
+    }
+}
+
+impl<K: Key, V: Word> Rows<K, V> for Ranges<K, V> {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+    fn row(&self, range: usize) -> Vec<(K, V)> {
+        let (keys, values) = self.get(range);
+        keys.iter().copied().zip(values.iter().copied()).collect()
+    }
+}
+
+/// The domain of byte strings of any length, in lexicographic order.
+#[derive(Clone, Copy, Debug)]
+pub enum ByteString {}
+
+impl Domain for ByteString {
+    type Key = Vec<u8>;
+    type Keys = ByteKeysBuf;
+    type Batch<'a> = ByteKeys<'a>;
+    type Range<'a> = ByteRange<'a>;
+    type Ranges<V: Word> = ByteRanges<V>;
+    type Buffer = DeviceKeys;
+
+    fn batch(keys: &ByteKeysBuf) -> ByteKeys<'_> {
+        keys.into()
+    }
+    fn upload(device: &Device, keys: ByteKeys<'_>) -> Result<DeviceKeys> {
+        DeviceKeys::upload(device, keys)
+    }
+    fn range<'a>(start: Bound<&'a Vec<u8>>, end: Bound<&'a Vec<u8>>, limit: u64) -> ByteRange<'a> {
+        ByteRange::new(start.map(Vec::as_slice), end.map(Vec::as_slice)).limit(limit)
+    }
+}
+
+impl<V: Word> Rows<Vec<u8>, V> for ByteRanges<V> {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+    fn row(&self, range: usize) -> Vec<(Vec<u8>, V)> {
+        let (keys, values) = self.get(range);
+        keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect()
+    }
+}
+
+/// A key of an index.
+pub type KeyOf<I> = <<I as OrderedIndex>::Domain as Domain>::Key;
+/// A batch of keys for an index.
+pub type BatchOf<'a, I> = <<I as OrderedIndex>::Domain as Domain>::Batch<'a>;
+/// A range of keys of an index.
+pub type RangeOf<'a, I> = <<I as OrderedIndex>::Domain as Domain>::Range<'a>;
+/// The pairs of ranges of an index.
+pub type RangesOf<I> = <<I as OrderedIndex>::Domain as Domain>::Ranges<<I as OrderedIndex>::Value>;
+
+/// An ordered index: sorted pairs of keys and values, which answers batches of queries and takes batches of changes.
+///
+/// All calls are in host form: slices in, vectors out; they return when their results are there. Of a lost index every call
+/// that returns a [`Result`] gives [`Error::Lost`](lanetree_base::Error::Lost).
+pub trait OrderedIndex: Sized + Send + Sync + Debug {
+    /// What its keys are.
+    type Domain: Domain;
+    /// Its values.
+    type Value: Word;
+    /// What it is called: `harmonia`.
+    const NAME: &'static str;
+
+    /// The device that holds it.
+    fn device(&self) -> &Device;
+
+    /// How many pairs it has; of a lost index, before the change that failed.
+    fn len(&self) -> u64;
+
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the device's memory that it takes.
+    fn bytes(&self) -> u64;
+
+    /// Whether a change failed half-way on the device, so that nobody knows what it holds.
+    fn is_lost(&self) -> bool;
+
+    /// The value of each key, `None` for a key that is not there.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime), [`Error::Lost`](lanetree_base::Error::Lost).
+    fn get_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<Self::Value>>>;
+
+    /// How many keys are below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::get_many`]; [`Error::NotCompact`](lanetree_base::Error::NotCompact) from an index that needs
+    /// [`OrderedIndex::restore_order`] first.
+    fn lower_bound_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<u64>>;
+
+    /// How many keys are not above each of `keys`.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`].
+    fn upper_bound_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<u64>>;
+
+    /// The last pair whose key is not above each of `keys`.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`].
+    fn predecessor_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<(KeyOf<Self>, Self::Value)>>>;
+
+    /// The first pair whose key is not below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`].
+    fn successor_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<(KeyOf<Self>, Self::Value)>>>;
+
+    /// The pairs of each range, in ascending order of their keys.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`]; [`Error::ReversedRange`](lanetree_base::Error::ReversedRange) for one that
+    /// ends before it starts.
+    fn range_many(&self, ranges: &[RangeOf<'_, Self>]) -> Result<RangesOf<Self>>;
+
+    /// How many pairs each range has.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::range_many`].
+    fn count_many(&self, ranges: &[RangeOf<'_, Self>]) -> Result<Vec<u64>>;
+
+    /// All pairs in ascending order of their keys.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::get_many`].
+    fn pairs(&self) -> Result<Vec<(KeyOf<Self>, Self::Value)>>;
+
+    /// Applies a batch of operations, with the effect of one after another in the batch's order.
+    ///
+    /// # Errors
+    /// The index's own for keys that it does not take; [`Error::Runtime`](lanetree_base::Error::Runtime): it is as it was.
+    /// [`Error::Lost`](lanetree_base::Error::Lost) where the device failed half-way.
+    fn apply(&mut self, ops: &[Op<KeyOf<Self>, Self::Value>]) -> Result<UpdateReport>;
+
+    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::apply`]; [`Error::LengthMismatch`](lanetree_base::Error::LengthMismatch).
+    fn insert_many(&mut self, keys: BatchOf<'_, Self>, values: &[Self::Value]) -> Result<UpdateReport>;
+
+    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::insert_many`].
+    fn update_many(&mut self, keys: BatchOf<'_, Self>, values: &[Self::Value]) -> Result<UpdateReport>;
+
+    /// Removes those keys that are there.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::apply`].
+    fn remove_many(&mut self, keys: BatchOf<'_, Self>) -> Result<UpdateReport>;
+
+    /// Brings the index back to the state in which it is built, if it is of a kind whose changes take it out of that.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::apply`].
+    fn restore_order(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The index's queries in device form, if it has them.
+    fn device_form(&self) -> Option<&dyn DeviceForm<Self::Domain, Self::Value>> {
+        None
+    }
+}
+
+/// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may
+/// return before its work is done.
+pub trait DeviceForm<D: Domain, V: Word> {
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss`; bit `i % 32` of `hits[i / 32]`
+    /// tells whether it is there.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`](lanetree_base::Error::OutputLength),
+    /// [`Error::BatchTooLarge`](lanetree_base::Error::BatchTooLarge), [`Error::Lost`](lanetree_base::Error::Lost),
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime).
+    fn get(
+        &self,
+        stream: &Stream,
+        queries: &D::Buffer,
+        values: &mut Buffer<V>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()>;
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`DeviceForm::get`]; [`Error::NotCompact`](lanetree_base::Error::NotCompact).
+    fn lower_bound(&self, stream: &Stream, queries: &D::Buffer, ranks: &mut Buffer<u64>) -> Result<()>;
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`DeviceForm::lower_bound`].
+    fn upper_bound(&self, stream: &Stream, queries: &D::Buffer, ranks: &mut Buffer<u64>) -> Result<()>;
+}
+
+/// What builds an index: its builder, with options chosen.
+pub trait IndexBuilder: Clone + Debug + Send + Sync {
+    /// The index.
+    type Index: OrderedIndex;
+
+    /// Builds it from pairs in any order. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`](lanetree_base::Error::LengthMismatch), [`Error::Runtime`](lanetree_base::Error::Runtime),
+    /// and those for options and keys that the index does not take.
+    fn build(
+        &self,
+        device: &Device,
+        keys: BatchOf<'_, Self::Index>,
+        values: &[<Self::Index as OrderedIndex>::Value],
+    ) -> Result<Self::Index>;
+}
