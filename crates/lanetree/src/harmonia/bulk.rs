@@ -1,4 +1,4 @@
-//! Bulk build on the device, from pairs that are there.
+//! Bulk build on the device, from pairs that are already there.
 
 use super::launch;
 use super::{Builder, Harmonia};
@@ -13,9 +13,8 @@ use lanetree_layout::harmonia::{Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 
-/// Scratch memory of builds on a device, to be used again by the next: for unsorted pairs twice as much as
-/// they take themselves, and for pairs among which keys occur twice as much again, which is allocated when
-/// that is first so.
+/// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
+/// the pairs. The same amount again is allocated when keys first occur more than once.
 #[derive(Debug)]
 pub struct BuildScratch<K: Key, V: Word> {
     device: Device,
@@ -41,7 +40,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
         Ok(scratch)
     }
 
-    /// For builds from sorted pairs, however many.
+    /// For builds from any number of sorted pairs.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) where the device has no room.
@@ -61,7 +60,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
     }
 }
 
-/// Where the distinct pairs go, and how many they are.
+/// Where the distinct pairs go, and how many there are.
 #[derive(Debug)]
 struct Distinct<K, V> {
     keys: Buffer<K>,
@@ -81,8 +80,8 @@ struct Order {
 impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
     /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value stays. Returns when the tree is
-    /// complete. The tree's memory, and later what its host batches take, comes from the stream's device: from
-    /// its [pool](crate::Pool), if that handle has one. On the host as [`Builder::build`], without the scratch memory.
+    /// complete. The memory of the tree, and later of its host batches, comes from the stream's device: from its
+    /// [pool](crate::Pool), if that handle has one. On the host like [`Builder::build`], without the scratch memory.
     ///
     /// # Errors
     /// As [`Builder::build`]; [`OutputLength`](Error::OutputLength) for buffers or scratch memory that are
@@ -220,7 +219,7 @@ fn check_input<K: Key, V: Word>(
     same_device(stream.device(), scratch, "the scratch memory")
 }
 
-/// Finds out how keys are ordered. Waits for the stream.
+/// Determines how keys are ordered. Waits for the stream.
 fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
     // Enough threads for every multiprocessor, each with many keys.
     const MOST_THREADS: usize = 1 << 20;
@@ -250,7 +249,7 @@ pub(super) struct Regions<K: Word, V: Word> {
 }
 
 impl<K: Word, V: Word> Regions<K, V> {
-    /// Room for a shape, and for `slack` more leaves and what is above them.
+    /// Room for a shape, and for `slack` more leaves and the nodes above them.
     pub(super) fn new(device: &Device, shape: &Shape, slack: u32) -> Result<Self> {
         let with_slack = |nodes: u32| nodes as usize + slack as usize;
         let leaf_words = leaf_bytes::<K, V>(shape.fanout) as usize / 8;

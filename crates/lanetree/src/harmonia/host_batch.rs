@@ -12,22 +12,22 @@ use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// The value of each key, `None` for a key that is not there. Returns when the results are there.
+    /// The value of each key, `None` for a key that is not present. Returns when the results are complete.
     ///
-    /// On a GPU a large batch goes through in pieces, several on their way at a time
-    /// ([`Harmonia::get_many_pinned`] saves the copies that this takes on the CPU). What memory that takes is
-    /// kept for the next batch.
+    /// On a GPU a large batch is split into pieces, several of which are in flight at a time
+    /// ([`Harmonia::get_many_pinned`] avoids the copies that this needs on the CPU). The memory for this is kept for
+    /// the next batch.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch
-    /// of updates that failed half-way on the device.
+    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch of
+    /// updates that failed half-way on the device.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut out = vec![None; keys.len()];
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
 
-    /// [`Harmonia::get_many`] into a slice of as many elements as there are keys.
+    /// [`Harmonia::get_many`] into a slice with one element per key.
     ///
     /// # Errors
     /// As [`Harmonia::get_many`], and [`Error::OutputLength`].
@@ -54,8 +54,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         )
     }
 
-    /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
-    /// [`Harmonia::get_many_into`] has. Returns when the results are there.
+    /// The value of each key, or `miss` for one that is not present, into a slice. Writes half the bytes that
+    /// [`Harmonia::get_many_into`] writes. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Harmonia::get_many_into`].
@@ -79,7 +79,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         )
     }
 
-    /// The number of keys below each of `keys`: the rank at which it is, or would be inserted.
+    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
     ///
     /// # Errors
     /// As [`Harmonia::get_many`].
@@ -87,7 +87,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.rank_many(keys, Side::Lower)
     }
 
-    /// The number of keys not above each of `keys`.
+    /// The number of keys at or below each of `keys`.
     ///
     /// # Errors
     /// As [`Harmonia::get_many`].
@@ -116,7 +116,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(out)
     }
 
-    /// The last pair whose key is not above each of `keys`: the key itself, if it is there.
+    /// The last pair whose key is at or below each of `keys`: the key itself if it is present.
     ///
     /// # Errors
     /// As [`Harmonia::get_many`].
@@ -124,7 +124,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.neighbor_many(keys, Side::Upper)
     }
 
-    /// The first pair whose key is not below each of `keys`: the key itself, if it is there.
+    /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
     ///
     /// # Errors
     /// As [`Harmonia::get_many`].

@@ -36,20 +36,20 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self { group, ..self }
     }
 
-    /// What is known of the queries' order, for [`GroupWidth::Auto`]; nothing by default.
+    /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// Where look-ups read first children; the nodes themselves by default, which measures best. The
-    /// paper's prefix-sum array is [`ChildRegion::PrefixSum`].
+    /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
+    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
     #[must_use]
     pub fn child_region(self, child: ChildRegion) -> Self {
         Self { child, ..self }
     }
 
-    /// The lanes per query with which [`OnStream::get`] would look up: what [`GroupWidth::Auto`] stands for.
+    /// The number of lanes per query that [`OnStream::get`] would use: the choice of [`GroupWidth::Auto`].
     ///
     /// # Errors
     /// [`Error::GroupWidth`].
@@ -57,11 +57,12 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.group.choose(self.tree.fanout(), K::Bits::BYTES, self.order, self.tree.len())
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no
-    /// such key; bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
+    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// equals `miss`.
     ///
-    /// `values` must have at least as many elements as `queries`, `found` a 32nd part, rounded up. What
-    /// lies beyond is not touched, but for the bits behind the last query in its word of `found`: zeros.
+    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `found` become zero.
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
@@ -126,8 +127,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// Launches the look-up of `count` queries, at least one.
     ///
     /// # Safety
-    /// This stream may read so many queries and write so many values, and found bits unless that is null, in memory that
-    /// the device reaches.
+    /// The stream may read this many queries and write this many values, and the hit mask unless it is null, in memory
+    /// that the device can reach.
     pub(super) unsafe fn launch_get(
         &self,
         queries: Global<K::Bits>,
@@ -149,10 +150,10 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Ok(unsafe { launch.run(launch::get::<K::Bits, V>(self.tree.fanout(), group, self.child, &args)) }?)
     }
 
-    /// Whether so many sorted queries are worth bringing whole leaves to the multiprocessors: measured,
-    /// from two queries a leaf on. With one they are better looked up each for itself.
+    /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory: as measured, from two
+    /// queries per leaf on. With one per leaf it is faster to look each up by itself.
     fn is_dense(&self, count: usize) -> bool {
-        // Another width or child region is asked for to be had.
+        // A caller that asks for another width or child region gets it.
         let free = self.group == GroupWidth::Auto && self.child == ChildRegion::NodeSlot;
         free && self.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.tree.shape.leaves)
     }
@@ -165,7 +166,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.rank_first(queries.len(), queries, ranks, Side::Lower)
     }
 
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`.
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -194,7 +195,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// Launches the ranking of `count` queries, at least one.
     ///
     /// # Safety
-    /// This stream may read so many queries and write so many ranks, in memory that the device reaches.
+    /// The stream may read this many queries and write this many ranks, in memory that the device can reach.
     pub(super) unsafe fn launch_rank(
         &self,
         queries: Global<K::Bits>,
@@ -209,9 +210,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Ok(unsafe { launch.run(launch::rank::<K::Bits, V>(self.tree.fanout(), &args)) }?)
     }
 
-    /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
-    /// `values[i]`; where there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found`
-    /// as in [`OnStream::get`].
+    /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
+    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found` as in [`OnStream::get`].
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -226,7 +226,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Upper)
     }
 
-    /// Finds the first pair whose key is not below each query; otherwise as [`OnStream::predecessor`].
+    /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -306,7 +306,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// Launches the search for `count` queries' neighbours, at least one.
     ///
     /// # Safety
-    /// This stream may read so many queries and write so many results, in memory that the device reaches.
+    /// The stream may read this many queries and write this many results, in memory that the device can reach.
     pub(super) unsafe fn launch_neighbor(
         &self,
         queries: Global<K::Bits>,
@@ -338,7 +338,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         same_device(self.tree.device(), buffer.device(), what)
     }
 
-    /// The slices of two buffers, if the host itself is to search; the emulator runs kernels over its.
+    /// The slices of two buffers, if the host itself searches; the emulator runs kernels on its buffers.
     fn on_host<'b, A: bytemuck::Pod, B: bytemuck::Pod>(
         &self,
         input: &'b Buffer<A>,

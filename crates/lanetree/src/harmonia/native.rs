@@ -9,8 +9,8 @@ use lanetree_layout::{Key, Word};
 /// Queries that a thread searches side by side.
 const IN_FLIGHT: usize = 16;
 
-/// Queries of one task: enough to outweigh its dispatch, and a multiple of 32 so that tasks share no
-/// word of found bits.
+/// Queries of one task: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of the hit
+/// mask.
 pub(super) const TASK: usize = 4096;
 
 /// A tree in main memory.
@@ -124,7 +124,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         }
     }
 
-    /// Looks up `queries` and calls `each` with what was found.
+    /// Looks up `queries` and calls `each` with the results.
     pub(super) fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, None));
@@ -140,7 +140,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         );
     }
 
-    /// Ranks `queries`: `upper` counts the keys that are not above a query, otherwise those below.
+    /// Ranks `queries`: with `upper` it counts the keys at or below a query, otherwise those below.
     pub(super) fn rank(&self, queries: &[K], upper: bool, mut each: impl FnMut(usize, u64)) {
         self.bounds(queries, upper, |i, bound| each(i, bound.unwrap_or(self.shape.len)));
     }
@@ -162,7 +162,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         });
     }
 
-    /// Finds the last pair not above each query, or the first one not below it.
+    /// Finds the last pair at or below each query, or the first one at or above it.
     pub(super) fn neighbor(&self, queries: &[K], predecessor: bool, mut each: impl FnMut(usize, Option<(K, V)>)) {
         self.bounds(queries, predecessor, |i, bound| {
             let rank = if predecessor { bound.unwrap_or(self.shape.len).checked_sub(1) } else { bound };

@@ -13,7 +13,7 @@ use lanetree_runtime::{Buffer, Device, DeviceKind};
 use lanetree_simt::{Global, GlobalMut};
 use rayon::prelude::*;
 
-/// Scratch memory of a batch of ranges: 16 bytes per range, to be used again by the next batch.
+/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
 #[derive(Debug)]
 pub struct RangeScratch {
     pub(super) cursors: Buffer<u64>,
@@ -43,12 +43,12 @@ impl RangeScratch {
 /// The results of a batch of ranges on the device, as [`Ranges`](crate::Ranges) on the host.
 #[derive(Debug)]
 pub struct DeviceRanges<K, V> {
-    /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
-    /// more than there is room for.
+    /// Out: one more than there are ranges; the last one is the number of pairs found, even if that exceeds the
+    /// capacity.
     pub offsets: Buffer<u64>,
     /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
     pub keys: Buffer<K>,
-    /// Out: the values; at least as many as keys.
+    /// Out: the values; at least as long as the keys.
     pub values: Buffer<V>,
 }
 
@@ -77,11 +77,12 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
-    /// or less and longer ones are copied by different kernels; the capacity of `out` tells which.
+    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which.
     ///
     /// # Errors
-    /// [`OutputLength`](crate::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
-    /// shows in the last offset), [`BatchTooLarge`](crate::Error::BatchTooLarge); [`Runtime`](crate::Error::Runtime).
+    /// [`OutputLength`](crate::Error::OutputLength) for a buffer that is too small (but not for a capacity that is too
+    /// small: the last offset shows that), [`BatchTooLarge`](crate::Error::BatchTooLarge);
+    /// [`Runtime`](crate::Error::Runtime).
     pub fn range(
         &self,
         starts: &Buffer<K>,
@@ -149,12 +150,12 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         unsafe { self.launch_locate(count, (starts, ends), limits, bounds.limit, found) }
     }
 
-    /// Launches the search for the bounds of `count` ranges, at least one; out come their cursors, unless null, and
+    /// Launches the search for the bounds of `count` ranges, at least one. Writes their cursors, unless null, and
     /// counts.
     ///
     /// # Safety
-    /// This stream may read so many bounds, and limits unless these are null, and write so many results, in memory that
-    /// the device reaches.
+    /// The stream may read this many bounds, and limits unless these are null, and write this many results, in memory
+    /// that the device can reach.
     pub(super) unsafe fn launch_locate(
         &self,
         count: usize,
@@ -220,12 +221,12 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         unsafe { self.launch_gather(count, capacity, rows, pairs, capacity) }
     }
 
-    /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
-    /// cursors to their offsets, with room for so many pairs.
+    /// Launches the copying of `count` ranges, at least one, with about `expected` pairs in all, from their cursors to
+    /// their offsets. The output has room for `capacity` pairs.
     ///
     /// # Safety
-    /// This stream may read so many cursors, which are those of this tree as it is, and offsets, of which there is one
-    /// more, and write `capacity` pairs, in memory that the device reaches.
+    /// The stream may read `count` cursors of the tree's current state and `count + 1` offsets, and write `capacity`
+    /// pairs, in memory that the device can reach.
     pub(super) unsafe fn launch_gather(
         &self,
         count: usize,
@@ -243,7 +244,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     }
 }
 
-/// Locates ranges on the host, in parallel, where a cursor is simply the rank of the first pair.
+/// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.
 pub(super) fn locate_rows<K: Key, V: Word>(
     tree: super::native::View<'_, K, V>,
     (starts, ends): (&[K], &[K]),

@@ -24,7 +24,7 @@ impl<K, V> Default for Staging<K, V> {
 }
 
 impl<K: Key, V: Word> Staging<K, V> {
-    /// Bytes of device and of page-locked memory, of batches that are through.
+    /// Bytes of device memory and of pinned memory of finished batches.
     pub(super) fn bytes(&self) -> usize {
         self.queries.bytes() + self.pinned.bytes() + self.ranges.bytes()
     }
@@ -37,9 +37,9 @@ impl<K: Key, V: Word> fmt::Debug for Staging<K, V> {
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Sends keys through the device: `launch` is called for each piece, with its stream, the address and
-    /// number of its queries and the addresses for their results, and `collect` when these are there, to put
-    /// them into the piece's part of `out`. Both are called from several threads.
+    /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
+    /// queries, and the addresses for their results. `collect` is called when the results are complete, to put them
+    /// into the piece's part of `out`. Both are called from several threads.
     pub(super) fn stage<'k, T: Send>(
         &self,
         keys: &'k [K],
@@ -59,9 +59,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.staging.queries.send(keys, out, &route)
     }
 
-    /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the
-    /// keys and the values, both ways at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]`
-    /// tells whether key `i` is there. Returns when the results are there.
+    /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
+    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]` (the hit mask) says whether key
+    /// `i` is present. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Harmonia::get_many_into`].
@@ -102,8 +102,8 @@ mod tests {
         let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
         tree.staging.queries.lengths = Lengths { short: 32, long: 64, bytes: 1 << 20 };
         tree.staging.pinned.piece = 64;
-        // Lanes of 64 queries of 8 bytes and up to 2048 bytes of results, on the device and page-locked; and
-        // those of page-locked batches.
+        // Lanes of 64 queries of 8 bytes and up to 2048 bytes of results, in device memory and in pinned memory; and
+        // those of batches between pinned buffers.
         let most = rayon::current_num_threads() * LANES * 2 * (512 + 2048) + PINNED_LANES * 1024;
         for round in 0..60_i64 {
             let count = [0, 1, 63, 64, 65, 500, 257][round as usize % 7];
@@ -139,7 +139,7 @@ mod tests {
         let queries: Vec<u32> = (0..500).map(|i| i * 3).collect();
         let expected: Vec<Option<u32>> = queries.iter().map(|key| (key % 5 == 0).then_some(*key)).collect();
         tree.get_many(&queries).unwrap();
-        // How many threads and lanes take part is a matter of chance, but for the most.
+        // The number of threads and lanes that take part varies; only its maximum is fixed.
         let most = rayon::current_num_threads() * LANES * 2 * (256 + 2048);
         for at in [0, 33, 250, 499] {
             let staged = tree.staging_bytes();

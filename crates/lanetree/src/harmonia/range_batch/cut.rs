@@ -1,5 +1,4 @@
-//! Results of ranges that are larger than the memory they go through: cut into windows, and long ranges into
-//! parts.
+//! Results of ranges that do not fit into the staging memory: they are cut into windows, and long ranges into parts.
 
 use super::Sizes;
 use crate::Result;
@@ -13,7 +12,7 @@ pub(super) struct Cutter<'a, K: Key, V: Word> {
     sizes: Sizes,
     /// The ranges' cursors, and offsets from 0 on.
     ranges: (&'a [u64], &'a [u64]),
-    /// The range that is cut, how many of its pairs are done, and the cursor of the next one.
+    /// The current range, how many of its pairs are done, and the cursor of the next pair.
     range: usize,
     done: u64,
     cursor: u64,
@@ -39,8 +38,8 @@ impl<'a, K: Key, V: Word> Cutter<'a, K, V> {
         }
     }
 
-    /// Fills [`Cutter::cursors`] and [`Cutter::offsets`] with the rows of the next window: how many pairs it has.
-    /// `None` behind the last one.
+    /// Fills [`Cutter::cursors`] and [`Cutter::offsets`] with the rows of the next window. Returns its number of pairs;
+    /// `None` past the last window.
     pub(super) fn next_window(&mut self) -> Result<Option<usize>> {
         let (cursors, offsets) = self.ranges;
         let Sizes { window, long, part, .. } = self.sizes;
@@ -75,7 +74,7 @@ impl<'a, K: Key, V: Word> Cutter<'a, K, V> {
         Ok((used > 0).then_some(used as usize))
     }
 
-    /// The cursor so many pairs further on, which are in the tree.
+    /// The cursor a number of pairs further on; these pairs are in the tree.
     fn advance(&mut self, pairs: u64) -> Result<u64> {
         let (leaf, slot) = (self.cursor >> 32, self.cursor & u64::from(u32::MAX));
         let (leaf, slot) = match &self.tree.ranks {
@@ -113,7 +112,7 @@ impl Ranks {
         Ok(self.ranks[leaf - self.first])
     }
 
-    /// The leaf of a rank, which is not before `leaf`, and the rank of its first pair.
+    /// The leaf of a rank, at or after `leaf`, and the rank of its first pair.
     fn leaf(
         &mut self,
         all: &Buffer<u64>,
@@ -130,7 +129,7 @@ impl Ranks {
             if at + 1 < self.ranks.len() || self.first + self.ranks.len() == entries {
                 return Ok((self.first + at, self.ranks[at]));
             }
-            // The next leaf's rank tells whether it is this one.
+            // The next leaf's rank says whether it is this leaf.
             leaf = self.first + at;
             self.fetch(all, entries, block, leaf)?;
         }

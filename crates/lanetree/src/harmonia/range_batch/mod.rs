@@ -1,10 +1,10 @@
-//! Host batches of ranges on their way through a device.
+//! Host batches of ranges on a device.
 //!
-//! A batch goes in pieces. While one is located and counted, the pairs of those before it are gathered in
-//! *windows*, carried back, and copied to where they belong: a lane of memory and a stream for each. A piece's
-//! results are usually one window; larger ones are cut into several, and long ranges within them into parts
-//! that are gathered side by side. A small batch is gathered at once, into memory that is mostly large enough,
-//! without waiting for its counts.
+//! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
+//! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
+//! lane). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
+//! them into parts that are gathered side by side. A small batch is gathered at once, into memory that is usually large
+//! enough, without waiting for its counts.
 
 mod cut;
 mod lanes;
@@ -40,7 +40,7 @@ pub(super) struct Sizes {
     pub(super) aim: usize,
     /// Pairs of a window, at most.
     pub(super) window: usize,
-    /// Pairs of a range that is gathered in one part, at most. No more than a window's.
+    /// The most pairs of a range that are gathered in one part. At most a window's.
     pub(super) long: u64,
     /// Pairs of a part of a longer one.
     pub(super) part: u64,
@@ -57,7 +57,7 @@ impl Default for Sizes {
     }
 }
 
-/// Pairs of a small batch for which there is room, for each of its ranges and in all, at least.
+/// The fewest pairs that a small batch has room for: per range, and in all.
 const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
 
 impl<K: Key, V: Word> Harmonia<K, V> {
@@ -65,12 +65,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
     /// when the results are there.
     ///
-    /// On a GPU a large batch goes through in pieces, several on their way at a time. What memory that takes is
+    /// On a GPU a large batch is split into pieces, several of which are in flight at a time. The memory for this is
     /// kept for the next batch.
     ///
     /// # Errors
     /// [`ReversedRange`](crate::Error::ReversedRange) for a range whose end is below its start;
-    /// [`Runtime`](crate::Error::Runtime) where the device has no room for the batch or main memory none for its
+    /// [`Runtime`](crate::Error::Runtime) if the device has no room for the batch, or main memory has none for its
     /// results, or from the device's driver; [`Lost`](crate::Error::Lost) after a batch of updates that failed half-way
     /// on the device.
     pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
@@ -83,9 +83,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(out)
     }
 
-    /// [`Harmonia::range_many`] in place of other results, whose memory is used again. What these are does not matter:
-    /// any of their fields may have been taken or changed. After an error there are no results, neither old ones nor
-    /// new ones.
+    /// [`Harmonia::range_many`] that replaces earlier results and reuses their memory. Their state does not matter: any
+    /// of their fields may have been taken or changed. After an error they are empty.
     ///
     /// # Errors
     /// As [`Harmonia::range_many`].
@@ -123,7 +122,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         })
     }
 
-    /// How many pairs each range has, [`Harmonia::range_many`] without copying them.
+    /// How many pairs each range has: [`Harmonia::range_many`] without copying the pairs.
     ///
     /// # Errors
     /// As [`Harmonia::range_many`].
@@ -165,7 +164,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             total
         }));
         reserve_pairs(out, total, total)?;
-        // What is there already need not be zeroed: it is written over.
+        // Existing elements need not be zeroed: they are overwritten.
         out.keys.resize(total as usize, K::zeroed());
         out.values.resize(total as usize, V::zeroed());
         copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
@@ -199,10 +198,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(())
     }
 
-    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is
-    /// on its way, with its number and how many ranges are left at least, and for a first piece that is small at
-    /// once; it returns how many ranges and pairs there have been. From these `room` follows, the next piece's
-    /// ranges.
+    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is in
+    /// flight, with the piece's number and a lower bound of the ranges left; for a small first piece it is called at
+    /// once. It returns how many ranges and pairs there have been. From these follows `room`, the number of ranges of
+    /// the next piece.
     fn in_pieces(
         &self,
         source: &mut impl Source<K>,
@@ -218,12 +217,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 break;
             }
             let lane = lanes.locating(&self.device, piece)?;
-            // For all that are left, so that memory does not grow from piece to piece; but no larger than any piece.
+            // Enough for all ranges that are left, so that memory does not grow from piece to piece; but at most the
+            // largest piece.
             let expected = source.left().min(largest);
             lane.reserve_bounds(&self.device, expected, 0)?;
             let filled = source.fill(lane, &self.device, room(&seen))?;
             lane.reserve_search(&self.device, expected.max(filled.count), filled.limited)?;
-            // Later ones come behind windows that are on their way.
+            // Later ones follow windows that are in flight.
             let at_once = piece == 0 && filled.count <= small;
             self.locate_piece(lane, &filled, at_once)?;
             if at_once {
@@ -242,12 +242,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(())
     }
 
-    /// Puts a piece's search on its way: cursors on the device, offsets to main memory.
+    /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
     fn locate_piece(&self, lane: &mut Locating<K>, filled: &Filled, is_small: bool) -> Result<()> {
         let &Filled { count, limited } = filled;
         lane.busy = Some(count);
         let mut limits = Global::null();
-        // Page-locked memory has the same address on a GPU.
+        // Pinned memory has the same address on a GPU.
         let across = is_small && self.device.kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
@@ -271,8 +271,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
     }
 
-    /// Gathers a small piece in the stream that locates it, and waits for both; the pairs so far. What there was
-    /// no room for is gathered as ever.
+    /// Gathers a small piece in the stream that locates it, and waits for both. Returns the pairs so far. Pairs that
+    /// had no room are gathered the usual way.
     fn gather_at_once(
         &self,
         lanes: &mut RangeLanes<K, V>,
@@ -291,7 +291,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
             false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
         };
-        // So few have the device to themselves, and long ones among them wider groups then.
+        // So few ranges have the device to themselves, and long ones get wider groups.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
         let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
@@ -317,7 +317,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(output.counted)
     }
 
-    /// Puts the results of a piece on their way, once it is located; the pairs so far.
+    /// Queues the results of a located piece. Returns the pairs so far.
     fn gather_piece(
         &self,
         lanes: &mut RangeLanes<K, V>,
@@ -361,11 +361,11 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(output.counted)
     }
 
-    /// Puts the gathering of a window on its way.
+    /// Queues the gathering of a window.
     ///
     /// # Safety
-    /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
-    /// they are of `pairs` pairs, for which the lane has room.
+    /// The lane's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
+    /// They cover `pairs` pairs, for which the lane has room.
     unsafe fn gather_window(
         &self,
         to: &mut Gathering<K, V>,
@@ -380,8 +380,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 }
 
-/// Lets `fill` make new results in the memory of old ones. After an error there are none, and after a panic of the
-/// caller's iterator either.
+/// Lets `fill` write new results into the memory of old ones. After an error, or a panic of the caller's iterator,
+/// there are no results.
 fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
 where
     Ranges<K, V>: Default,

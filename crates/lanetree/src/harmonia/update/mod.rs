@@ -22,15 +22,14 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Applies a batch of operations, with the effect of one after another in the batch's order.
+    /// Applies a batch of operations, as if one after another in the batch's order.
     ///
-    /// On a device that runs kernels the batch is sent there and applied there, as by
-    /// [`Harmonia::apply_on`], which takes batches that are there already and memory to use again.
+    /// On a device that runs kernels the batch is sent to the device and applied there. [`Harmonia::apply_on`] does the
+    /// same with batches that are already on the device, and with reusable scratch memory.
     ///
-    /// On the host, with all of rayon's threads, by the paper's Algorithm 1: changes that fit go into the
-    /// leaves where they are; a leaf that overflows or runs low is split or merged in the batch's own
-    /// memory, and the key region moves once, when the batch is through. Such a batch takes, while it
-    /// lasts, as much memory again as the tree.
+    /// On the host all of rayon's threads apply it by the paper's Algorithm 1. Changes that fit are made in the leaves,
+    /// in place. A leaf that overflows or underflows is split or merged in the batch's own memory, and the key region
+    /// moves once, at the end of the batch. Such a batch temporarily takes as much memory again as the tree.
     ///
     /// ```
     /// use lanetree::harmonia::Op;
@@ -47,9 +46,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     ///
     /// # Errors
     /// [`TooManyOperations`](crate::Error::TooManyOperations); [`TooManyPairs`](crate::Error::TooManyPairs) and
-    /// [`Runtime`](crate::Error::Runtime) where the tree would grow beyond what node numbers
-    /// or memory allow, or from the device: the tree is as it was. [`Lost`](crate::Error::Lost) where the device failed
-    /// while leaves were written, or in an earlier batch; never on the host.
+    /// [`Runtime`](crate::Error::Runtime) if the tree would grow beyond what node numbers or memory allow, or from the
+    /// device: the tree is unchanged. [`Lost`](crate::Error::Lost) if the device failed while leaves were written, or
+    /// in an earlier batch; never on the host.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         self.apply_each(ops.len(), |i| ops[i])
     }
