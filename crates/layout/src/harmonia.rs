@@ -30,12 +30,12 @@
 //!   slot repeats its entry of the prefix-sum array; which of the two a kernel reads is its
 //!   [`ChildRegion`].
 //! * A leaf uses all F slots. Its records lie beside its keys, in the key region (as in the slide
-//!   deck's `struct Node`), so that a look-up with a small F touches one line. The slots of a leaf
-//!   that is not full repeat its last pair: whichever slot matches holds the right value.
+//!   deck's `struct Node`), so that a look-up with a small F touches one line. The unused slots of a leaf repeat its
+//!   last pair, so any slot that matches holds the right value.
 
 use crate::Word;
 
-/// The smallest and largest fanouts with kernels; in between, the powers of two.
+/// The smallest and largest fanouts that have kernels; the powers of two in between have kernels too.
 pub const FANOUTS: [u32; 5] = [8, 16, 32, 64, 128];
 
 /// Alignment of the regions in bytes: a line of L1 and L2.
@@ -85,9 +85,9 @@ pub enum ChildRegion {
 
 /// The geometry of a tree: how many nodes lie where.
 ///
-/// As the tree is built, every leaf but the last holds [`Shape::per_leaf`] pairs, and every inner node
-/// but the last of its level has [`Shape::children`] children. Updates leave both numbers as they are,
-/// and make nodes that differ from them.
+/// In a tree as built, every leaf except the last holds [`Shape::per_leaf`] pairs, and every inner node except the last
+/// of its level has [`Shape::children`] children. Updates do not change these two numbers, but may make nodes that
+/// differ from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Pairs in the tree.
@@ -98,7 +98,7 @@ pub struct Shape {
     pub per_leaf: u32,
     /// Children of an inner node, in `2..=fanout`.
     pub children: u32,
-    /// Levels of inner nodes: 0 where the root is a leaf, or where there are no pairs.
+    /// Levels of inner nodes: 0 if the root is a leaf, or if there are no pairs.
     pub height: u32,
     /// Inner nodes, which is also the index of the first leaf.
     pub inner: u32,

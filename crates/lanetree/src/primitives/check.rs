@@ -46,7 +46,7 @@ impl<K: bytemuck::Pod, V: bytemuck::Pod> Output<'_, K, V> {
     }
 }
 
-/// Whether the CPU is to do the work itself.
+/// Whether the CPU does the work itself.
 pub(super) fn is_host(stream: &Stream) -> bool {
     stream.device().kind() == DeviceKind::Host
 }

@@ -12,13 +12,13 @@ use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
 use lanetree_layout::{Key, Word};
 
-/// What a merge does with a key that both sequences have.
+/// What a merge does with a key that is in both sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MergeRule {
-    /// The first sequence's elements come before the second's; all stay.
+    /// All elements are kept; the first sequence's come before the second's.
     KeepBoth,
-    /// The second sequence's elements stay, the first's go. Of two strictly ascending sequences that is an
-    /// upsert of the second into the first, or the union of two sets.
+    /// The second sequence's elements are kept, the first's are dropped. For two strictly ascending sequences this is
+    /// an upsert of the second into the first, or the union of two sets.
     SecondReplacesFirst,
 }
 
@@ -45,11 +45,11 @@ impl MergeScratch {
     }
 }
 
-/// Merges two ascending sequences of keys into one, and counts what it has. In the stream's order; may return
-/// before it is done.
+/// Merges two ascending sequences of keys into one, and counts its keys. In the stream's order; may return before it is
+/// done.
 ///
-/// The output needs room for both, whatever is replaced, and `scratch` be made for as many. Of sequences that
-/// do not ascend the result is unspecified, as many keys as if they did at most.
+/// The output needs room for both sequences, whatever is replaced, and `scratch` must be made for that many elements.
+/// If a sequence does not ascend, the result is unspecified, but has at most as many keys as the output needs room for.
 ///
 /// # Errors
 /// [`OutputLength`](crate::Error::OutputLength) for a buffer that is too small;
@@ -137,7 +137,7 @@ fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: 
     let parts: Vec<[Range<usize>; 2]> = native::parts(first.len() + second.len(), TASK)
         .into_iter()
         .map(|part| {
-            // The bounds matter where the sequences do not ascend: not even then does anything panic.
+            // The bounds matter if the sequences do not ascend: not even then may anything panic.
             let start = split(first, second, part.start);
             let end = split(first, second, part.end).clamp(start, start + part.len());
             let second_start = part.start - start;

@@ -40,9 +40,8 @@ impl SelectScratch {
 
 /// Copies the keys whose bit is set, in their order, to the front of `output`, and counts them.
 ///
-/// Bit `i % 32` of `flags[i / 32]` is that of key `i`, as in the found bits of look-ups; bits behind the last
-/// key do not matter. Room for all keys is needed, whatever is selected. In the stream's order; may return
-/// before it is done.
+/// Bit `i % 32` of `flags[i / 32]` is that of key `i`, as in the hit mask of look-ups; bits past the last key do not
+/// matter. Room for all keys is needed, whatever is selected. In the stream's order; may return before it is done.
 ///
 /// # Errors
 /// [`OutputLength`](crate::Error::OutputLength) for a buffer that is too small;
@@ -72,8 +71,8 @@ pub fn select_pairs<K: Key, V: Word>(
     run(stream, input.into(), flags, output.into(), scratch, false)
 }
 
-/// Copies the keys whose bit is set to the front of `output`, and all others behind them, both in their
-/// order; counts those whose bit is set. Otherwise as [`select_keys`].
+/// Copies the keys whose bit is set to the front of `output`, followed by all others, both in their order; counts those
+/// whose bit is set. Otherwise as [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -87,8 +86,8 @@ pub fn partition_keys<K: Key>(
     run::<K, u32>(stream, input.into(), flags, output.into(), scratch, true)
 }
 
-/// Copies the pairs whose bit is set to the front of `output`, and all others behind them, both in their
-/// order; counts those whose bit is set. Otherwise as [`select_keys`].
+/// Copies the pairs whose bit is set to the front of `output`, followed by all others, both in their order; counts
+/// those whose bit is set. Otherwise as [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -195,7 +194,7 @@ mod tests {
                     words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
                 let values: Vec<V> = (0..count as u64).map(|i| V::truncate(i << 32 | i)).collect();
                 for share in [0.0, 0.01, 0.5, 0.99, 1.0] {
-                    // Bits behind the last element are set: they must not matter.
+                    // Bits past the last element are set: they must not matter.
                     let bits: Vec<bool> = (0..count).map(|_| rng.random_bool(share)).collect();
                     let bit = |i: usize| u32::from(bits.get(i).is_none_or(|&bit| bit)) << (i % 32);
                     let flags: Vec<u32> =

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 /// Bytes of the unit that device leaves are made of.
 pub const UNIT: usize = 16;
 
-/// Bytes of a device leaf in front of its key: value, length, rank.
+/// Bytes of a device leaf before its key: value, length, rank.
 const DEVICE_HEADER: usize = 24;
 
 /// A leaf with a key of up to 8 bytes.
@@ -82,7 +82,7 @@ impl Leaf32 {
 #[inline(always)]
 fn padded<const N: usize>(key: &[u8]) -> [u8; N] {
     match key.try_into() {
-        // The common case, of a length known when compiling.
+        // The common case, with a length known at compile time.
         Ok(key) => key,
         Err(_) => {
             let mut padded = [0; N];
