@@ -9,7 +9,7 @@
 //! ```
 //! use lanetree_runtime::Device;
 //!
-//! let device = Device::emulated();
+//! let device = Device::host(); // or Device::cuda(0)?, Device::best(), Device::emulated()
 //! let mut keys = device.upload(&[3_u64, 1, 2])?;
 //! keys.copy_from(&[1, 2, 3])?;
 //! assert_eq!(keys.to_vec()?, [1, 2, 3]);
@@ -27,8 +27,7 @@
 //! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
 //! | [`Device::synchronize`], dropping a [`Buffer`] that is not of a [`Pool`] | waits for all work on the device |
 //! | dropping a [`Buffer`] of a [`Pool`] | returns at once; the memory is not reused before that work is done |
-//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see
-//! [`Pool`] |
+//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see [`Pool`] |
 //!
 //! So safe code gets right results without events or waits of its own, on any interleaving of streams and threads:
 //! [`Buffer`] says how. It only has to borrow each buffer for the duration of each call.

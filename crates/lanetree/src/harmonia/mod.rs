@@ -4,6 +4,24 @@
 //! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
 //! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`] is a tree that the CPU updates
 //! while its copy on a device answers queries.
+//!
+//! ```
+//! use lanetree::{Device, Harmonia};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut index = Harmonia::build(&Device::host(), &[30_u32, 10, 20], &[3_u64, 1, 2])?;
+//! assert_eq!(index.get_many(&[10, 15])?, [Some(1), None]);
+//! assert_eq!(index.predecessor_many(&[15])?, [Some((10, 1))]);
+//! assert_eq!(index.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+//!
+//! let report = index.insert_many(&[15, 30], &[7, 8])?;
+//! assert_eq!((report.inserted, report.replaced), (1, 1));
+//! assert_eq!(index.lower_bound_many(&[20])?, [2]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Harmonia::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
 mod bulk;

@@ -14,6 +14,29 @@
 //!
 //! Outputs must have room for the largest possible number of results, one per input element. Elements of an output past
 //! the results are not changed.
+//!
+//! ```
+//! use lanetree::Device;
+//! use lanetree::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, radix_sort_pairs};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = Device::host();
+//! let stream = device.stream()?;
+//! let (keys, values) = (device.upload(&[30_u64, 10, 20])?, device.upload(&[3_u32, 1, 2])?);
+//!
+//! let (mut sorted_keys, mut sorted_values) = (device.alloc(3)?, device.alloc(3)?);
+//! let mut scratch = RadixSortScratch::for_pairs(&device, 3)?;
+//! let sorted = (&mut sorted_keys, &mut sorted_values);
+//! radix_sort_pairs(&stream, (&keys, &values), 3, 0..64, sorted, &mut scratch)?;
+//! assert_eq!(sorted_values.to_vec()?, [1, 2, 3]);
+//!
+//! let mut offsets = device.alloc(4)?;
+//! let mut scratch = ScanScratch::new(&device, 3)?;
+//! exclusive_scan(&stream, &values, 3, &mut offsets, &mut scratch)?;
+//! assert_eq!(offsets.to_vec()?, [0, 3, 4, 6]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod check;
 mod input;
