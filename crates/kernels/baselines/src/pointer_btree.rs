@@ -1,8 +1,8 @@
-//! Look-ups in a regular B+tree with child references: what the Harmonia paper measures itself against.
+//! Look-ups in a regular B+tree with child references: the baseline of the Harmonia paper.
 //!
-//! A query has a thread group as wide as a node, a warp at most. At each level every lane compares one
-//! separator, a ballot says how many are below the query, and then, in a second access that depends on
-//! it, the group reads the child's reference: the indirection that Harmonia's child region does away with.
+//! A query has a thread group as wide as a node, at most a warp. At each level every lane compares one separator, and a
+//! ballot says how many are below the query. Then, in a second, dependent access, the group reads the child's
+//! reference: the indirection that Harmonia's child region avoids.
 
 use core::marker::PhantomData;
 use lanetree_layout::pointer_btree::{leaf_values_offset, referenced_offset, references_offset};
@@ -127,7 +127,7 @@ unsafe fn search<S: Simt, K: Word, const LEAF: bool, const F: u32, const G: u32,
             let below = of_group(simt.ballot(FULL_MASK, slots[j] < keys[j]));
             let equal = if LEAF { of_group(simt.ballot(FULL_MASK, slots[j] == keys[j])) } else { 0 };
             found[j].below += below.count_ones();
-            // Slots ascend: the ones that equal the query come right behind those below it.
+            // Slots ascend: the ones that equal the query come right after those below it.
             found[j].is_equal |= equal != 0;
             goes_on |= below == all;
         }
@@ -138,8 +138,8 @@ unsafe fn search<S: Simt, K: Word, const LEAF: bool, const F: u32, const G: u32,
     found
 }
 
-/// The instances, as data: for each fanout the lanes per query, and the queries in flight per group other
-/// than one: as many as Harmonia's widest group has, so that the two differ in their trees alone.
+/// The instances, as data: for each fanout the lanes per query, and the queries in flight per group other than one: the
+/// number that Harmonia's widest group has, so that the two differ only in their trees.
 macro_rules! with_table {
     ($then:ident, $($argument:tt),*) => {
         $then! { $($argument),*;
@@ -186,7 +186,8 @@ macro_rules! instances {
                     instance!([<pointer_btree_ $k _ $v __get_f $fanout _q $q>], MODULE, Get<$k, $v, $fanout, $g, $q>);
                 )*
 
-                /// Launches the look-up of a fanout with so many queries in flight; `None` where there is none.
+                /// Launches the look-up of a fanout with a number of queries in flight; `None` if there is no such
+                /// kernel.
                 pub fn get<'a, L: Launcher<'a>>(fanout: u32, in_flight: u32, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, in_flight) {
                         $(

@@ -1,4 +1,4 @@
-//! Batches of byte strings on the device: made from numbers, checked, and their beginnings.
+//! Batches of byte strings on the device: encoding numbers, checking offsets, and extracting prefixes.
 
 use core::marker::PhantomData;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Kernel, KernelArgs, KeysRef, Order, Scope, Simt, Word, instance};
@@ -25,7 +25,7 @@ unsafe impl<K: Word> KernelArgs for EncodeArgs<K> {
     }
 }
 
-/// Makes byte strings of numbers, in whose order they are: the highest byte first. A thread for each, any block.
+/// Encodes numbers as byte strings of the same order: the highest byte first. One thread per number; any block.
 #[derive(Debug)]
 pub struct Encode<K>(PhantomData<K>);
 
@@ -90,7 +90,7 @@ unsafe impl<O: Word> KernelArgs for CheckOffsetsArgs<O> {
     }
 }
 
-/// Checks the offsets of byte strings, a thread for each; any block.
+/// Checks the offsets of byte strings, one thread per offset; any block.
 #[derive(Debug)]
 pub struct CheckOffsets<O>(PhantomData<O>);
 
@@ -124,11 +124,11 @@ pub struct HeadsArgs {
     pub keys: KeysRef,
     /// How many.
     pub count: u64,
-    /// Bytes that all of them begin with alike: at most 8.
+    /// Length of the common prefix of all strings: at most 8.
     pub skip: u32,
     #[doc(hidden)]
     pub padding: u32,
-    /// Out: `[count]`, the four bytes behind those, as numbers in their order; zeros behind a string's end.
+    /// Out: `[count]`, the four bytes after the prefix, as numbers of the same order; zeros past a string's end.
     pub heads: GlobalMut<u32>,
 }
 
@@ -140,7 +140,7 @@ unsafe impl KernelArgs for HeadsArgs {
     }
 }
 
-/// Takes the beginnings of byte strings, for a sort by them; a thread for each, any block.
+/// Extracts the first bytes of byte strings, to sort by; one thread per string; any block.
 #[derive(Debug)]
 pub struct Heads;
 

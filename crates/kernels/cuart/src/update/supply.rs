@@ -3,13 +3,13 @@
 use lanetree_layout::cuart::Kind;
 use lanetree_simt::{Access, Global, GlobalMut, Hint, Order, Scope, Simt};
 
-/// Where new nodes and leaves of a kind come from: those that may be used again, and then those never used.
+/// Where new nodes and leaves of a type come from: free ones first, then unused ones.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stock {
     /// Elements used before.
     pub used: u64,
-    /// Indexes that may be used again: `[free_len]`, the last one first.
+    /// Free indexes: `[free_len]`, the last one first.
     pub free: Global<u64>,
     /// How many.
     pub free_len: u64,
@@ -20,8 +20,8 @@ pub struct Stock {
 #[derive(Clone, Copy, Debug)]
 pub struct Supply {
     /// Counters, zeros before, [`Supply::STRIDE`] words apart, so that they are not all in one part of the cache: how
-    /// many of each kind were taken, from N4 on (of dynamically sized leaves, units); then dynamically sized leaves
-    /// made, leaves left over, and operations put off.
+    /// many of each type were taken, from N4 on (of dynamically sized leaves, units); then dynamically sized leaves
+    /// made, leaves left over, and operations deferred.
     pub taken: GlobalMut<u64>,
     /// Nodes of up to 4 children.
     pub n4: Stock,
@@ -39,8 +39,8 @@ pub struct Supply {
     pub leaf32: Stock,
     /// Units of dynamically sized leaves used before.
     pub units: u64,
-    /// The kind of all keys' leaves, by its number: each thread has one of its own then. 0 where keys need leaves of
-    /// several kinds, or dynamically sized ones.
+    /// The number of the leaf type, if all keys need the same type: each thread then has a leaf assigned. 0 if keys
+    /// need leaves of several types, or dynamically sized ones.
     pub assigned: u64,
     /// Out: `[count]`, the first of them the indexes of assigned leaves that were not needed.
     pub unused: GlobalMut<u64>,
@@ -64,7 +64,7 @@ impl Supply {
     pub const DEVICE_LEAVES: usize = DEVICE_LEAVES as usize;
     /// Which of them counts the assigned leaves that were not needed.
     pub const UNUSED: usize = UNUSED as usize;
-    /// Which of them counts the operations that were put off.
+    /// Which of them counts the operations that were deferred.
     pub const PUT_OFF: usize = PUT_OFF as usize;
 
     pub(super) fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
@@ -103,7 +103,7 @@ impl Supply {
     /// There is room for so many.
     #[inline(always)]
     pub(super) unsafe fn element<S: Simt>(&self, simt: S, kind: Kind, place: u64) -> u64 {
-        // By comparisons in a row, as for addresses: chosen by a `match`, the arguments would move to local memory.
+        // By a chain of comparisons, as for addresses: with a `match`, the arguments would move to local memory.
         let mut stock = self.leaf32;
         for (known, own) in [
             (Kind::Leaf16, self.leaf16),
