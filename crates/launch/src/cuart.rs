@@ -36,7 +36,7 @@ macro_rules! by_word {
     )*};
 }
 
-/// A function for a kernel of so many words of a query.
+/// A function for a kernel of that many words of a query.
 macro_rules! by_query_words {
     ($($(#[$doc:meta])* $function:ident($args:ty) => $kernel:ident[$($words:literal),*];)*) => {$(
         $(#[$doc])*

@@ -103,7 +103,7 @@ impl Kind {
     /// A leaf.
     pub const LEAF: Self = Self(5);
 
-    /// The smallest node for so many children.
+    /// The smallest node for that many children.
     #[inline]
     pub const fn of_children(count: usize) -> Self {
         match count {
@@ -157,7 +157,7 @@ impl Header {
         [u64::from(prefix_len) | u64::from(kind.0) << 32 | count << 40 | behind << 48, first]
     }
 
-    /// The header of a leaf with a key of so many bytes.
+    /// The header of a leaf with a key of that many bytes.
     #[inline]
     pub const fn leaf(len: u32) -> Self {
         Self(len as u64 | (Kind::LEAF.0 as u64) << 32)

@@ -180,7 +180,7 @@ impl Shape {
 pub struct Filling {
     /// Pairs.
     pub len: u64,
-    /// `ceil(2^64 / per_leaf)`, by which a multiplication divides by `per_leaf`; 0 for 1 pair a leaf.
+    /// `ceil(2^64 / per_leaf)`, by which a multiplication divides by `per_leaf`; 0 for 1 pairs per leaf.
     pub reciprocal: u64,
     /// Slots of a leaf.
     pub fanout: u32,

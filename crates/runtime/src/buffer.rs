@@ -110,7 +110,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// The elements, writable, if the CPU can reach them: on the host and the emulator. Waits for streams that use
-    /// them; otherwise as [`Buffer::as_slice`].
+    /// them; otherwise like [`Buffer::as_slice`].
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         let start = self.reachable()?;
         self.uses.quiesce();

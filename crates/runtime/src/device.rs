@@ -261,8 +261,8 @@ impl Device {
     /// Frees memory, or gives it back to the pool.
     ///
     /// # Safety
-    /// `at` comes from [`Device::alloc_bytes`] of the same handle or a clone, with the same `bytes`, and is not
-    /// used again by the caller.
+    /// `at` comes from [`Device::alloc_bytes`] of the same handle or a clone, with the same `bytes`, and is not reused
+    /// by the caller.
     pub(crate) unsafe fn free_bytes(&self, at: NonNull<u8>, bytes: usize) {
         match &self.pool {
             Some(pool) => pool.free(at),

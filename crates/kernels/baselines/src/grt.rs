@@ -32,10 +32,10 @@ pub struct GetArgs<V> {
     pub count: u64,
     /// Out: `[count]`, the value of each query's key, or `miss`.
     pub values: GlobalMut<V>,
-    /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if not
-    /// wanted.
+    /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null if
+    /// not wanted.
     pub found: GlobalMut<u32>,
-    /// What stands in `values` for a key that is not in the tree.
+    /// The value written to `values` for a key that is not in the tree.
     pub miss: V,
 }
 
@@ -89,8 +89,8 @@ pub struct UpdateArgs<V> {
     pub count: u64,
     /// The keys' new values: `[count]`.
     pub values: Global<V>,
-    /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where key `i` is in the tree; null if not
-    /// wanted.
+    /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if key `i` is in the tree; null if
+    /// not wanted.
     pub found: GlobalMut<u32>,
     /// Number of updates of this tree in all earlier batches, so that stamps ascend from batch to batch.
     pub before: u64,

@@ -24,7 +24,7 @@ pub struct GetArgs<K, V> {
     pub count: u64,
     /// Out: `[count]`, the value of each query's key, or `miss`.
     pub values: GlobalMut<V>,
-    /// What stands in `values` for a key that is not in the tree.
+    /// The value written to `values` for a key that is not in the tree.
     pub miss: V,
     /// Inner levels.
     pub height: u32,

@@ -157,7 +157,7 @@ pub struct MoveArgs {
     pub tile_counts: GlobalMut<u32>,
     /// The sums before each.
     pub tile_offsets: Global<u64>,
-    /// `[count]`: the units of dynamically sized ones, 0 of others; null where there are none such.
+    /// `[count]`: the units of dynamically sized ones, 0 of others; null if there are none such.
     pub units: GlobalMut<u32>,
     /// The sums before each.
     pub unit_offsets: Global<u64>,

@@ -22,13 +22,13 @@ pub struct GetArgs<V> {
     /// Out: `[count]`, the value of each query's key, or `miss`; where the bit in `pending` is set, the index of
     /// a leaf in main memory instead.
     pub values: GlobalMut<V>,
-    /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if not
-    /// wanted.
+    /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null if
+    /// not wanted.
     pub found: GlobalMut<u32>,
     /// Out: as `found`; set if a leaf in main memory must be compared (section 3.2.3 of the paper); null if the tree
     /// has no such leaves.
     pub pending: GlobalMut<u32>,
-    /// What stands in `values` for a key that is not in the tree.
+    /// The value written to `values` for a key that is not in the tree.
     pub miss: V,
 }
 

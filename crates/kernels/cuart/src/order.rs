@@ -18,8 +18,8 @@ pub(crate) enum Path {
 }
 
 impl TreeRef {
-    /// Per thread. The child of a node with the smallest byte that is not below `byte`, at most 256, and that
-    /// byte; none where there is none.
+    /// Per thread. The child of a node with the smallest byte that is not below `byte`, at most 256, and that byte;
+    /// none if there is none.
     ///
     /// # Safety
     /// A node of the tree.

@@ -151,7 +151,7 @@ pub struct CopyKeysArgs {
     pub tree: TreeRef,
     /// Links of leaves: `[pairs]`.
     pub links: Global<u64>,
-    /// Where each one's key goes, in bytes, and their total: `[pairs + 1]`; null where all have `width` bytes.
+    /// Where each one's key goes, in bytes, and their total: `[pairs + 1]`; null if all have `width` bytes.
     pub offsets: Global<u64>,
     /// How many: `[1]`, of which `capacity` count.
     pub pairs: Global<u64>,

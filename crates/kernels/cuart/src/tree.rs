@@ -28,11 +28,11 @@ pub struct TreeRef {
     pub leaf32: Global<u8>,
     /// Dynamically sized leaves.
     pub device_leaves: Global<u8>,
-    /// The root table; null where there is none.
+    /// The root table; null if there is none.
     pub table: Global<u64>,
-    /// The ranks of `leaf8`; null where they are the indexes.
+    /// The ranks of `leaf8`; null if they are the indexes.
     pub ranks8: Global<u64>,
-    /// The links of all leaves by rank; null where `first` tells them.
+    /// The links of all leaves by rank; null if `first` tells them.
     pub order: Global<u64>,
     /// The topmost link's bits; 0 in an empty tree.
     pub root: u64,

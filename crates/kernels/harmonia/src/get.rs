@@ -17,10 +17,10 @@ pub struct GetArgs<K, V> {
     pub count: u64,
     /// Out: `[count]`, the value of each query's key, or `miss`.
     pub values: GlobalMut<V>,
-    /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if
+    /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null if
     /// not wanted.
     pub found: GlobalMut<u32>,
-    /// What stands in `values` for a key that is not in the tree.
+    /// The value written to `values` for a key that is not in the tree.
     pub miss: V,
 }
 

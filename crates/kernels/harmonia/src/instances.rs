@@ -72,7 +72,8 @@ macro_rules! instances {
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<MODULE_ $fanout>], Gather<$k, $v, $fanout, 32>);
                 )*
 
-                /// Launches the look-up of a fanout, a width of [`group_widths`] and a child region; `None` where there is none.
+                /// Launches the look-up of a fanout, a width of [`group_widths`] and a child region; `None` if there is
+                /// none.
                 pub fn get<'a, L: Launcher<'a>>(fanout: u32, group: u32, child: ChildRegion, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group, child) {
                         $($(
@@ -82,35 +83,35 @@ macro_rules! instances {
                         _ => return None,
                     })
                 }
-                /// Launches the look-up of sorted queries of a fanout; `None` where there is none.
+                /// Launches the look-up of sorted queries of a fanout; `None` if there is none.
                 pub fn get_sorted<'a, L: Launcher<'a>>(fanout: u32, args: &'a GetArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>>(args),)*
                         _ => return None,
                     })
                 }
-                /// Launches the rank kernel of a fanout; `None` where there is none.
+                /// Launches the rank kernel of a fanout; `None` if there is none.
                 pub fn rank<'a, L: Launcher<'a>>(fanout: u32, args: &'a RankArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Rank<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                /// Launches the neighbour kernel of a fanout; `None` where there is none.
+                /// Launches the neighbour kernel of a fanout; `None` if there is none.
                 pub fn neighbor<'a, L: Launcher<'a>>(fanout: u32, args: &'a NeighborArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                /// Launches the kernel that locates operations of a batch of updates; `None` where there is none.
+                /// Launches the kernel that locates operations of a batch of updates; `None` if there is none.
                 pub fn locate<'a, L: Launcher<'a>>(fanout: u32, args: &'a LocateArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Locate<$k, $v, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                /// Launches the kernel that applies changes leaf by leaf; `None` where there is none.
+                /// Launches the kernel that applies changes leaf by leaf; `None` if there is none.
                 pub fn apply_leaves<'a, L: Launcher<'a>>(fanout: u32, args: &'a ApplyArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>>(args),)*
@@ -125,14 +126,14 @@ macro_rules! instances {
                         _ => return None,
                     })
                 }
-                /// Launches the kernel that locates ranges; `None` where there is none.
+                /// Launches the kernel that locates ranges; `None` if there is none.
                 pub fn range<'a, L: Launcher<'a>>(fanout: u32, args: &'a RangeArgs<$k>, launcher: L) -> Option<L::Output> {
                     Some(match fanout {
                         $($fanout => launcher.launch::<Range<$k, $v, true, $fanout, $rank_g, $rank_q>>(args),)*
                         _ => return None,
                     })
                 }
-                /// Launches the kernel that copies ranges, with a width of [`GATHER_WIDTHS`]; `None` where there is none.
+                /// Launches the kernel that copies ranges, with a width of [`GATHER_WIDTHS`]; `None` if there is none.
                 pub fn gather<'a, L: Launcher<'a>>(fanout: u32, group: u32, args: &'a GatherArgs<$k, $v>, launcher: L) -> Option<L::Output> {
                     Some(match (fanout, group) {
                         $(

@@ -15,7 +15,7 @@ pub struct NeighborArgs<K, V> {
     pub queries: Global<K>,
     /// How many.
     pub count: u64,
-    /// Out: `[count]`, the neighbour's key; unspecified where there is none.
+    /// Out: `[count]`, the neighbour's key; unspecified if there is none.
     pub keys: GlobalMut<K>,
     /// Out: `[count]`, its value, or `miss`.
     pub values: GlobalMut<V>,
@@ -26,7 +26,7 @@ pub struct NeighborArgs<K, V> {
     pub side: u32,
     #[doc(hidden)]
     pub padding: u32,
-    /// What stands in `values` where there is no neighbour.
+    /// The value written to `values` if there is no neighbour.
     pub miss: V,
 }
 

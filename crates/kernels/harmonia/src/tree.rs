@@ -61,7 +61,7 @@ impl<K: Word> TreeRef<K> {
         }
     }
 
-    /// Per thread. The number of pairs below a query, of a leaf's slots `count` are below it.
+    /// Per thread. The number of pairs below a query, given its leaf and the `count` of slots there that are below it.
     ///
     /// # Safety
     /// It is a leaf of the tree.

@@ -10,13 +10,13 @@ use lanetree_simt::{
     Word,
 };
 
-/// Steps of a warp for elements of so many bytes. The speed depends on how many elements a multiprocessor has in
+/// Steps of a warp for elements of that many bytes. The speed depends on how many elements a multiprocessor has in
 /// flight; registers limit that.
 pub const fn steps(bytes: usize, partition: bool) -> usize {
     if bytes <= 8 && !partition { 6 } else { 4 }
 }
 
-/// Elements of a tile for elements of so many bytes: one block of [`THREADS`].
+/// Elements of a tile for elements of that many bytes: one block of [`THREADS`].
 pub const fn tile_len(bytes: usize, partition: bool) -> u64 {
     tile::len(steps(bytes, partition))
 }

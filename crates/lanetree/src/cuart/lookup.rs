@@ -14,7 +14,7 @@ use rayon::prelude::*;
 pub type Neighbor<V> = Option<(Vec<u8>, V)>;
 
 impl<V: Word> Cuart<V> {
-    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
+    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
     /// None on the host. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].

@@ -139,7 +139,7 @@ impl<V: Word> Cuart<V> {
         Builder::default()
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].

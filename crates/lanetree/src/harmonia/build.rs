@@ -53,13 +53,13 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { fill: Some(fill), ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the tree is on the device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`];
-    /// [`Error::Runtime`] where the device has no room.
+    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`]; [`Error::Runtime`] if
+    /// the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
         self.shape(keys.len())?;
@@ -70,8 +70,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.build_pairs(device, pairs)
     }
 
-    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to
-    /// each other, the last one's value stays.
+    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to each other, the
+    /// last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.

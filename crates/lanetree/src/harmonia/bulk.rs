@@ -30,7 +30,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
     /// For builds of up to `len` unsorted pairs.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room; [`TooManyElements`](Error::TooManyElements).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
     pub fn for_unsorted(device: &Device, len: usize) -> Result<Self> {
         let mut scratch = Self::for_sorted(device)?;
         if device.kind() != DeviceKind::Host {
@@ -43,7 +43,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
     /// For builds from any number of sorted pairs.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room.
+    /// [`Runtime`](Error::Runtime) if the device has no room.
     pub fn for_sorted(device: &Device) -> Result<Self> {
         Ok(Self { device: device.clone(), sorted: None, sort: None, distinct: None, findings: device.alloc(2)? })
     }
@@ -79,8 +79,8 @@ struct Order {
 
 impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
-    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value stays. Returns when the tree is
-    /// complete. The memory of the tree, and later of its host batches, comes from the stream's device: from its
+    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept. Returns when the tree is complete.
+    /// The memory of the tree, and later of its host batches, comes from the stream's device: from its
     /// [pool](crate::Pool), if that handle has one. On the host like [`Builder::build`], without the scratch memory.
     ///
     /// # Errors
@@ -111,9 +111,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         result
     }
 
-    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal
-    /// keys the last one's value stays. Returns when the tree is complete. On the host as
-    /// [`Builder::build_sorted`].
+    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys the
+    /// last one's value is kept. Returns when the tree is complete. On the host as [`Builder::build_sorted`].
     ///
     /// # Errors
     /// As [`Builder::build_on`], and [`NotSorted`](Error::NotSorted).

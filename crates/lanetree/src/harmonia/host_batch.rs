@@ -44,7 +44,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out,
             Results { arrays: [V::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, V::MIN) }
             },
             |piece, out| {
@@ -72,7 +72,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out,
             Results { arrays: [V::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.on(stream).launch_get(queries, count, out.arrays[0].cast(), out.found, miss) }
             },
             |piece, out| copy_past_caches(piece.array(0), out),
@@ -108,7 +108,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             &mut out,
             Results { arrays: [u64::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.on(stream).launch_rank(queries, count, out.arrays[0].cast(), side) }
             },
             |piece, out| copy_past_caches(piece.array(0), out),
@@ -147,7 +147,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.on(stream).launch_neighbor(queries, count, outputs, V::MIN, side) }
             },
             |piece, out| {

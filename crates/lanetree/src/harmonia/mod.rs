@@ -127,8 +127,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Builder::default()
     }
 
-    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the
-    /// last one's value stays.
+    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the last one's value
+    /// is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].

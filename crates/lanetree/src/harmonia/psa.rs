@@ -74,10 +74,10 @@ pub struct PsaScratch<K: Key, V: Word> {
 }
 
 impl<K: Key, V: Word> PsaScratch<K, V> {
-    /// For batches of up to so many queries.
+    /// For batches of up to that many queries.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room; [`TooManyElements`](Error::TooManyElements).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
     pub fn new(device: &Device, queries: usize) -> Result<Self> {
         Ok(Self {
             keys: device.alloc(queries)?,
@@ -132,7 +132,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         let wanted = if found.is_some() { scratch.found.write_on(self.stream)? } else { GlobalMut::null() };
         let keys = super::lookup::bits::<K>(self.stream, &scratch.keys)?;
         let by_order = scratch.values.write_on(self.stream)?;
-        // SAFETY: the scratch memory was checked to be for so many queries; the pointers are for this stream.
+        // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
         unsafe { self.order(sort.order::<K>()).launch_get(keys, count, by_order, wanted, miss)? };
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(found) = found {

@@ -25,7 +25,7 @@ impl RangeScratch {
     /// Enough for `ranges` ranges.
     ///
     /// # Errors
-    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, ranges: usize) -> Result<Self> {
         Ok(Self {
             cursors: device.alloc(ranges)?,
@@ -56,7 +56,7 @@ impl<K: Key, V: Word> DeviceRanges<K, V> {
     /// Room for `ranges` ranges of `capacity` pairs in all.
     ///
     /// # Errors
-    /// [`Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
@@ -216,8 +216,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         let capacity = out.keys.len();
         let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
         let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
-        // SAFETY: cursors and offsets are those of this tree, written just now for so many ranges; the outputs have room
-        // for `capacity` pairs; the pointers are for this stream.
+        // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
+        // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.launch_gather(count, capacity, rows, pairs, capacity) }
     }
 

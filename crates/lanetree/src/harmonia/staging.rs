@@ -80,7 +80,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         self.check_not_lost()?;
         self.staging.pinned.send(&self.device, batch, &|stream, queries, count, values, found| {
-            // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+            // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
             unsafe { self.on(stream).launch_get(queries.cast(), count, values, found, miss) }
         })
     }
@@ -151,7 +151,7 @@ mod tests {
                     Results { arrays: [4, 0], bits: 0 },
                     |stream, queries, count, out| {
                         let (values, found) = (out.arrays[0].cast(), GlobalMut::null());
-                        // SAFETY: `stage` calls this with addresses for so many queries.
+                        // SAFETY: `stage` calls this with addresses for that many queries.
                         unsafe { tree.on(stream).launch_get(queries, count, values, found, 7) }
                     },
                     |piece, _| assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch"),

@@ -63,7 +63,7 @@ const SORTED: u64 = 64;
 const CLUSTERED: u64 = 1 << 12;
 
 impl Closeness {
-    /// In a tree of so many keys, supposed to be uniform.
+    /// In a tree of that many keys, supposed to be uniform.
     fn of(order: BatchOrder, keys: u64) -> Self {
         match order {
             BatchOrder::Random | BatchOrder::TopBits(0) => Self::Random,

@@ -35,7 +35,7 @@ impl<K: bytemuck::Pod, V: bytemuck::Pod> Input<'_, K, V> {
 }
 
 impl<K: bytemuck::Pod, V: bytemuck::Pod> Output<'_, K, V> {
-    /// For at most so many results.
+    /// For at most that many results.
     pub(super) fn check(&self, stream: &Stream, at_most: usize) -> Result<()> {
         buffer(stream, "the result count's buffer", 1, self.count)?;
         buffer(stream, "the result keys' buffer", at_most, self.keys)?;

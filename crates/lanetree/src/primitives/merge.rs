@@ -33,7 +33,7 @@ impl MergeScratch {
     /// Enough for sequences of `count` elements together, of any type.
     ///
     /// # Errors
-    /// [`Error::Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         let tiles = (count as u64).div_ceil(TILE).max(1);
         Ok(Self { splits: device.alloc(tiles as usize + 1)?, state: device.alloc(state_len(tiles, CARRY_WORDS))? })
@@ -66,7 +66,7 @@ pub fn merge_keys<K: Key>(
     run::<K, u32>(stream, rule, [first.into(), second.into()], output.into(), scratch)
 }
 
-/// Merges two sequences of pairs whose keys ascend. Otherwise as [`merge_keys`].
+/// Merges two sequences of pairs whose keys ascend. Otherwise like [`merge_keys`].
 ///
 /// # Errors
 /// As [`merge_keys`].

@@ -22,7 +22,7 @@ impl RunScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -62,7 +62,7 @@ pub fn unique_keys<K: Key>(
 }
 
 /// The last pair of each run of equal neighbouring keys, and how many runs there are: after a stable sort by keys, this
-/// is the pair that was last in the input. Otherwise as [`unique_keys`].
+/// is the pair that was last in the input. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`].
@@ -82,8 +82,7 @@ pub fn last_by_key<K: Key, V: Word>(
     Ok(unsafe { launch.run(launch::last(&args)) }?)
 }
 
-/// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise as
-/// [`unique_keys`].
+/// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`], and [`BatchTooLarge`](crate::Error::BatchTooLarge) for 32-bit lengths of 2^32 keys or
@@ -107,8 +106,8 @@ pub fn run_lengths<K: Key, L: Word>(
     Ok(unsafe { launch.run(launch::lengths(&args)) }?)
 }
 
-/// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are
-/// 64 bits wide, whatever the values are, and wrap around. Otherwise as [`unique_keys`].
+/// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are 64 bits
+/// wide, whatever the values are, and wrap around. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`].

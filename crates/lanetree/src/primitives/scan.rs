@@ -21,7 +21,7 @@ impl ScanScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }

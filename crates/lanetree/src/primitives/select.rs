@@ -1,4 +1,4 @@
-//! Compaction by found bits.
+//! Compaction by hit mask.
 
 use super::TASK;
 use super::check;
@@ -23,7 +23,7 @@ impl SelectScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](crate::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](crate::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -57,7 +57,7 @@ pub fn select_keys<K: Key>(
     run::<K, u32>(stream, input.into(), flags, output.into(), scratch, false)
 }
 
-/// Copies the pairs whose bit is set. Otherwise as [`select_keys`].
+/// Copies the pairs whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -72,7 +72,7 @@ pub fn select_pairs<K: Key, V: Word>(
 }
 
 /// Copies the keys whose bit is set to the front of `output`, followed by all others, both in their order; counts those
-/// whose bit is set. Otherwise as [`select_keys`].
+/// whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -87,7 +87,7 @@ pub fn partition_keys<K: Key>(
 }
 
 /// Copies the pairs whose bit is set to the front of `output`, followed by all others, both in their order; counts
-/// those whose bit is set. Otherwise as [`select_keys`].
+/// those whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].

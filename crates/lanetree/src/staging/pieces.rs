@@ -138,7 +138,7 @@ pub(super) struct Rest<'a, Q, T> {
 pub(super) type Taken<'a, Q, T> = (Q, &'a mut [T]);
 
 impl<'a, Q: Queries, T> Rest<'a, Q, T> {
-    /// The next piece, for one of so many threads.
+    /// The next piece, for one of that many threads.
     pub(super) fn take(&mut self, threads: usize, lengths: Lengths) -> Option<Taken<'a, Q, T>> {
         let left = self.queries.count();
         if left == 0 {

@@ -5,8 +5,8 @@ use lanetree_layout::Word;
 use lanetree_runtime::Call;
 use lanetree_simt::same_args;
 
-/// The call of the look-up in a tree whose longest key has so many words of 8 bytes, 1, 2 or 4; 0 where it has keys of
-/// more than 32 bytes.
+/// The call of the look-up in a tree whose longest key has that many words of 8 bytes, 1, 2 or 4; 0 where it has keys
+/// of more than 32 bytes.
 ///
 /// # Panics
 /// For another number of words.

@@ -92,7 +92,7 @@ fn padded<const N: usize>(key: &[u8]) -> [u8; N] {
     }
 }
 
-/// Units of a device leaf with a key of so many bytes.
+/// Units of a device leaf with a key of that many bytes.
 #[inline(always)]
 pub const fn device_leaf_units(len: usize) -> usize {
     (DEVICE_HEADER + len).div_ceil(UNIT)
@@ -151,8 +151,7 @@ pub struct LeafRef<'a> {
 }
 
 impl Kind {
-    /// Bytes of one element of the buffer of this kind; 0 where there is no buffer of a fixed stride on the
-    /// device.
+    /// Bytes of one element of the buffer of this kind; 0 if there is no buffer of a fixed stride on the device.
     #[inline(always)]
     pub const fn stride(self) -> u64 {
         (match self {

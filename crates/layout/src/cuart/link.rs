@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The node for so many children.
+    /// The node for that many children.
     #[inline(always)]
     pub const fn of_children(count: usize) -> Self {
         match count {

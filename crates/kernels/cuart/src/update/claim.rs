@@ -53,7 +53,7 @@ unsafe impl KernelArgs for ClaimArgs {
     }
 }
 
-/// Stage 1, a thread for each operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
+/// Stage 1, one thread per operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Claim<const WORDS: usize>;
 
@@ -140,7 +140,7 @@ unsafe impl<V: Word> KernelArgs for ConquerArgs<V> {
     }
 }
 
-/// Stage 2, a thread for each operation, any block of whole warps: the last one of each key writes its value.
+/// Stage 2, one thread per operation, any block of whole warps: the last one of each key writes its value.
 #[derive(Debug)]
 pub struct Conquer<V>(PhantomData<V>);
 

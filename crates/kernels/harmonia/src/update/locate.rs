@@ -86,7 +86,7 @@ pub struct LocateArgs<K> {
     pub effects: GlobalMut<u32>,
     /// Out: `[count]`, leaves.
     pub leaves: GlobalMut<u32>,
-    /// Out: `[count]`, the inner nodes above the leaves; 0 where there are none.
+    /// Out: `[count]`, the inner nodes above the leaves; 0 if there are none.
     pub parents: GlobalMut<u32>,
     /// In and out: how many keys were inserted, replaced, removed, and left unchanged; added to the former values.
     pub tally: GlobalMut<u64>,

@@ -19,7 +19,7 @@ pub struct OnesweepArgs<K, V> {
     pub keys: Global<K>,
     /// Out: `[len]`, not the same memory.
     pub keys_out: GlobalMut<K>,
-    /// `[len]`; null where the values are the elements' positions. Not read by a sort of keys alone.
+    /// `[len]`; null if the values are the elements' positions. Not read by a sort of keys alone.
     pub values: Global<V>,
     /// Out: `[len]`, not the same memory. Not written by a sort of keys alone.
     pub values_out: GlobalMut<V>,

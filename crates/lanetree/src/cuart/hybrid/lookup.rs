@@ -15,7 +15,7 @@ use rayon::prelude::*;
 const TASK: usize = 1 << 14;
 
 impl<V: Word> Hybrid<V> {
-    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
+    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
     /// Those of the device: see [`Cuart::get_many`].

@@ -279,7 +279,7 @@ fn one_node_grows_through_all_types() {
     for table in [RootTable::None, RootTable::TwoBytes] {
         for path in [&b""[..], b"a", b"ab", b"abc", b"a path that no node holds whole"] {
             let mut pair = Pair::new(Model::new(), (table, LongKeys::DeviceLeaves));
-            // One child after another; at times some go in between, and their slots are used again or dropped.
+            // One child after another; at times some go in between, and their slots are reused or dropped.
             for i in 0..300_u32 {
                 let key = |i: u32| [path, &[(i * 77) as u8]].concat();
                 let mut ops = vec![Op::Insert(key(i), u64::from(i))];

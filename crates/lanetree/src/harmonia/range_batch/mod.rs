@@ -61,9 +61,8 @@ impl Default for Sizes {
 const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`,
-    /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
-    /// when the results are there.
+    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
+    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
     ///
     /// On a GPU a large batch is split into pieces, several of which are in flight at a time. The memory for this is
     /// kept for the next batch.
@@ -264,7 +263,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
         };
         let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
-        // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
+        // SAFETY: the lane's memory has room for that many ranges; the pointers are for its stream.
         unsafe { self.on(&lane.stream).launch_locate(count, bounds, limits, u64::MAX, found)? };
         let scratch = &mut lane.scratch;
         exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;

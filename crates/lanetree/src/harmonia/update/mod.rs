@@ -53,7 +53,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.apply_each(ops.len(), |i| ops[i])
     }
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Harmonia::apply`], and [`LengthMismatch`](crate::Error::LengthMismatch).
@@ -62,7 +62,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.apply_each(keys.len(), |i| Op::Insert(keys[i], values[i]))
     }
 
-    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Harmonia::apply`], and [`LengthMismatch`](crate::Error::LengthMismatch).
@@ -71,7 +71,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.apply_each(keys.len(), |i| Op::Update(keys[i], values[i]))
     }
 
-    /// Removes those keys that are there.
+    /// Removes the keys that are present.
     ///
     /// # Errors
     /// As [`Harmonia::apply`].

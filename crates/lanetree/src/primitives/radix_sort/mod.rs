@@ -43,7 +43,7 @@ impl<K: Key> RadixSortScratch<K> {
     /// For sorts of up to `len` keys without values.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room; [`Error::TooManyElements`].
+    /// [`Error::Runtime`] if the device has no room; [`Error::TooManyElements`].
     pub fn for_keys(device: &Device, len: usize) -> Result<Self> {
         Self::new(device, len, len, 0)
     }
@@ -125,8 +125,8 @@ pub fn radix_sort_keys<K: Key, V: Word>(
     unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays) }
 }
 
-/// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`.
-/// Otherwise as [`radix_sort_keys`].
+/// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`. Otherwise like
+/// [`radix_sort_keys`].
 ///
 /// # Errors
 /// As [`radix_sort_keys`].

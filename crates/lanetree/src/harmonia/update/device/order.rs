@@ -19,7 +19,7 @@ pub(super) struct SortRange {
 }
 
 impl SortRange {
-    /// Before the first batch, of keys of so many bits.
+    /// Before the first batch, of keys of that many bits.
     pub(super) fn new(width: u32) -> Self {
         Self { top: width, misses: 0, rest: 0 }
     }

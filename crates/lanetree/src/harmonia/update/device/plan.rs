@@ -65,7 +65,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         // By few bits, which is likely to be enough; if it is not, the following kernels do nothing.
         let (order, findings) = ((&mut scratch.sorted, &mut scratch.order), &mut scratch.findings);
         let found = word(stream, findings, &ORDER)?;
-        // SAFETY: both have so many elements, and the findings' part is for this stream.
+        // SAFETY: both have that many elements, and the findings' part is for this stream.
         unsafe { local_sort(stream, order, count, range.start, found)? };
         self.locate(stream, values, kinds, count, scratch)?;
         download(stream, scratch)?;
@@ -115,8 +115,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let (order, marks_at) = (scratch.order.read_on(stream)?, marks.write_on(stream)?);
             let unknown = word(stream, &mut scratch.findings, &UNKNOWN)?;
             let args = MarkBasesArgs { order, kinds: kinds_at, marks: marks_at, count: count as u64, unknown };
-            // SAFETY: the order was sorted from so many operations, and all else has room for as many; every pointer is
-            // for this stream.
+            // SAFETY: the order was sorted from that many operations, and all else has room for as many; every pointer
+            // is for this stream.
             unsafe { per_operation()?.run(launch::update::mark_bases(&args))? };
             inclusive_max_scan(stream, marks, count, bases, scan)?;
             bases_at = bases.read_on(stream)?;

@@ -66,11 +66,10 @@ pub(super) struct Compacted<K, V> {
 }
 
 impl<K: Key, V: Word> UpdateScratch<K, V> {
-    /// For batches of up to so many operations.
+    /// For batches of up to that many operations.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room;
-    /// [`TooManyOperations`](Error::TooManyOperations).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyOperations`](Error::TooManyOperations).
     pub fn new(device: &Device, operations: usize) -> Result<Self> {
         if operations > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations });
@@ -159,7 +158,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         let launch = || launch::over(stream, count, 1);
         let args =
             MarkEffectsArgs { effects: located.effects, flags: compact.flags.write_on(stream)?, count: located.count };
-        // SAFETY: the scratch memory has room for so many operations; every pointer is for this stream.
+        // SAFETY: the scratch memory has room for that many operations; every pointer is for this stream.
         unsafe { launch()?.run(launch::update::mark_effects(&args))? };
         exclusive_scan(stream, &compact.flags, count, &mut compact.offsets, &mut compact.scan)?;
         let args = CompactArgs {

@@ -87,7 +87,7 @@ pub(super) struct Auxiliary {
 
 impl Auxiliary {
     /// # Errors
-    /// [`Runtime`](crate::Error::Runtime) where there is no room.
+    /// [`Runtime`](crate::Error::Runtime) if there is no room.
     pub(super) fn new(leaves: u32, changes: usize) -> Result<Self> {
         // Not from the tree's pool, whose memory would have to be zeroed.
         let host = Device::host();

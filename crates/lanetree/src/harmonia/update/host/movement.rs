@@ -62,7 +62,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
     /// Moves everything to its new position.
     ///
     /// # Errors
-    /// [`TooManyPairs`](crate::Error::TooManyPairs), [`Runtime`](crate::Error::Runtime) where there is no room.
+    /// [`TooManyPairs`](crate::Error::TooManyPairs), [`Runtime`](crate::Error::Runtime) if there is no room.
     pub(super) fn moved(&self) -> Result<Regions<K::Bits>> {
         let tasks = self.table.shape.leaves.div_ceil(self.limits.leaves);
         let sizes: Vec<(u64, u64)> = (0..tasks).into_par_iter().map(|task| self.size(task)).collect();
