@@ -151,7 +151,7 @@ impl Batch {
     fn check(&mut self, error: &Error, call: &Call) {
         if self.on_its_way.get() {
             // A kernel failed after the call had returned, and nothing on the device can be used any longer: it is only
-            // here that a test can mend it.
+            // here that a test can repair it.
             return assert!(matches!(error, Error::Runtime(_)), "{error}");
         }
         let Self { subject, stream, keys, values, found, scratch, .. } = self;

@@ -1,4 +1,4 @@
-//! Radix sort, and the local sort after one.
+//! Radix sort, and the local sort that completes one.
 
 use lanetree_kernels_primitives::local_sort::{LocalSort, LocalSortArgs};
 use lanetree_kernels_primitives::radix_sort::{

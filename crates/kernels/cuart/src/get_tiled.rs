@@ -102,7 +102,7 @@ unsafe fn part_equals<S: Simt, const LANES: usize>(
     let words = query.len().div_ceil(8);
     let mut word = rank;
     while word < words {
-        // SAFETY: the leaf's key has as many words, zeros behind its end.
+        // SAFETY: the leaf's key has as many words, zeros past its end.
         if unsafe { simt.load(at, header + u64::from(word), Hint::NoAllocate) != query.word(simt, 8 * word) } {
             return false;
         }

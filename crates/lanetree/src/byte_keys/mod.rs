@@ -136,7 +136,7 @@ impl<'a> ByteKeys<'a> {
     /// The strings of a range of indexes.
     ///
     /// # Panics
-    /// If it ends behind the last string.
+    /// If it ends past the last string.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} strings", self.len());

@@ -14,7 +14,7 @@ use lanetree_simt::same_args;
 by_query_words! {
     /// The call of the first stage of updates by the hash table.
     claim(ClaimArgs) => Claim[0, 1, 2, 4];
-    /// The call of updates in one stage, of trees without keys of more than 32 bytes.
+    /// The call of updates in one stage, for trees without keys of more than 32 bytes.
     latest(LatestArgs) => Latest[1, 2, 4];
     /// The call of the search for leaves.
     locate(LocateArgs) => Locate[0, 1, 2, 4];
@@ -36,12 +36,12 @@ kernels! {
     clear_sequence(ClearSequenceArgs) => ClearSequence;
     /// The call of the count of leaves that keys need.
     count_leaves(CountLeavesArgs) => CountLeaves;
-    /// The call of the kernel that puts nodes with those to use again.
+    /// The call of the kernel that puts replaced nodes on the free lists.
     retire(RetireArgs) => Retire;
     /// The call of removals.
     remove(RemoveArgs) => Remove;
     /// The call of inserts.
     insert(InsertArgs) => Insert;
-    /// The call of the kernel that puts nodes in order after inserts.
+    /// The call of the kernel that sorts the children of nodes after inserts.
     tidy(TidyArgs) => Tidy;
 }

@@ -13,7 +13,7 @@ const DEVICE_HEADER: usize = 24;
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf8 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 8],
     /// The value.
     pub value: u64,
@@ -23,7 +23,7 @@ pub struct Leaf8 {
 #[repr(C, align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf16 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 16],
     /// The value.
     pub value: u64,
@@ -35,7 +35,7 @@ pub struct Leaf16 {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf32 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 32],
     /// The value.
     pub value: u64,

@@ -92,7 +92,7 @@ impl LeafKey {
         unsafe { simt.load(self.words, u64::from(index), Hint::ReadOnly) }
     }
 
-    /// Per thread. The first 8 bytes, the first one lowest, zeros behind the end.
+    /// Per thread. The first 8 bytes, the first one lowest, zeros past the end.
     ///
     /// # Safety
     /// The key has a byte.

@@ -34,7 +34,7 @@ unsafe impl<V: Word> KernelArgs for LeavesArgs<V> {
     }
 }
 
-/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest, zeros behind its end.
+/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest, zeros past its end.
 ///
 /// # Safety
 /// There is such a key.

@@ -50,7 +50,7 @@ pub struct Supply {
     pub touched: GlobalMut<u64>,
 }
 
-/// The counters behind those of the kinds.
+/// The counters after those of the types.
 pub(super) const DEVICE_LEAVES: u64 = 8;
 pub(super) const UNUSED: u64 = 9;
 pub(super) const PUT_OFF: u64 = 10;

@@ -178,7 +178,7 @@ struct Run {
     fit: Fit,
     /// Leaves that change.
     leaves: u32,
-    /// The first operation behind them.
+    /// The first operation after them.
     end: u64,
 }
 
