@@ -2,6 +2,7 @@
 //! nothing but itself, and for a GPU its driver.
 
 mod bench;
+mod compiled;
 mod keys;
 mod verify;
 

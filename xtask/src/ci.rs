@@ -1,44 +1,57 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{paths, process, ptx, stub};
+use crate::{first_build, paths, process, ptx, stub};
+use clap::Args;
 use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Everything that continuous integration runs.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Assemble the PTX for every architecture (by default: for the oldest, the measured and the newest one)
+    #[arg(long)]
+    full: bool,
+}
+
+/// What the PTX is assembled for in every run: the oldest architecture, the one that registers are counted and
+/// figures are measured on, and the newest. Those in between are assembled with `--full`.
+const ARCHITECTURES: [u32; 3] = [75, 90, 120];
+
 /// Runs the steps, and tells at the end what each took.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let mut steps = Steps::default();
-    let result = run_all(&mut steps);
+    let result = run_all(&mut steps, options);
     println!("\n{steps}");
     result
 }
 
-fn run_all(steps: &mut Steps) -> Result<()> {
+fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
-    steps.run("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    steps.run("clippy, feature cuda", || {
-        let mut command = process::cargo();
-        command.args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "cuda",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ]);
-        process::run(command.env("CUDA_LIBRARY_PATH", stub::library_path()?))
+    // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.
+    let clippy = |packages: &[&'static str]| {
+        let arguments = [&["clippy"], packages, &["--all-targets", "--locked", "--", "-D", "warnings"]].concat();
+        on_cust(&arguments)
+    };
+    steps.run("clippy", || {
+        clippy(&["--workspace", "--features", "cust"])?;
+        clippy(&["--package", "lanetree-runtime", "--features", "cuda"])?;
+        clippy(&["--package", "lanetree-runtime"])
     })?;
     steps.run("documentation", || {
         let mut command = process::cargo();
-        command.args(["doc", "--workspace", "--no-deps", "--locked"]);
+        command.args(["doc", "--workspace", "--no-deps", "--features", "cust", "--locked"]);
+        command.env("CUDA_LIBRARY_PATH", stub::library_path()?);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    steps.run("ptx --check", || ptx::run(&ptx::Options::checking()))?;
+    let architectures = if options.full { &ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
+    steps.run("ptx --check", || ptx::run(&ptx::Options::checking(architectures)))?;
     steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
+    steps.run("tests of the runtime, feature cuda", || {
+        cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
+    })?;
+    steps.run("a user's first build", first_build::run)?;
     steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
@@ -77,10 +90,21 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().args(arguments))
 }
 
+/// With what cust needs to be built.
+fn on_cust(arguments: &[&str]) -> Result<()> {
+    process::run(process::cargo().args(arguments).env("CUDA_LIBRARY_PATH", stub::library_path()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::failure::Failure;
+
+    #[test]
+    fn the_oldest_the_counted_and_the_newest_architecture_are_assembled_for() {
+        let [oldest, .., newest] = ptx::ARCHITECTURES;
+        assert_eq!(ARCHITECTURES, [oldest, ptx::COUNTED_ON, newest]);
+    }
 
     #[test]
     fn each_step_is_listed_with_its_time() {

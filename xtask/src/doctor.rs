@@ -119,7 +119,12 @@ fn link_library() -> Finding {
         Ok(path) => Ok(format!("CUDA_LIBRARY_PATH={path}")),
         Err(_) => Ok(format!("a stub, which xtask makes as needed in {}", paths::shown(&stub::folder()))),
     };
-    Finding { what: "libcuda to link", state, needed_for: "building with the feature `cuda`", required: false }
+    Finding {
+        what: "libcuda to link",
+        state,
+        needed_for: "building with the feature `cust`, as `verify`, `bench` and `bundle` do; `cuda` needs nothing",
+        required: false,
+    }
 }
 
 fn machine() -> Finding {

@@ -7,6 +7,7 @@ mod bundle;
 mod ci;
 mod doctor;
 mod failure;
+mod first_build;
 mod paths;
 mod process;
 mod ptx;
@@ -37,7 +38,7 @@ const EXAMPLES: &str = "Examples:
 enum Task {
     /// Say what this machine has, what is missing, and the command that mends it
     Doctor(doctor::Options),
-    /// Compile the kernels to PTX, into crates/ptx
+    /// Compile the kernels to PTX, beside their sources: crates/*/kernels/ptx
     Ptx(ptx::Options),
     /// Check every kernel against the oracle (arguments are the runner's: try `verify --help`)
     #[command(disable_help_flag = true)]
@@ -48,7 +49,7 @@ enum Task {
     /// Build a folder that runs on a GPU machine with nothing but the driver
     Bundle(bundle::Options),
     /// Everything that continuous integration runs
-    Ci,
+    Ci(ci::Options),
 }
 
 fn main() -> ExitCode {
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         Task::Verify(options) => runner::run("verify", &options),
         Task::Bench(options) => runner::run("bench", &options),
         Task::Bundle(options) => bundle::run(&options),
-        Task::Ci => ci::run(),
+        Task::Ci(options) => ci::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

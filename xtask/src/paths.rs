@@ -20,11 +20,6 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// The crate that holds the generated PTX.
-pub(crate) fn ptx_crate() -> PathBuf {
-    root().join("crates/ptx")
-}
-
 /// `path` relative to the workspace where it lies inside, for messages.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Runs a task of the runner, with CUDA where there is a driver; its exit code is ours.
+/// Runs a task of the runner, with CUDA by way of cust where there is a driver; its exit code is ours.
 pub(crate) fn run(task: &str, options: &Options) -> Result<()> {
     let program = build(stub::driver().is_some())?;
     let mut command = Command::new(&program);
@@ -24,13 +24,14 @@ pub(crate) fn run(task: &str, options: &Options) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Failure::Runner(process::exit_code(status))) }
 }
 
-/// Builds the runner, with or without CUDA; returns the program.
+/// Builds the runner, with or without CUDA; returns the program. With it, on cust: as the host programs run that
+/// Lanetree was made for.
 pub(crate) fn build(cuda: bool) -> Result<PathBuf> {
     let mut command = process::cargo();
     command.args(["build", "--release", "--locked", "--package", "lanetree-bench"]);
     let mut target = paths::target();
     if cuda {
-        command.args(["--features", "cuda"]).env("CUDA_LIBRARY_PATH", stub::library_path()?);
+        command.args(["--features", "cust"]).env("CUDA_LIBRARY_PATH", stub::library_path()?);
         // A folder of its own: the two builds would take turns in recompiling everything.
         target.push("cuda");
     }

@@ -1,4 +1,4 @@
-//! A libcuda.so that every CUDA binary can be linked with, on a machine without a driver.
+//! A libcuda.so that cust can be linked with, on a machine without a driver.
 //!
 //! Its SONAME is that of the driver's library, so a binary linked with it loads the driver where there
 //! is one. The stub itself is named libcuda.so only: a loader never takes it for the driver's.
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to set `CUDA_LIBRARY_PATH` to, to build with the feature `cuda`: what the user has set, or else
+/// What to set `CUDA_LIBRARY_PATH` to, to build with the feature `cust`: what the user has set, or else
 /// a folder with a stub, made here.
 pub(crate) fn library_path() -> Result<OsString> {
     match std::env::var_os("CUDA_LIBRARY_PATH") {
@@ -48,10 +48,9 @@ pub(crate) fn make() -> Result<PathBuf> {
     Ok(folder())
 }
 
-/// The driver functions that the runtime may call: those that cust_raw declares, and those that the
-/// runtime declares itself because cust_raw does not.
+/// The driver functions that cust may call: those that cust_raw declares. (The runtime links none.)
 fn functions() -> Result<BTreeSet<String>> {
-    let mut folders = vec![cust_raw_sources()?, paths::root().join("crates/runtime/src")];
+    let mut folders = vec![cust_raw_sources()?];
     let mut functions = BTreeSet::new();
     while let Some(folder) = folders.pop() {
         for path in paths::list(&folder) {

@@ -113,7 +113,7 @@ fn line_starts() -> &'static (Vec<u64>, u64) {
     static STARTS: OnceLock<(Vec<u64>, u64)> = OnceLock::new();
     STARTS.get_or_init(|| {
         let (mut starts, mut bytes) = (Vec::new(), 0);
-        for line in lanetree_ptx::modules().iter().flat_map(|module| module.ptx.split_inclusive('\n')) {
+        for line in crate::compiled::modules().flat_map(|module| module.ptx.split_inclusive('\n')) {
             starts.push(bytes);
             bytes += line.len() as u64;
         }

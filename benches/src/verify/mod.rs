@@ -217,9 +217,13 @@ fn coverage(args: &Args, indexes: &[Index], targets: &[Target], tally: &Tally) -
 
 /// The symbols of these indexes' kernels in the PTX that is part of the program.
 fn compiled_kernels(indexes: &[Index]) -> BTreeSet<String> {
-    let symbols = lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols);
+    let symbols = crate::compiled::modules().flat_map(lanetree_simt::Module::symbols);
     // A module is called after its index, alone or with more behind it.
-    let module = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
+    let module = |name: &str| match name.split('_').next() {
+        // Batches of byte strings.
+        Some("keys") => "cuart".to_owned(),
+        first => first.unwrap_or_default().to_owned(),
+    };
     symbols.filter(|name| indexes.iter().any(|index| module(name) == index.name())).map(String::from).collect()
 }
 

@@ -3,12 +3,13 @@
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
 //! ranges, thousands to billions at a time. There are two:
 //!
-//! * [`Harmonia`]: a B+tree over integers; see [`harmonia`] for its options;
-//! * [`Cuart`]: an adaptive radix tree over byte strings; see [`cuart`] for its options.
+//! * [`Harmonia`]: a B+tree over integers (feature `harmonia`); see [`harmonia`] for its options;
+//! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options.
 //!
 //! An index lives on a [`Device`]:
 //!
-//! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`);
+//! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`, which needs nothing to build, and at
+//!   run time the driver; the feature `cust` adds sharing with the crate cust, [`runtime`]`::cust`);
 //! * [`Device::host`]: the CPU, natively, in parallel with rayon, over the same layout;
 //! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
 //!
@@ -71,27 +72,26 @@
 //! # Errors
 //! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind.
 
-mod byte_keys;
-pub mod cuart;
-mod error;
-mod guarded;
-pub mod harmonia;
-mod pointers;
-pub mod primitives;
-mod ranges;
-mod staging;
-
-pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+#[cfg(feature = "cuart")]
 #[doc(inline)]
-pub use cuart::Cuart;
-pub use error::{Error, Result};
+pub use lanetree_cuart as cuart;
+#[cfg(feature = "cuart")]
 #[doc(inline)]
-pub use harmonia::Harmonia;
-pub use lanetree_layout::cuart::FixedKey;
-pub use lanetree_layout::{Key, Word};
-pub use lanetree_runtime as runtime;
-pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
-pub use ranges::{KeyRange, Ranges};
+pub use lanetree_cuart::Cuart;
+#[doc(inline)]
+pub use lanetree_frame::{
+    Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, DeviceKeys, DeviceKind, DeviceNumber, Error, Event,
+    FixedKey, Key, KeyRange, MirrorReport, OffsetBuffer, Offsets, Op, PinnedBuffer, Pool, PoolStats, Ranges, Result,
+    Stream, UpdatePath, UpdateReport, Word, runtime,
+};
+#[cfg(feature = "harmonia")]
+#[doc(inline)]
+pub use lanetree_harmonia as harmonia;
+#[cfg(feature = "harmonia")]
+#[doc(inline)]
+pub use lanetree_harmonia::Harmonia;
+#[doc(inline)]
+pub use lanetree_primitives as primitives;
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]

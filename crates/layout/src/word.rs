@@ -1,5 +1,6 @@
 //! Machine words of a kernel, and the key and value types based on them.
 
+use crate::KernelArgs;
 use bytemuck::Pod;
 use core::fmt::{Debug, Display};
 use core::hash::Hash;
@@ -7,9 +8,7 @@ use core::hash::Hash;
 /// A 32- or 64-bit unsigned word: what kernels compare, move and store.
 ///
 /// Sealed: implemented for [`u32`] and [`u64`] only, since every kernel is compiled for these two.
-pub trait Word:
-    Pod + Copy + Ord + Eq + Hash + Debug + Display + Default + Send + Sync + sealed::Sealed + 'static
-{
+pub trait Word: Pod + KernelArgs + Ord + Eq + Hash + Debug + Display + Default + sealed::Sealed {
     /// Bits of the word: 32 or 64.
     const BITS: u32;
     /// Bytes of the word: 4 or 8.

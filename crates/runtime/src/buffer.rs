@@ -7,6 +7,7 @@ use crate::{Device, DeviceKind, Error, PinnedBuffer, Result, Stream};
 use bytemuck::Pod;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::slice;
@@ -20,16 +21,20 @@ use lanetree_simt::{Global, GlobalMut};
 /// ended. A buffer therefore remembers the streams that use it. The next use is put after those that conflict with
 /// it: a stream waits (the calling thread does not) for other streams that write the buffer, and, before it writes the
 /// buffer itself, for those that read it; a copy from or to host memory, which is complete on return, waits likewise.
-/// Uses in one stream cost nothing. What a *caller's* code does to the memory by its address is not remembered.
+/// Uses in one stream cost nothing. What a *caller's* code does to the memory by its address is not remembered, unless the
+/// address is one of [`Buffer::lend_on`] or [`Buffer::lend_mut_on`].
 ///
 /// Dropping the buffer frees the memory; on a GPU that waits for work in flight, so a kernel that was launched
 /// may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
-/// there at once, and to nobody else before that work is done.
+/// there at once, and to nobody else before that work is done. Memory of the caller's ([`Device::buffer_from_raw`]) is
+/// not freed; dropping the buffer waits for the streams that use it.
 pub struct Buffer<T> {
     device: Device,
     /// Null exactly if the buffer has no bytes.
     start: *mut T,
     len: usize,
+    /// Whether the memory is the caller's, and only lent to the buffer.
+    is_foreign: bool,
     uses: Uses,
     elements: PhantomData<T>,
 }
@@ -46,7 +51,95 @@ impl<T: Pod> Buffer<T> {
             0 => null_mut(),
             bytes => device.alloc_bytes(bytes, zeroed)?.as_ptr().cast(),
         };
-        Ok(Self { device: device.clone(), start, len, uses: Uses::default(), elements: PhantomData })
+        Ok(Self { device: device.clone(), start, len, is_foreign: false, uses: Uses::default(), elements: PhantomData })
+    }
+
+    /// [`Device::buffer_from_raw`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn foreign(device: &Device, start: *mut T, len: usize) -> Result<Self> {
+        const { assert!(align_of::<T>() <= ALIGNMENT, "allocations are not aligned for this type") };
+        let bytes = bytes_of::<T>(device, len)?;
+        let start = if bytes == 0 { null_mut() } else { start };
+        if bytes > 0 {
+            let address = start.addr();
+            let at = NonNull::new(start.cast::<u8>()).filter(|_| address.is_multiple_of(ALIGNMENT));
+            let at = at.ok_or(Error::Misaligned { address, needed: ALIGNMENT })?;
+            // SAFETY: the caller's contract.
+            unsafe { device.machine.adopt(at, bytes)? };
+        }
+        let device = Device { pool: None, ..device.clone() };
+        Ok(Self { device, start, len, is_foreign: true, uses: Uses::default(), elements: PhantomData })
+    }
+
+    /// Device memory that another library has allocated by the driver, and that is the buffer's from here on: freed as its
+    /// own.
+    ///
+    /// # Safety
+    /// As [`Device::buffer_from_raw`], forever; `cuMemFree` frees it.
+    #[cfg(feature = "cust")]
+    pub(crate) unsafe fn given(device: &Device, start: *mut T, len: usize) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let mut buffer = unsafe { Self::foreign(device, start, len)? };
+        buffer.is_foreign = false;
+        Ok(buffer)
+    }
+
+    /// Whether the memory is the caller's.
+    #[cfg(feature = "cust")]
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// Gives the memory away, having waited for the streams that use it: the address of the elements; null if there are
+    /// none. The caller's memory goes back so ([`Device::buffer_from_raw`]). A GPU's own the caller frees, by
+    /// `cuMemFree`; a buffer [from](Device::buffer_from_raw) it can be made again.
+    ///
+    /// # Errors
+    /// [`Error::NotOwned`] for memory of a [`Pool`](crate::Pool), of the host and of the emulator, which nobody else can
+    /// free; [`Error::Cuda`], among others the error of a kernel that failed meanwhile. The buffer is dropped then.
+    pub fn into_raw(mut self) -> Result<*mut T> {
+        let refuse = |reason| Err(Error::NotOwned { device: self.device.to_string(), reason });
+        if !self.is_foreign && self.device.pool().is_some() {
+            return refuse("it is a pool's; allocate the buffer on a handle without a pool, or copy it");
+        }
+        if !self.is_foreign && self.device.kind() != DeviceKind::Cuda {
+            return refuse("only this crate can free it; copy it");
+        }
+        self.uses.synchronize()?;
+        let mut this = ManuallyDrop::new(self);
+        if this.is_foreign {
+            this.disown();
+        }
+        let start = this.start;
+        // SAFETY: `this` is not reused. What it owns beside the memory is dropped here.
+        unsafe {
+            core::ptr::drop_in_place(&raw mut this.device);
+            core::ptr::drop_in_place(&raw mut this.uses);
+        }
+        Ok(start)
+    }
+
+    /// [`Buffer::read_on`], for work that *another library* puts into `stream` and that reads: into the stream's handle,
+    /// [`Stream::as_raw`], or the caller's that it was made of. That work is put there before the buffer is written
+    /// again, here or elsewhere; the stream's next users come after all that is in the stream by then.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`].
+    pub fn lend_on(&self, stream: &Stream) -> Result<*const T> {
+        stream.queue().lend();
+        self.read_on(stream).map(|global| global.as_ptr())
+    }
+
+    /// [`Buffer::write_on`], for work that *another library* puts into `stream` and that writes, or reads and writes;
+    /// otherwise like [`Buffer::lend_on`]. That work is put there before the buffer is reused.
+    ///
+    /// # Errors
+    /// As [`Buffer::read_on`].
+    pub fn lend_mut_on(&mut self, stream: &Stream) -> Result<*mut T> {
+        stream.queue().lend();
+        self.write_on(stream).map(|global| global.as_ptr())
     }
 
     /// Elements.
@@ -359,9 +452,21 @@ pub(crate) fn bytes_of<T>(device: &Device, len: usize) -> Result<usize> {
     }
 }
 
+impl<T> Buffer<T> {
+    /// Ends the use of memory that is the caller's. No work uses it.
+    fn disown(&mut self) {
+        if let Some(start) = NonNull::new(self.start) {
+            self.device.machine.disown(start.cast());
+        }
+    }
+}
+
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if let Some(start) = NonNull::new(self.start) {
+        if self.is_foreign {
+            self.uses.quiesce();
+            self.disown();
+        } else if let Some(start) = NonNull::new(self.start) {
             // SAFETY: allocated with this size in `new`; the buffer is gone.
             unsafe { self.device.free_bytes(start.cast(), self.len * size_of::<T>()) };
         }

@@ -1,16 +1,16 @@
 //! Devices: a GPU, the emulator, or the host.
 
+#[cfg(feature = "emulator")]
 use crate::emulated::Emulated;
 use crate::host::Host;
-use crate::machine::{Entry, Machine, RawStream};
+use crate::machine::{Machine, RawStream};
 use crate::{Buffer, Error, Event, Failure, PinnedBuffer, Pool, Result, Stream};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
-use lanetree_simt::Instance;
-use lanetree_simt::emulator::LaunchReport;
+use lanetree_simt::{Instance, LaunchReport};
 use std::sync::{Arc, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone. Equal to its clones,
@@ -70,9 +70,9 @@ impl Device {
     /// current for the calling thread, and leaves it current.
     ///
     /// # Errors
-    /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`],
-    /// [`Error::NoDevice`], [`Error::NoSuchDevice`], [`Error::DriverTooOld`] or [`Error::Cuda`]. Never
-    /// another device than the one asked for.
+    /// [`Error::CudaNotCompiled`] without the feature `cuda`; else [`Error::NoDriver`] (where the driver's library,
+    /// which is loaded here, is missing, too), [`Error::NoDevice`], [`Error::NoSuchDevice`], [`Error::DriverTooOld`] or
+    /// [`Error::Cuda`]. Never another device than the one asked for.
     pub fn cuda(ordinal: u32) -> Result<Self> {
         #[cfg(feature = "cuda")]
         return Ok(Self::of(crate::cuda::device(ordinal)?));
@@ -91,11 +91,13 @@ impl Device {
 
     /// A new emulated device, with seed 0. Its kernels see only its own buffers; its streams run late: see [the
     /// crate](crate).
+    #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
     }
 
-    /// A new emulated device; the seed chooses the order in which the emulator lets threads and streams run.
+    /// A new emulated device (feature `emulator`); the seed chooses the order in which the emulator lets threads and streams run.
+    #[cfg(feature = "emulator")]
     pub fn emulated_with_seed(seed: u64) -> Self {
         Self::of(Arc::new(Emulated::new(seed)))
     }
@@ -168,8 +170,45 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Allocates `len` zeroed elements of pinned (page-locked) host memory, which the GPU copies from and to at full
-    /// speed and asynchronously. Ordinary memory for the host and the emulator.
+    /// Memory of the caller's, or of another library, as a buffer of `len` elements from `start` on: device memory of a
+    /// GPU; ordinary memory on the host and the emulator. Nothing is copied, and nothing waited for. Dropping the buffer
+    /// waits for the streams that use it and leaves the memory alone; [`Buffer::into_raw`] does so too, and tells of
+    /// errors. No pool has a part in it. With `len` 0 the address is ignored.
+    ///
+    /// ```
+    /// use lanetree_runtime::Device;
+    ///
+    /// #[repr(align(256))]
+    /// struct Aligned([u32; 64]);
+    ///
+    /// let mut memory = Aligned([0; 64]);
+    /// // SAFETY: so many elements, aligned, initialised, and used by nobody else before the buffer is gone.
+    /// let mut buffer = unsafe { Device::host().buffer_from_raw(memory.0.as_mut_ptr(), 64)? };
+    /// buffer.copy_from(&[7; 64])?;
+    /// buffer.into_raw()?;
+    /// assert_eq!(memory.0, [7; 64]);
+    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misaligned`] unless it begins at a multiple of 256 bytes, as all buffers do and kernels rely on;
+    /// [`Error::WrongDevice`] for device memory of another GPU or context; [`Error::Cuda`] for an address that the driver
+    /// does not know; [`Error::OutOfMemory`] for more bytes than an address space has.
+    ///
+    /// # Safety
+    /// Until the buffer is dropped or turned [into](Buffer::into_raw) its address, and if it is leaked, until all work
+    /// over it is done:
+    /// * the memory stays valid for reads and writes of `len` elements, which are initialised: on a GPU, memory that the
+    ///   device's primary context can reach;
+    /// * nobody else uses it, and work that has used it before is done or comes, in each stream, before what
+    ///   Lanetree puts there.
+    pub unsafe fn buffer_from_raw<T: Pod>(&self, start: *mut T, len: usize) -> Result<Buffer<T>> {
+        // SAFETY: the caller's contract.
+        unsafe { Buffer::foreign(self, start, len) }
+    }
+
+    /// Allocates `len` zeroed elements of host memory that the GPU copies from and to at full speed, and
+    /// asynchronously: pinned (page-locked). Ordinary memory for the host and the emulator.
     ///
     /// # Errors
     /// As [`Device::alloc`]; a pool's limit does not hold for it.
@@ -197,10 +236,10 @@ impl Device {
     ///
     /// # Safety
     /// The handle is a stream of this device's primary context, and outlives the [`Stream`]. Whatever else the caller puts
-    /// into it, or into any other stream that Lanetree does not know, over memory of Lanetree's buffers, the caller orders
-    /// with Lanetree's work itself.
+    /// into it over memory of Lanetree's buffers, by addresses from [`Buffer::lend_on`] and [`Buffer::lend_mut_on`] with
+    /// this [`Stream`], is ordered with Lanetree's work; all else the caller orders itself.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
-        Stream::foreign(self, RawStream(raw))
+        Stream::foreign(self, RawStream(raw), None)
     }
 
     /// A new event, not yet recorded.
@@ -215,7 +254,7 @@ impl Device {
     /// have come back to it again without another wait.
     ///
     /// # Errors
-    /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
+    /// [`Error::Cuda`], including the error of a kernel that failed meanwhile.
     pub fn synchronize(&self) -> Result<()> {
         match &self.pool {
             Some(pool) => pool.synchronize(),
@@ -227,10 +266,10 @@ impl Device {
     /// compiles the PTX, which may take seconds, unless its cache on disk has the result.
     ///
     /// # Errors
-    /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownModule`], [`Error::UnknownKernel`],
+    /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownKernel`],
     /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
     pub fn load_module<I: Instance>(&self) -> Result<()> {
-        self.machine.load(&Entry::of::<I>())
+        self.machine.load(I::ENTRY)
     }
 
     /// Runs `work`, and counts what the kernels do that any thread launches on this device meanwhile. Memory

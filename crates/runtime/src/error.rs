@@ -1,6 +1,7 @@
 //! What can go wrong, with the values that went wrong and what to do.
 
 use lanetree_simt::LaunchShape;
+#[cfg(feature = "emulator")]
 use lanetree_simt::emulator::Fault;
 
 /// A result whose error is [`Error`] unless said otherwise.
@@ -14,10 +15,10 @@ pub enum Error {
     #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
     CudaNotCompiled,
 
-    /// The library that was loaded as the CUDA driver is not a working one.
-    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and check that `nvidia-smi` runs")]
+    /// There is no CUDA driver, or the library that was loaded as one does not work.
+    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and see that `nvidia-smi` runs")]
     NoDriver {
-        /// What the driver said.
+        /// What the system's loader said, or the driver.
         reason: String,
     },
 
@@ -92,15 +93,6 @@ pub enum Error {
         log: String,
     },
 
-    /// No PTX module of that name is part of the program.
-    #[error("there is no PTX module \"{module}\", which should contain kernel {kernel}: run `cargo xtask ptx`")]
-    UnknownModule {
-        /// The module.
-        module: &'static str,
-        /// The kernel that was to be loaded from it.
-        kernel: &'static str,
-    },
-
     /// The module lacks the kernel.
     #[error("PTX module \"{module}\" has no kernel {kernel}: it is older than the program; run `cargo xtask ptx`")]
     UnknownKernel {
@@ -173,6 +165,33 @@ pub enum Error {
         actual: String,
     },
 
+    /// Something that only GPUs have was asked of another device.
+    #[error("{action}: {device} is no NVIDIA GPU; use a device of Device::cuda()")]
+    NotAGpu {
+        /// What was to be done.
+        action: &'static str,
+        /// The device.
+        device: String,
+    },
+
+    /// Memory that was to be a buffer does not begin where buffers do.
+    #[error("the memory at {address:#x} cannot be a buffer: it does not begin at a multiple of {needed} bytes")]
+    Misaligned {
+        /// Where it begins.
+        address: usize,
+        /// What the address must be a multiple of.
+        needed: usize,
+    },
+
+    /// A buffer's memory was to be given away, and cannot be.
+    #[error("the memory of a buffer of {device} cannot be given away: {reason}")]
+    NotOwned {
+        /// Whose memory.
+        device: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
+
     /// An event was used before it was recorded.
     #[error("{action}: the event has not been recorded; call `record` first")]
     NotRecorded {
@@ -201,6 +220,7 @@ pub enum Error {
     },
 
     /// The emulator stopped a kernel that broke a rule.
+    #[cfg(feature = "emulator")]
     #[error(transparent)]
     Emulator(Fault),
 

@@ -1,10 +1,9 @@
 //! Memory that the CPU can reach, and the device that is nothing but such memory.
 
-use crate::machine::{Entry, Machine, RawStream};
+use crate::machine::{Machine, RawStream};
 use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
-use core::ffi::c_void;
 use core::ptr::NonNull;
-use lanetree_simt::LaunchShape;
+use lanetree_simt::{Call, Entry, LaunchShape};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 /// Every allocation starts at a multiple of this, like the CUDA driver's, so that an alignment that holds here holds
@@ -116,11 +115,12 @@ impl Machine for Host {
     fn properties(&self) -> Result<Properties> {
         Ok(properties(self.name()))
     }
-    fn load(&self, entry: &Entry) -> Result<()> {
-        Err(Error::NoKernels { kernel: entry.symbol })
+    fn load(&self, entry: &'static Entry) -> Result<()> {
+        Err(Error::NoKernels { kernel: entry.symbol() })
     }
-    unsafe fn launch(&self, _: RawStream, entry: &Entry, _: LaunchShape, _: *const c_void) -> Result<()> {
-        Err(Error::NoKernels { kernel: entry.symbol })
+    unsafe fn launch(&self, _: RawStream, call: Call<'_>, _: LaunchShape) -> Result<()> {
+        let entry = call.entry();
+        Err(Error::NoKernels { kernel: entry.symbol() })
     }
 }
 

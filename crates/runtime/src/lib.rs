@@ -37,6 +37,20 @@
 //! [`Buffer::read_on`] and [`Buffer::write_on`] for the stream of the launch, and states at the call why the kernel's
 //! contract holds.
 //!
+//! # CUDA, and other libraries on it
+//! The feature `cuda` needs nothing to build: no CUDA toolkit, and no driver. The driver's library (`libcuda.so.1`,
+//! `nvcuda.dll`) is loaded when a GPU is opened first. Where there is none, the program runs, [`Device::cuda`] is
+//! [`Error::NoDriver`], and [`Device::best`] is the host.
+//!
+//! Every GPU is used by its primary context, as other CUDA libraries use it. Their streams come in by
+//! [`Device::stream_from_raw`], their memory by [`Device::buffer_from_raw`]; buffers go out by [`Buffer::lend_on`] and
+//! [`Buffer::lend_mut_on`], for work in one stream, or for good by [`Buffer::into_raw`]. All of these keep the table above
+//! true, but for what their contracts leave to the caller.
+//!
+//! The feature `cust` adds the crate cust: GPUs are opened by it, and the module `cust` shares its contexts, streams and
+//! buffers. cust links the driver. So to build with this feature takes the CUDA toolkit, and to start the program, a
+//! driver.
+//!
 //! # The emulator
 //! [`Device::emulated`] queues the work of its streams until somebody waits. Then the streams take turns, in an order
 //! that its seed chooses. If a kernel breaks a rule, the next call that waits returns the error ([`Error::Emulator`]);
@@ -49,6 +63,7 @@ mod cuda;
 mod device;
 #[cfg(any(feature = "cuda", test))]
 mod driver_error;
+#[cfg(feature = "emulator")]
 mod emulated;
 mod error;
 mod event;
@@ -61,11 +76,13 @@ mod stream;
 mod uses;
 
 pub use buffer::Buffer;
+#[cfg(feature = "cust")]
+pub use cuda::cust;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use failure::Failure;
-pub use lanetree_simt::emulator::LaunchReport;
+pub use lanetree_simt::{Call, LaunchReport};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
-pub use stream::{Call, Stream};
+pub use stream::{Launch, Stream};

@@ -4,13 +4,12 @@
 //! The default methods are those of memory that the CPU can reach, which the host and the emulator
 //! share; CUDA replaces them all.
 
+use crate::host;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
-use crate::{emulated, host};
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
-use lanetree_simt::emulator::{LaunchReport, Program};
-use lanetree_simt::{Access, Instance, LaunchShape};
+use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
 
 /// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
 #[derive(Clone, Copy)]
@@ -23,7 +22,10 @@ unsafe impl Sync for RawStream {}
 
 /// A point in a queue of work: a `CUevent`, or as for [`RawStream`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawEvent(pub(crate) *mut c_void);
+pub(crate) struct RawEvent(
+    #[cfg_attr(not(any(feature = "cuda", feature = "emulator")), expect(dead_code, reason = "the host has none"))]
+    pub(crate) *mut c_void,
+);
 
 // SAFETY: a handle, only a number outside the driver; the driver's events may be used from any thread.
 unsafe impl Send for RawEvent {}
@@ -41,50 +43,23 @@ pub(crate) enum Direction {
     Within,
 }
 
-/// A kernel with its type erased: what the machines behind [`Machine`] need of an [`Instance`].
-#[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only GPUs load modules"))]
-    pub(crate) module: &'static str,
-    pub(crate) symbol: &'static str,
-    pub(crate) static_shared: u32,
-    pub(crate) program: Program,
-    /// Bytes of its arguments.
-    pub(crate) args_bytes: usize,
-    /// Visits the pointers of arguments of the kernel's type.
-    pub(crate) pointers: unsafe fn(*const c_void, &mut dyn FnMut(usize, Access)),
-}
-
-impl Entry {
-    /// The entry of an instance.
-    pub(crate) const fn of<I: Instance>() -> Self {
-        const { assert!(align_of::<I::Args>() <= align_of::<u128>(), "arguments are kept in words of 16 bytes") };
-        Self {
-            args_bytes: size_of::<I::Args>(),
-            module: I::MODULE,
-            symbol: I::SYMBOL,
-            static_shared: I::STATIC_SHARED,
-            program: Program::of::<I>(I::SYMBOL),
-            pointers: emulated::pointers::<I::Args>,
-        }
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+/// Checks the shape of a launch of a kernel; gives the bytes of shared memory of a block.
+pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
+    let refuse = |reason: String| Err(Error::Launch { kernel: entry.symbol(), shape, reason });
+    if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
+        return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
     }
-
-    /// Checks the shape of a launch; gives the bytes of shared memory of a block.
-    pub(crate) fn check(&self, shape: LaunchShape) -> Result<u32> {
-        let refuse = |reason: String| Err(Error::Launch { kernel: self.symbol, shape, reason });
-        if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
-            return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
-        }
-        if shape.threads == 0 || shape.threads > 1024 {
-            return refuse("a block has 1 to 1024 threads".into());
-        }
-        match self.static_shared.checked_add(shape.dynamic_shared) {
-            Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
-            _ => refuse(format!(
-                "{} bytes of shared memory of its own and {} from the launch are more than any block has",
-                self.static_shared, shape.dynamic_shared
-            )),
-        }
+    if shape.threads == 0 || shape.threads > 1024 {
+        return refuse("a block has 1 to 1024 threads".into());
+    }
+    match entry.static_shared().checked_add(shape.dynamic_shared) {
+        Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
+        _ => refuse(format!(
+            "{} bytes of shared memory of its own and {} from the launch are more than any block has",
+            entry.static_shared(),
+            shape.dynamic_shared
+        )),
     }
 }
 
@@ -118,13 +93,12 @@ pub(crate) trait Machine: Send + Sync {
         host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
     /// # Safety
-    /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not used
-    /// again by the caller.
+    /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not reused by the caller.
     unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's contract is that of `host::free`.
         unsafe { host::free(at, bytes) }
     }
-    /// Allocates `bytes` > 0 bytes of host memory, zeroed, page-locked where that means something.
+    /// Allocates `bytes` > 0 bytes of host memory, zeroed, pinned where that means something.
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
@@ -141,6 +115,15 @@ pub(crate) trait Machine: Send + Sync {
     unsafe fn lend(&self, _at: NonNull<u8>, _bytes: usize) {}
     /// Tells that of an allocation, which a pool holds, nothing is a buffer any more.
     fn take_back(&self, _at: NonNull<u8>) {}
+    /// Takes memory that is not of this machine's allocations as a buffer: an error if the machine cannot reach it.
+    ///
+    /// # Safety
+    /// The range is `bytes` > 0 bytes of device memory, and stays so until [`Machine::disown`].
+    unsafe fn adopt(&self, _at: NonNull<u8>, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+    /// Tells that memory which was adopted is no buffer any more. No work uses it.
+    fn disown(&self, _at: NonNull<u8>) {}
     /// The error for `requested` bytes that are not to be had.
     fn out_of_memory(&self, requested: u128) -> Error {
         let MemoryInfo { free, total } = self.memory().unwrap_or_default();
@@ -193,7 +176,7 @@ pub(crate) trait Machine: Send + Sync {
         Ok(RawStream(null_mut()))
     }
     /// # Safety
-    /// The stream comes from [`Machine::create_stream`] and is not used again.
+    /// The stream comes from [`Machine::create_stream`] and is not reused.
     unsafe fn destroy_stream(&self, _stream: RawStream) {}
     /// # Safety
     /// The stream is a live one of this machine.
@@ -237,7 +220,7 @@ pub(crate) trait Machine: Send + Sync {
         Ok(RawEvent(null_mut()))
     }
     /// # Safety
-    /// The event comes from [`Machine::create_event`] and is not used again.
+    /// The event comes from [`Machine::create_event`] and is not reused.
     unsafe fn destroy_event(&self, _event: RawEvent) {}
     /// # Safety
     /// Both are live ones of this machine.
@@ -258,6 +241,12 @@ pub(crate) trait Machine: Send + Sync {
         Ok(None)
     }
 
+    /// The GPU, for cust.
+    #[cfg(feature = "cust")]
+    fn as_cuda(&self) -> Option<&crate::cuda::Cuda> {
+        None
+    }
+
     /// Counts what launches do from now on, where that can be counted.
     fn start_counting(&self, _addresses: Range<usize>) {}
     /// Ends it; what there was.
@@ -271,9 +260,8 @@ pub(crate) trait Machine: Send + Sync {
     }
 
     /// Makes the kernel ready to launch.
-    fn load(&self, entry: &Entry) -> Result<()>;
+    fn load(&self, entry: &'static Entry) -> Result<()>;
     /// # Safety
-    /// `args` points to the arguments of the instance that `entry` was made of, the stream is a live
-    /// one of this machine, and the kernel's own contract holds.
-    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()>;
+    /// The stream is a live one of this machine, and the kernel's own contract holds.
+    unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()>;
 }

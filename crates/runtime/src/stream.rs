@@ -1,12 +1,12 @@
 //! Queues of work on a device.
 
-use crate::machine::{Entry, Machine, RawEvent, RawStream};
+use crate::machine::{Machine, RawEvent, RawStream};
 use crate::{Device, DeviceKind, Event, Result};
 use core::ffi::c_void;
 use core::fmt;
-use core::marker::PhantomData;
 use core::ptr::null_mut;
-use lanetree_simt::{Instance, LaunchShape};
+use lanetree_simt::{Call, Instance, LaunchShape};
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Stream {
     device: Device,
     queue: Arc<Queue>,
-}
-
-/// A kernel and its arguments, chosen but not launched.
-#[derive(Clone, Copy)]
-pub struct Call<'a> {
-    entry: Entry,
-    args: *const c_void,
-    lifetime: PhantomData<&'a ()>,
-}
-
-impl<'a> Call<'a> {
-    /// The call of an instance.
-    pub const fn of<I: Instance>(args: &'a I::Args) -> Self {
-        Self { entry: Entry::of::<I>(), args: (&raw const *args).cast(), lifetime: PhantomData }
-    }
-}
-
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Call[{}]", self.entry.symbol)
-    }
+    /// What keeps a stream of another library alive, if anything does. Dropped after the queue is closed.
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Queues of which a queue remembers that it comes after them.
@@ -56,6 +37,8 @@ pub(crate) struct Queue {
     /// Pieces of work that it was given. A buffer's next user, who has the buffer to itself, sees all that were given
     /// over the buffer.
     given: AtomicU64,
+    /// Whether another library is given buffers' addresses for work in this stream, which `given` does not count.
+    lent: AtomicBool,
     /// Other queues that this one has been put after, by their numbers, and how much they had been given then.
     after: Mutex<HashMap<u64, u64>>,
     /// Whether the [`Stream`] is gone, so that no more work comes.
@@ -83,6 +66,7 @@ impl Queue {
             id,
             fence: Mutex::default(),
             given: AtomicU64::new(0),
+            lent: AtomicBool::new(false),
             after: Mutex::default(),
             ended: AtomicBool::new(false),
         })
@@ -116,15 +100,21 @@ impl Queue {
         self.given.fetch_add(1, Ordering::Release);
     }
 
+    /// Tells that another library will put work into the stream, over a buffer that remembers it.
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Release);
+    }
+
     fn after(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
         self.after.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far. Once is enough:
-    /// an index has many buffers, and all of them were used by the same streams.
+    /// an index has many buffers, and all of them were used by the same streams. (Not where another library puts work
+    /// into `other`: nobody counts it.)
     pub(crate) fn run_after(&self, other: &Self) -> Result<()> {
         let given = other.given.load(Ordering::Acquire);
-        if self.after().get(&other.id) == Some(&given) {
+        if !other.lent.load(Ordering::Acquire) && self.after().get(&other.id) == Some(&given) {
             return Ok(());
         }
         {
@@ -232,15 +222,15 @@ impl Drop for Queue {
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let queue = Queue::new(device, device.machine.create_stream()?, true);
-        Ok(Self { device: device.clone(), queue })
+        Ok(Self { device: device.clone(), queue, _keep: None })
     }
 
-    pub(crate) fn foreign(device: &Device, raw: RawStream) -> Result<Self> {
+    pub(crate) fn foreign(device: &Device, raw: RawStream, keep: Option<Arc<dyn Any + Send + Sync>>) -> Result<Self> {
         // Only a GPU has streams of others.
         if device.kind() != DeviceKind::Cuda {
             return Self::new(device);
         }
-        Ok(Self { device: device.clone(), queue: Queue::new(device, raw, false) })
+        Ok(Self { device: device.clone(), queue: Queue::new(device, raw, false), _keep: keep })
     }
 
     /// The device on which the work runs.
@@ -249,7 +239,9 @@ impl Stream {
     }
 
     /// The `CUstream`, for other libraries; null on the emulator and the host. It is valid for as long as the
-    /// [`Stream`] is. What another library puts into it, over Lanetree's buffers, Lanetree does not know of.
+    /// [`Stream`] is. What another library puts into it over a buffer's memory, Lanetree knows of if the address is
+    /// taken by [`Buffer::lend_on`](crate::Buffer::lend_on) or [`Buffer::lend_mut_on`](crate::Buffer::lend_mut_on), and
+    /// not otherwise.
     pub fn as_raw(&self) -> *mut c_void {
         if self.device.kind() == DeviceKind::Cuda { self.queue.raw.0 } else { null_mut() }
     }
@@ -311,9 +303,8 @@ impl Stream {
     /// # Safety
     /// As [`Stream::launch`].
     pub unsafe fn call(&self, shape: LaunchShape, call: Call<'_>) -> Result<()> {
-        // SAFETY: the arguments are those of the entry (`Call::of`), the stream is one of this device, and lives; the
-        // caller keeps the kernel's contract.
-        unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args)? };
+        // SAFETY: the stream is one of this device, and lives; the caller keeps the kernel's contract.
+        unsafe { self.device.machine.launch(self.raw(), call, shape)? };
         self.queue.count_work();
         Ok(())
     }
@@ -332,5 +323,41 @@ impl Drop for Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream[{}]", self.device)
+    }
+}
+
+/// Blocks and threads in a stream, for a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    stream: &'a Stream,
+    shape: LaunchShape,
+}
+
+impl<'a> Launch<'a> {
+    /// Of a shape, in a stream.
+    pub const fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
+        Self { stream, shape }
+    }
+
+    /// The stream.
+    pub const fn stream(&self) -> &'a Stream {
+        self.stream
+    }
+
+    /// Blocks and threads.
+    pub const fn shape(&self) -> LaunchShape {
+        self.shape
+    }
+
+    /// Launches a kernel. May return before it is done.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    ///
+    /// # Safety
+    /// As [`Stream::launch`].
+    pub unsafe fn run(self, call: Call<'_>) -> Result<()> {
+        // SAFETY: the same contract.
+        unsafe { self.stream.call(self.shape, call) }
     }
 }

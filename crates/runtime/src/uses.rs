@@ -125,6 +125,14 @@ impl Uses {
     }
 
     /// Waits for all uses, and forgets them. The next call that returns errors reports a failure.
+    pub(crate) fn synchronize(&mut self) -> Result<()> {
+        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
+        list.writer.iter().chain(&list.readers).try_for_each(|user| user.synchronize())?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Waits for all uses, and forgets them. The next call that returns errors reports a failure.
     pub(crate) fn quiesce(&mut self) {
         if !self.is_unused() {
             let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -172,6 +180,21 @@ mod tests {
             let list = uses.list();
             assert!(list.readers.len() <= 2 * KNOWN, "{} readers", list.readers.len());
             assert!(list.readers.iter().any(|reader| reader.id() == kept.queue().id()));
+        }
+    }
+
+    #[test]
+    fn work_that_another_library_puts_into_a_stream_is_waited_for_each_time() {
+        let device = Device::emulated();
+        let (theirs, ours) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut buffer = device.alloc_zeroed::<u32>(8).unwrap();
+        let mut copy = device.alloc_zeroed::<u32>(8).unwrap();
+        for _ in 0..3 {
+            let at = buffer.lend_mut_on(&theirs).unwrap();
+            // SAFETY: bytes of the buffer, which remembers the stream. Nobody counts the work: as another library's.
+            unsafe { device.machine.zero(at.cast(), 32, theirs.raw()).unwrap() };
+            // The emulator refuses a copy that nothing orders after it.
+            copy.copy_from_buffer(&ours, 0, &buffer, 0..8).unwrap();
         }
     }
 }

@@ -19,6 +19,64 @@ fn device() -> Option<Device> {
     }
 }
 
+/// The feature `cust` links the driver: without one, its programs do not start.
+#[cfg(not(feature = "cust"))]
+#[test]
+fn without_a_driver_the_error_says_so_and_the_best_device_is_the_host() {
+    // Twice, as a failure is not kept.
+    for _ in 0..2 {
+        let Err(error @ Error::NoDriver { .. }) = Device::cuda(0) else {
+            let name = std::thread::current().name().unwrap_or("").to_owned();
+            let _ = writeln!(std::io::stderr(), "skipped: there is a driver: {name:?}");
+            return;
+        };
+        let message = error.to_string();
+        assert!(message.contains("no working CUDA driver"), "{message}");
+        assert!(!cfg!(target_os = "linux") || message.contains("libcuda.so.1"), "{message}");
+        assert_eq!(Device::best(), Device::host());
+    }
+}
+
+#[test]
+fn the_callers_memory_is_a_buffer_and_is_left_alone_after_it() {
+    let Some(device) = device() else { return };
+    const LEN: usize = 1 << 20;
+    let owner = device.upload(&vec![1_u32; LEN]).unwrap();
+    let start = owner.addresses().start as *mut u32;
+    let stream = device.stream().unwrap();
+    {
+        // SAFETY: memory of `owner`, which outlives the buffer and is not used meanwhile.
+        let mut buffer = unsafe { device.buffer_from_raw(start, LEN) }.unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [1; LEN]);
+        buffer.fill_zero_range(&stream, 5..LEN).unwrap();
+    }
+    assert_eq!(owner.to_vec().unwrap()[..7], [1, 1, 1, 1, 1, 0, 0]);
+
+    // SAFETY: refused.
+    let error = unsafe { device.buffer_from_raw(start.wrapping_add(1), 1) }.unwrap_err();
+    assert!(matches!(error, Error::Misaligned { .. }), "{error}");
+    let of_nobody = 256 as *mut u32;
+    // SAFETY: refused.
+    let error = unsafe { device.buffer_from_raw(of_nobody, 1) }.unwrap_err();
+    assert!(matches!(error, Error::Cuda { code: 1, .. }), "{error}");
+    device.upload(&[1_u32]).expect("the device still works");
+}
+
+#[test]
+fn memory_that_is_given_away_can_come_back() {
+    let Some(device) = device() else { return };
+    let stream = device.stream().unwrap();
+    let mut buffer = device.upload(&[7_u32; 1000]).unwrap();
+    buffer.fill_zero_range(&stream, 0..999).unwrap();
+    let start = buffer.into_raw().unwrap();
+    // SAFETY: nobody else has it. (It is never freed.)
+    let buffer = unsafe { device.buffer_from_raw(start, 1000) }.unwrap();
+    assert_eq!(buffer.to_vec().unwrap()[998..], [0, 7]);
+    let pool = lanetree_runtime::Pool::new(&device);
+    let error = pool.device().upload(&[1_u32]).unwrap().into_raw().unwrap_err();
+    assert!(matches!(error, Error::NotOwned { .. }), "{error}");
+}
+
 #[test]
 fn the_gpu_says_what_it_is() {
     let Some(device) = device() else { return };

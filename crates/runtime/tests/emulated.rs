@@ -1,23 +1,16 @@
 //! Launches: on the emulator, and refused on the host.
 
 use lanetree_runtime::{Buffer, Device, Error, Failure, Pool};
-use lanetree_simt::{Access, GlobalMut, Hint, Instance, Kernel, KernelArgs, LaunchShape, Simt};
+use lanetree_simt::{Entry, GlobalMut, Hint, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
 
 /// Adds to each element its index and a constant.
 struct AddIndex;
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct AddIndexArgs {
-    values: GlobalMut<u32>,
-    len: u32,
-    constant: u32,
-}
-
-// SAFETY: `#[repr(C)]` without padding, and its one pointer is visited.
-unsafe impl KernelArgs for AddIndexArgs {
-    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.values.as_ptr().addr(), Access::ReadWrite);
+kernel_args! {
+    struct AddIndexArgs {
+        values: GlobalMut<u32>,
+        len: u32,
+        constant: u32,
     }
 }
 
@@ -36,9 +29,13 @@ impl Kernel for AddIndex {
     }
 }
 
+static TEST: Module = Module { name: "test", ptx: "" };
+
 impl Instance for AddIndex {
-    const MODULE: &'static str = "test";
-    const SYMBOL: &'static str = "test__add_index";
+    const ENTRY: &'static Entry = {
+        static ENTRY: Entry = Entry::of::<AddIndex>(&TEST, "test__add_index");
+        &ENTRY
+    };
 }
 
 const SHAPE: LaunchShape = LaunchShape { blocks: 3, threads: 64, dynamic_shared: 0 };
@@ -212,7 +209,7 @@ fn impossible_shapes_are_refused() {
         (LaunchShape { dynamic_shared: u32::MAX, ..SHAPE }, "4294967295 from the launch"),
     ] {
         let error = launch(&device, shape, args).unwrap_err();
-        assert!(matches!(error, Error::Launch { kernel: AddIndex::SYMBOL, .. }), "{error:?}");
+        assert!(matches!(error, Error::Launch { kernel: "test__add_index", .. }), "{error:?}");
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(buffer.to_vec().unwrap(), [0]);
@@ -224,6 +221,6 @@ fn the_host_runs_no_kernels() {
     let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();
     let args = args(&mut buffer);
     let error = launch(&device, SHAPE, args).unwrap_err();
-    assert!(matches!(error, Error::NoKernels { kernel: AddIndex::SYMBOL }), "{error}");
+    assert!(matches!(error, Error::NoKernels { kernel: "test__add_index" }), "{error}");
     assert!(matches!(device.load_module::<AddIndex>(), Err(Error::NoKernels { .. })));
 }

@@ -1,24 +1,16 @@
 //! Buffers that several streams use: work over them comes in the order of the calls, whatever the streams' order is.
 
 use lanetree_runtime::{Buffer, Device, Error, Failure, Pool, Stream};
-use lanetree_simt::{Access, Global, GlobalMut, Hint, Instance, Kernel, KernelArgs, LaunchShape, Simt};
+use lanetree_simt::{Entry, Global, GlobalMut, Hint, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
 
 /// Adds one array to another.
 struct Add;
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct AddArgs {
-    from: Global<u32>,
-    to: GlobalMut<u32>,
-    len: u64,
-}
-
-// SAFETY: `#[repr(C)]` without padding, and its two pointers are visited.
-unsafe impl KernelArgs for AddArgs {
-    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.from.as_ptr().addr(), Access::Read);
-        visit(self.to.as_ptr().addr(), Access::ReadWrite);
+kernel_args! {
+    struct AddArgs {
+        from: Global<u32>,
+        to: GlobalMut<u32>,
+        len: u64,
     }
 }
 
@@ -41,9 +33,13 @@ impl Kernel for Add {
     }
 }
 
+static TEST: Module = Module { name: "test", ptx: "" };
+
 impl Instance for Add {
-    const MODULE: &'static str = "test";
-    const SYMBOL: &'static str = "test__add";
+    const ENTRY: &'static Entry = {
+        static ENTRY: Entry = Entry::of::<Add>(&TEST, "test__add");
+        &ENTRY
+    };
 }
 
 const SHAPE: LaunchShape = LaunchShape { blocks: 2, threads: 32, dynamic_shared: 0 };
@@ -51,7 +47,7 @@ const SHAPE: LaunchShape = LaunchShape { blocks: 2, threads: 32, dynamic_shared:
 /// `to += from`.
 fn add(stream: &Stream, from: &Buffer<u32>, to: &mut Buffer<u32>) -> Result<(), Error> {
     let args = AddArgs { from: from.read_on(stream)?, to: to.write_on(stream)?, len: to.len() as u64 };
-    // SAFETY: both have so many elements.
+    // SAFETY: both have that many elements.
     unsafe { stream.launch::<Add>(SHAPE, &args) }
 }
 

@@ -1,19 +1,12 @@
-//! What the host must know of a kernel to launch it.
+//! What a kernel is, and the entry by which the host launches one.
 
-use crate::{Access, Simt};
-use core::any::Any;
-
-/// The arguments of a kernel: one `#[repr(C)]` struct, passed by value.
-///
-/// # Safety
-/// The type is `#[repr(C)]`, has no padding that matters to the kernel, is as large on the host as on
-/// the device, and [`KernelArgs::pointers`] names every pointer through which the kernel accesses
-/// memory.
-pub unsafe trait KernelArgs: Copy + Send + Sync + 'static {
-    /// Calls `visit` with each pointer of the arguments, null ones included, and how the kernel uses
-    /// it. The emulator lets a kernel touch the buffers named here and no others.
-    fn pointers(&self, visit: &mut dyn FnMut(usize, Access));
-}
+#[cfg(not(target_os = "cuda"))]
+use crate::Access;
+#[cfg(all(not(target_os = "cuda"), feature = "emulator"))]
+use crate::emulator::Program;
+use crate::{KernelArgs, Simt};
+#[cfg(not(target_os = "cuda"))]
+use core::{any::TypeId, fmt, marker::PhantomData};
 
 /// What the device's compiler may assume of the launches of a kernel: CUDA's `__launch_bounds__`.
 ///
@@ -47,29 +40,158 @@ pub trait Kernel: 'static {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args);
 }
 
-/// A kernel with all its parameters chosen, compiled to PTX under a name.
+/// A kernel with all its parameters chosen, compiled for the device and for the emulator. Made by
+/// [`instance!`](crate::instance).
+#[cfg(not(target_os = "cuda"))]
 pub trait Instance: Kernel {
-    /// The PTX module that holds it.
-    const MODULE: &'static str;
-    /// Its symbol there: the module's name, two underscores, and the rest.
-    const SYMBOL: &'static str;
+    /// How it is launched.
+    const ENTRY: &'static Entry;
 }
 
-/// What is done with the instance that a choice among instances arrives at.
-pub trait Launcher<'a> {
-    /// What that gives.
-    type Output;
-    /// Takes `I` and its arguments.
-    fn launch<I: Instance>(self, args: &'a I::Args) -> Self::Output;
+/// A PTX module: kernels that a driver loads at once. Made by [`modules!`](crate::modules).
+#[cfg(not(target_os = "cuda"))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Module {
+    /// The name: what the symbols of its kernels begin with, up to the double underscore.
+    pub name: &'static str,
+    /// The text, for the driver's compiler; empty without the feature `ptx`.
+    pub ptx: &'static str,
 }
 
-/// The arguments under their own type, for code that is generic over words and has found out which
-/// they are.
+#[cfg(not(target_os = "cuda"))]
+impl Module {
+    /// The symbols of the module's kernels, as they are in the text.
+    pub fn symbols(&self) -> impl Iterator<Item = &'static str> {
+        let entries = self.ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
+        entries.map(|line| line.split('(').next().unwrap_or(line).trim_end())
+    }
+}
+
+/// The name and the length of the text; not the text.
+#[cfg(not(target_os = "cuda"))]
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module").field("name", &self.name).field("bytes", &self.ptx.len()).finish()
+    }
+}
+
+/// A kernel with its type erased: what a machine must know to launch it.
 ///
-/// # Panics
-/// If `A` and `B` are not the same type.
-pub fn same_args<A: KernelArgs, B: KernelArgs>(args: &A) -> &B {
-    (args as &dyn Any).downcast_ref().expect("the kernel's words are the arguments' words")
+/// It is a static of the kernel's crate, without type parameters. So what it leads to, the kernel as the emulator runs
+/// it and the PTX of its module, is compiled there and only there, and is part of a program that names the entry.
+#[cfg(not(target_os = "cuda"))]
+#[derive(Debug)]
+pub struct Entry {
+    module: &'static Module,
+    symbol: &'static str,
+    static_shared: u32,
+    args: TypeId,
+    args_bytes: usize,
+    pointers: unsafe fn(*const (), &mut dyn FnMut(usize, Access)),
+    #[cfg(feature = "emulator")]
+    program: Program,
+}
+
+#[cfg(not(target_os = "cuda"))]
+impl Entry {
+    /// The entry of a kernel, which has this symbol in a module.
+    pub const fn of<K: Kernel>(module: &'static Module, symbol: &'static str) -> Self {
+        /// # Safety
+        /// `args` points to an `A`.
+        unsafe fn pointers<A: KernelArgs>(args: *const (), visit: &mut dyn FnMut(usize, Access)) {
+            // SAFETY: the caller's contract.
+            unsafe { &*args.cast::<A>() }.pointers(visit);
+        }
+        const { assert!(align_of::<K::Args>() <= align_of::<u128>(), "arguments are kept in words of 16 bytes") };
+        Self {
+            module,
+            symbol,
+            static_shared: K::STATIC_SHARED,
+            args: TypeId::of::<K::Args>(),
+            args_bytes: size_of::<K::Args>(),
+            pointers: pointers::<K::Args>,
+            #[cfg(feature = "emulator")]
+            program: Program::of::<K>(symbol),
+        }
+    }
+
+    /// The PTX module that holds the kernel.
+    pub const fn module(&self) -> &'static Module {
+        self.module
+    }
+
+    /// The kernel's symbol there: the module's name, two underscores, and the rest.
+    pub const fn symbol(&self) -> &'static str {
+        self.symbol
+    }
+
+    /// Bytes of shared memory that every launch needs.
+    pub const fn static_shared(&self) -> u32 {
+        self.static_shared
+    }
+
+    /// Bytes of the arguments; they are aligned to at most 16.
+    pub const fn args_bytes(&self) -> usize {
+        self.args_bytes
+    }
+
+    /// The kernel as the emulator runs it.
+    #[cfg(feature = "emulator")]
+    pub const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// [`KernelArgs::pointers`] of arguments.
+    ///
+    /// # Safety
+    /// `args` points to arguments of this kernel.
+    pub unsafe fn pointers(&self, args: *const (), visit: &mut dyn FnMut(usize, Access)) {
+        // SAFETY: the caller's contract.
+        unsafe { (self.pointers)(args, visit) }
+    }
+}
+
+/// A kernel and its arguments: chosen, but not launched.
+#[cfg(not(target_os = "cuda"))]
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    entry: &'static Entry,
+    args: *const (),
+    lifetime: PhantomData<&'a ()>,
+}
+
+#[cfg(not(target_os = "cuda"))]
+impl<'a> Call<'a> {
+    /// The call of an instance.
+    pub const fn of<I: Instance>(args: &'a I::Args) -> Self {
+        Self { entry: I::ENTRY, args: (&raw const *args).cast(), lifetime: PhantomData }
+    }
+
+    /// The call of a kernel that was chosen by the types of its arguments, among others.
+    ///
+    /// # Panics
+    /// If these are not its arguments.
+    pub fn new<A: KernelArgs>(entry: &'static Entry, args: &'a A) -> Self {
+        assert!(entry.args == TypeId::of::<A>(), "{} has other arguments", entry.symbol);
+        Self { entry, args: (&raw const *args).cast(), lifetime: PhantomData }
+    }
+
+    /// The kernel.
+    pub const fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// Its arguments, of the type that the entry has.
+    pub const fn args(&self) -> *const () {
+        self.args
+    }
+}
+
+#[cfg(not(target_os = "cuda"))]
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call[{}]", self.entry.symbol)
+    }
 }
 
 /// The shape of a launch.
@@ -93,15 +215,58 @@ impl LaunchShape {
     }
 }
 
-/// Gives a kernel instance its symbol and, on the device, its entry point.
-///
-/// `instance!(module, suffix, KernelType)` declares the PTX entry `module__suffix`.
+/// The text of a module, which lies in the folder `ptx` of the kernel's crate.
+#[cfg(all(not(target_os = "cuda"), feature = "ptx"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! module_text {
+    ($name:expr) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/", $name, ".ptx"))
+    };
+}
+
+/// Nothing, without the feature `ptx`.
+#[cfg(all(not(target_os = "cuda"), not(feature = "ptx")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! module_text {
+    ($name:expr) => {
+        ""
+    };
+}
+
+/// Declares the PTX modules of a crate, in its module `modules`: a static [`Module`](crate::Module) for each name, and
+/// `MODULES`, the list of them. The text of `harmonia_update`, say, is in `ptx/harmonia_update.ptx`, which `cargo xtask
+/// ptx` writes.
+#[macro_export]
+macro_rules! modules {
+    ($($module:ident,)*) => {
+        $(
+            #[doc = concat!("The kernels of `", stringify!($module), ".ptx`.")]
+            #[cfg(not(target_os = "cuda"))]
+            #[allow(non_upper_case_globals, reason = "the name is the module's")]
+            pub static $module: $crate::Module =
+                $crate::Module { name: stringify!($module), ptx: $crate::module_text!(stringify!($module)) };
+        )*
+        /// The PTX modules of this crate.
+        #[cfg(not(target_os = "cuda"))]
+        pub static MODULES: [&$crate::Module; <[&str]>::len(&[$(stringify!($module)),*])] = [$(&$module),*];
+    };
+}
+
+/// Makes an instance of a kernel: `instance!(module__name, module, KernelType)` gives it its entry, with this symbol, in
+/// a module that [`modules!`](crate::modules) has declared in `crate::modules`. When the crate is compiled for the device,
+/// it is the PTX entry itself.
 #[macro_export]
 macro_rules! instance {
-    ($symbol:ident, $module:expr, $kernel:ty) => {
+    ($symbol:ident, $module:ident, $kernel:ty) => {
+        #[cfg(not(target_os = "cuda"))]
         impl $crate::Instance for $kernel {
-            const MODULE: &'static str = $module;
-            const SYMBOL: &'static str = stringify!($symbol);
+            const ENTRY: &'static $crate::Entry = {
+                static ENTRY: $crate::Entry =
+                    $crate::Entry::of::<$kernel>(&crate::modules::$module, stringify!($symbol));
+                &ENTRY
+            };
         }
 
         #[cfg(all(target_os = "cuda", not(feature = "cuda_std")))]
@@ -120,6 +285,30 @@ macro_rules! instance {
             $crate::nvptx::launch_bounds::<$kernel>();
             // SAFETY: the host launches the entry as the kernel's contract asks.
             unsafe { <$kernel as $crate::Kernel>::run($crate::nvptx::Nvptx::new(), &args) }
+        }
+    };
+}
+
+/// The entry of a kernel for the words of generic code: `entry_by_words!(K, V => Get<K, V, 8>)` is that of
+/// `Get<u64, u32, 8>` where `K` is `u64` and `V` is `u32`. Chosen when the code is compiled: a program has the entries of
+/// the words that it uses, and no others.
+#[macro_export]
+macro_rules! entry_by_words {
+    (=> $kernel:ty) => {
+        <$kernel as $crate::Instance>::ENTRY
+    };
+    ($word:ident $(, $rest:ident)* => $kernel:ty) => {
+        const {
+            match <$word as $crate::Word>::BITS {
+                32 => {
+                    type $word = u32;
+                    $crate::entry_by_words!($($rest),* => $kernel)
+                }
+                _ => {
+                    type $word = u64;
+                    $crate::entry_by_words!($($rest),* => $kernel)
+                }
+            }
         }
     };
 }

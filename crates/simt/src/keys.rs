@@ -1,20 +1,20 @@
 //! Byte strings as kernels see them.
 
-use crate::{Access, Global, Hint, Simt, lowest_one};
+use crate::{Global, Hint, Simt, kernel_args, lowest_one};
 
-/// Byte strings in device memory, packed one after another in Arrow's layout: passed to kernels by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct KeysRef {
-    /// The bytes, starting at an 8-byte boundary, padded to a whole number of 8-byte words.
-    pub bytes: Global<u64>,
-    /// Where each string begins, and where the last one ends: words of `offset_bytes` bytes. Null if all strings have
-    /// one width.
-    pub offsets: Global<u64>,
-    /// The bytes of every string, if there are no offsets.
-    pub width: u32,
-    /// 4 or 8: the bytes of an offset; 0 without offsets.
-    pub offset_bytes: u32,
+kernel_args! {
+    /// Byte strings in device memory, packed one after another in Arrow's layout: passed to kernels by value.
+    pub struct KeysRef {
+        /// The bytes, starting at an 8-byte boundary, padded to a whole number of 8-byte words.
+        pub bytes: Global<u64>,
+        /// Where each string begins, and where the last one ends: words of `offset_bytes` bytes. Null if all strings
+        /// have one width.
+        pub offsets: Global<u64>,
+        /// The bytes of every string, if there are no offsets.
+        pub width: u32,
+        /// 4 or 8: the bytes of an offset; 0 without offsets.
+        pub offset_bytes: u32,
+    }
 }
 
 /// One string of a [`KeysRef`]: its first byte's offset, and its length.
@@ -41,12 +41,6 @@ pub fn first_equal(word: u64, byte: u32) -> u32 {
 }
 
 impl KeysRef {
-    /// Names the buffers, for [`KernelArgs::pointers`](crate::KernelArgs::pointers).
-    pub fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
-        visit(self.bytes.as_ptr().addr(), Access::Read);
-        visit(self.offsets.as_ptr().addr(), Access::Read);
-    }
-
     /// Per thread. One of the strings.
     ///
     /// # Safety

@@ -27,13 +27,19 @@ mod keys;
 mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
+#[cfg(not(target_os = "cuda"))]
+mod report;
 mod unroll;
 
 pub use bits::{highest_one, lowest_one};
-pub use kernel::{Instance, Kernel, KernelArgs, LaunchBounds, LaunchShape, Launcher, same_args};
+#[cfg(not(target_os = "cuda"))]
+pub use kernel::{Call, Entry, Instance, Module};
+pub use kernel::{Kernel, LaunchBounds, LaunchShape};
 pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
-pub use lanetree_layout::Word;
-pub use memory::{Access, Global, GlobalMut, Hint, Order, Scope, Shared};
+pub use lanetree_layout::{Access, KernelArgs, Word, kernel_args};
+pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
+#[cfg(not(target_os = "cuda"))]
+pub use report::LaunchReport;
 pub use unroll::unroll;
 
 /// Lanes of a warp.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_layout::Word;
+use lanetree_layout::{Access, KernelArgs, Word};
 
 /// A device pointer that a kernel reads through. One pointer wide on host and device; carries no
 /// length on the device, where every index is computed in `layout`.
@@ -14,7 +14,7 @@ pub struct Global<T>(*const T);
 pub struct GlobalMut<T>(*mut T);
 
 macro_rules! pointer {
-    ($name:ident, $raw:ty) => {
+    ($name:ident, $raw:ty, $access:expr) => {
         impl<T> $name<T> {
             /// Wraps a device address. Safe, since only using the pointer is unsafe.
             #[inline(always)]
@@ -65,11 +65,18 @@ macro_rules! pointer {
         unsafe impl<T> Send for $name<T> {}
         // SAFETY: as above.
         unsafe impl<T> Sync for $name<T> {}
+        // SAFETY: one pointer, which is visited.
+        unsafe impl<T: 'static> KernelArgs for $name<T> {
+            #[inline(always)]
+            fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+                visit(self.0.addr(), $access);
+            }
+        }
     };
 }
 
-pointer!(Global, *const T);
-pointer!(GlobalMut, *mut T);
+pointer!(Global, *const T, Access::Read);
+pointer!(GlobalMut, *mut T, Access::ReadWrite);
 
 impl<T> GlobalMut<T> {
     /// The same address, for reading.
@@ -165,13 +172,4 @@ pub enum Scope {
     Block,
     /// The whole device: `.gpu`.
     Device,
-}
-
-/// How a kernel uses a buffer among its arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Through a [`Global`].
-    Read,
-    /// Through a [`GlobalMut`].
-    ReadWrite,
 }

@@ -3,9 +3,8 @@
 mod common;
 
 use common::{run, run_with, shape};
-use lanetree_simt::emulator::{
-    Collective, Fault, FaultKind, LaunchReport, Nearest, Options, SharedAccess, Whereabouts,
-};
+use lanetree_simt::LaunchReport;
+use lanetree_simt::emulator::{Collective, Fault, FaultKind, Nearest, Options, SharedAccess, Whereabouts};
 use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchShape, Order, Scope, Shared, Simt};
 use std::time::Duration;
 

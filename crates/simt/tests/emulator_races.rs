@@ -3,7 +3,8 @@
 mod common;
 
 use common::{run, run_with, shape};
-use lanetree_simt::emulator::{Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, LaunchReport, Options};
+use lanetree_simt::LaunchReport;
+use lanetree_simt::emulator::{Earlier, Fault, FaultKind, GlobalAccess, GlobalAccessKind, Options};
 use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchShape, Order, Scope};
 
 const SEEDS: u64 = 20;

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Args, run, run_with, shape};
-use lanetree_simt::emulator::{LaunchReport, Options};
+use lanetree_simt::LaunchReport;
+use lanetree_simt::emulator::Options;
 use lanetree_simt::{FULL_MASK, Hint, Kernel};
 
 /// 16 KiB that begin a line, as buffers on a GPU do.

@@ -1,7 +1,7 @@
 //! Compiles kernel crates to PTX with rust-cuda: `lanetree-nvvm WORKSPACE OUT CRATE...`.
 //!
 //! WORKSPACE is the copy of the device crates that `cargo xtask ptx --codegen nvvm` makes; OUT gets a
-//! file CRATE.ptx for each folder CRATE of crates/kernels.
+//! file CRATE.ptx for each CRATE, the kernel crate in crates/CRATE/kernels.
 
 use cuda_builder::{CudaBuilder, NvvmArch};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     for name in arguments {
-        let built = CudaBuilder::new(workspace.join("crates/kernels").join(&name))
+        let built = CudaBuilder::new(workspace.join("crates").join(&name).join("kernels"))
             .arch(NvvmArch::Compute75)
             .generate_line_info(false)
             // Line tables crash the code generator.
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             .copy_to(out.join(&name).with_extension("ptx"))
             .build();
         if let Err(error) = built {
-            eprintln!("crates/kernels/{}: {error}", name.display());
+            eprintln!("crates/{}/kernels: {error}", name.display());
             return ExitCode::FAILURE;
         }
     }

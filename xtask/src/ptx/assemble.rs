@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::ptxas::Ptxas;
 use crate::{paths, process};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,25 +24,20 @@ pub(crate) fn local_expected(kernel: &str) -> bool {
 /// What ptxas says of every kernel, by module, architecture and symbol.
 pub(crate) type Assembled = BTreeMap<String, BTreeMap<u32, BTreeMap<String, Resources>>>;
 
-/// Assembles each module of `folder` for each architecture, on all cores.
+/// Assembles each module, named as its file is, for each architecture, on all cores.
 ///
 /// Returns what could be assembled, and one line for each module and architecture that could not.
-pub(crate) fn assemble(
-    ptxas: &Ptxas,
-    folder: &Path,
-    modules: &[&str],
-    architectures: &[u32],
-) -> Result<(Assembled, Vec<String>)> {
-    let jobs: Vec<_> = modules.iter().flat_map(|module| architectures.iter().map(move |sm| (*module, *sm))).collect();
+pub(crate) fn assemble(ptxas: &Ptxas, files: &[PathBuf], architectures: &[u32]) -> Result<(Assembled, Vec<String>)> {
+    let jobs: Vec<_> = files.iter().flat_map(|file| architectures.iter().map(move |sm| (file, *sm))).collect();
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores.min(jobs.len()) {
             scope.spawn(|| {
-                while let Some((module, sm)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = assemble_one(ptxas, &folder.join(format!("{module}.ptx")), *sm);
-                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((*module, *sm, result));
+                while let Some((file, sm)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = assemble_one(ptxas, file, *sm);
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((module_of(file), *sm, result));
                 }
             });
         }
@@ -60,6 +55,11 @@ pub(crate) fn assemble(
         }
     }
     Ok((assembled, failed))
+}
+
+/// The name of the module in a file.
+pub(crate) fn module_of(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
 /// The outer error: ptxas could not be started. The inner one: what it said.

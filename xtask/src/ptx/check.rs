@@ -1,73 +1,123 @@
 //! `ptx --check`: is the committed PTX what the sources compile to?
 
-use super::manifest::{COUNTED_ON, KernelCrate, Manifest, differences, module_table, sha256};
+use super::manifest::{COUNTED_ON, Manifest, differences, sha256};
 use super::sources::Source;
 use super::{
-    Codegen, Options, assemble, compile, compile_all, conclude, local_variables, modules_folder, nvvm, slow, split,
-    table_path,
+    Codegen, Compiled, Options, Recorded, assemble, compile, compile_all, conclude, list, local_variables, nvvm,
+    of_one_name, slow, split,
 };
 use crate::failure::{Failure, Result};
 use crate::{paths, toolchain};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is committed of one kernel crate.
+struct Committed<'a> {
+    source: &'a Source,
+    manifest: &'a Manifest,
+    /// The modules' texts, by name.
+    texts: BTreeMap<String, String>,
+}
 
 /// Runs the check: of the files among themselves and of the hash of the sources, always; of the text,
 /// by compiling anew, where the recorded compiler is here; by assembling, where there is a ptxas. Where one of
 /// the two is missing a strict check fails.
-pub(super) fn run(options: &Options, crates: &[Source], recorded: &Manifest) -> Result<()> {
-    let committed = committed_texts();
-    let mut problems = consistency(recorded, &committed);
+pub(super) fn run(options: &Options, crates: &[Source], recorded: &Recorded) -> Result<()> {
+    let mut problems = of_other_compilers(recorded);
+    let modules = recorded.iter().flat_map(|(name, manifest)| manifest.modules.keys().map(move |m| (name, m)));
+    problems.extend(of_one_name(modules));
+    let mut committed = Vec::new();
     for source in crates {
-        let hash = source.hash()?;
-        if recorded.crates.get(&source.name).is_none_or(|entry| entry.source_sha256 != hash) {
+        problems.extend(source.unruled());
+        let Some(manifest) = recorded.get(&source.name) else {
+            let path = paths::shown(&Manifest::path(source));
+            problems.push(format!("kernel crate {}: {path} is not there", source.name));
+            continue;
+        };
+        let texts = texts(source)?;
+        problems.extend(consistency(&source.name, manifest, &texts));
+        if manifest.source_sha256 != source.hash()? {
             problems.push(format!("kernel crate {}: the sources have changed since the PTX was compiled", source.name));
         }
-    }
-    if options.only.is_none() {
-        let gone = recorded.crates.keys().filter(|name| !crates.iter().any(|source| source.name == **name));
-        problems.extend(gone.map(|name| format!("kernel crate {name}: in the manifest, but not in crates/kernels")));
+        committed.push(Committed { source, manifest, texts });
     }
 
-    let compiler = toolchain::find(Some(&recorded.compiler)).map_err(Failure::CannotRun)?;
-    match no_recompilation(&recorded.compiler, compiler.as_ref().map(|compiler| compiler.version.as_str())) {
-        Some(reason) => options.skip("RECOMPILED", &reason)?,
-        None => {
-            println!("compiling anew with {}", recorded.compiler);
-            let compile =
-                |source: &Source| compile::compile(compiler.as_ref().expect("it is the recorded one"), source);
-            let compiled = compile_all(crates, compile, Codegen::Rustc)?;
-            for source in crates {
-                let modules = compiled[&source.name].iter();
-                let fresh = modules.map(|module| (module.name.clone(), module.text.clone())).collect();
-                let names = recorded.crates.get(&source.name).map(|entry| entry.modules.keys());
-                let texts =
-                    names.into_iter().flatten().filter_map(|name| Some((name.clone(), committed.get(name)?.clone())));
-                problems.extend(differences(&texts.collect(), &fresh));
-            }
-        }
+    let compiled = compile_anew(options, &committed, recorded)?;
+    for Committed { source, manifest, texts } in &committed {
+        // The list must hold what the sources compile to; where that is not known, what they were compiled to.
+        let Some(modules) = compiled.get(&source.name) else {
+            problems.extend(list::problems(source, manifest.modules.keys().map(String::as_str)));
+            continue;
+        };
+        problems.extend(list::problems(source, modules.iter().map(|module| module.name.as_str())));
+        let fresh = modules.iter().map(|module| (module.name.clone(), module.text.clone())).collect();
+        problems.extend(differences(&of_manifest(manifest, texts), &fresh));
     }
-
-    if let Some(ptxas) = options.ptxas()? {
-        let architectures = options.architectures(&ptxas);
-        let chosen = recorded.crates.iter().filter(|(name, _)| crates.iter().any(|source| source.name == **name));
-        let names = chosen.flat_map(|(_, entry)| entry.modules.keys()).map(String::as_str);
-        let names: Vec<_> = names.filter(|name| committed.contains_key(*name)).collect();
-        let (assembled, failed) = assemble::assemble(&ptxas, &modules_folder(), &names, &architectures)?;
-        print!("{}", assemble::table(&assembled, &architectures));
-        problems.extend(failed);
-        problems.extend(assemble::local_memory(&assembled));
-        if recorded.ptxas.as_ref() == Some(&ptxas.version) {
-            problems.extend(recorded.crates.values().flat_map(|entry| golden_counts(entry, &assembled)));
-        } else {
-            let counted = recorded.ptxas.as_deref().unwrap_or("none");
-            options.skip(
-                "COMPARED",
-                &format!("registers were counted with ptxas {counted}, and here is {}", ptxas.version),
-            )?;
-        }
-    }
+    problems.extend(assemble_all(options, &committed)?);
     conclude(&problems, "`cargo xtask ptx` compiles anew; commit what it changes")?;
-    println!("the committed PTX is in order: {} modules", committed.len());
+    let modules: usize = committed.iter().map(|of_crate| of_crate.texts.len()).sum();
+    println!("the committed PTX is in order: {modules} modules of {} kernel crates", committed.len());
     Ok(())
+}
+
+/// One line for each crate of another compiler than the first.
+fn of_other_compilers(recorded: &Recorded) -> Vec<String> {
+    let Some((first, Manifest { compiler, .. })) = recorded.first_key_value() else { return Vec::new() };
+    let others = recorded.iter().filter(|(_, manifest)| manifest.compiler != *compiler);
+    others
+        .map(|(name, manifest)| {
+            let other = &manifest.compiler;
+            format!("kernel crate {name}: its PTX is of {other}, but that of {first} is of {compiler}")
+        })
+        .collect()
+}
+
+/// Compiles the crates whose recorded compiler is here.
+fn compile_anew(options: &Options, committed: &[Committed], recorded: &Recorded) -> Result<Compiled> {
+    let mut compiled = Compiled::new();
+    let compilers: BTreeSet<_> = committed.iter().map(|of_crate| of_crate.manifest.compiler.as_str()).collect();
+    for recorded_one in compilers {
+        let found = toolchain::find(Some(recorded_one)).map_err(Failure::CannotRun)?;
+        if let Some(reason) = no_recompilation(recorded_one, found.as_ref().map(|found| found.version.as_str())) {
+            options.skip("RECOMPILED", &reason)?;
+            continue;
+        }
+        println!("compiling anew with {recorded_one}");
+        let of_it = committed.iter().filter(|of_crate| of_crate.manifest.compiler == recorded_one);
+        let crates: Vec<_> = of_it.map(|of_crate| of_crate.source.clone()).collect();
+        let compile = |source: &Source| compile::compile(found.as_ref().expect("it is the recorded one"), source);
+        compiled.extend(compile_all(&crates, recorded, compile, Codegen::Rustc)?);
+    }
+    Ok(compiled)
+}
+
+/// Assembles what is committed; one line for each module that cannot be, and for each kernel that needs more than it
+/// should or other than recorded.
+fn assemble_all(options: &Options, committed: &[Committed]) -> Result<Vec<String>> {
+    let Some(ptxas) = options.ptxas()? else { return Ok(Vec::new()) };
+    let architectures = options.architectures(&ptxas);
+    let files = committed.iter().flat_map(|Committed { source, manifest, texts }| {
+        of_manifest(manifest, texts).into_keys().map(|name| source.module(&name))
+    });
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &files.collect::<Vec<_>>(), &architectures)?;
+    print!("{}", assemble::table(&assembled, &architectures));
+    problems.extend(assemble::local_memory(&assembled));
+    for Committed { source, manifest, .. } in committed {
+        if manifest.ptxas.as_ref() == Some(&ptxas.version) {
+            problems.extend(golden_counts(manifest, &assembled));
+        } else {
+            let (name, counted) = (&source.name, manifest.ptxas.as_deref().unwrap_or("none"));
+            let here = &ptxas.version;
+            let reason = format!("registers of {name} were counted with ptxas {counted}, and here is {here}");
+            options.skip("COMPARED", &reason)?;
+        }
+    }
+    Ok(problems)
+}
+
+/// The texts of the modules that the manifest has.
+fn of_manifest(manifest: &Manifest, texts: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let known = texts.iter().filter(|(name, _)| manifest.modules.contains_key(*name));
+    known.map(|(name, text)| (name.clone(), text.clone())).collect()
 }
 
 /// Why the committed PTX cannot be compiled anew `here`, if so.
@@ -80,30 +130,30 @@ fn no_recompilation(recorded: &str, here: Option<&str>) -> Option<String> {
     Some(reason + ". Only the hash of the sources was compared")
 }
 
-/// The committed modules, by name.
-fn committed_texts() -> BTreeMap<String, String> {
-    let files = paths::list(&modules_folder()).into_iter();
-    files
-        .filter_map(|path| {
-            let name = path.file_name()?.to_str()?.strip_suffix(".ptx")?.to_owned();
-            Some((name, paths::read(&path).ok()?))
-        })
-        .collect()
+/// The committed modules of a crate, by name.
+fn texts(source: &Source) -> Result<BTreeMap<String, String>> {
+    let files = source.modules().into_iter();
+    files.map(|file| Ok((assemble::module_of(&file).to_owned(), paths::read(&file)?))).collect()
 }
 
-/// Whether modules, manifest and table agree.
-fn consistency(recorded: &Manifest, committed: &BTreeMap<String, String>) -> Vec<String> {
+/// Whether a crate's modules and manifest agree.
+fn consistency(crate_name: &str, recorded: &Manifest, committed: &BTreeMap<String, String>) -> Vec<String> {
     let mut problems = Vec::new();
     let (target, isa) = (&recorded.target, &recorded.isa);
     if target != compile::CPU {
-        problems.push(format!("the manifest says {target}, but kernels are compiled for {}", compile::CPU));
+        let cpu = compile::CPU;
+        problems
+            .push(format!("kernel crate {crate_name}: the manifest says {target}, but kernels are compiled for {cpu}"));
     }
     let codegen = if recorded.compiler == nvvm::COMPILER { Codegen::Nvvm } else { Codegen::Rustc };
     // libNVVM writes the newest version that it knows.
     if codegen == Codegen::Rustc && isa != compile::ISA.1 {
-        problems.push(format!("the manifest says PTX {isa}, but kernels are compiled for {}", compile::ISA.1));
+        let ours = compile::ISA.1;
+        problems.push(format!(
+            "kernel crate {crate_name}: the manifest says PTX {isa}, but kernels are compiled for {ours}"
+        ));
     }
-    for (name, entry) in recorded.crates.values().flat_map(|krate| &krate.modules) {
+    for (name, entry) in &recorded.modules {
         match committed.get(name) {
             None => problems.push(format!("module {name}: in the manifest, but {name}.ptx is not there")),
             Some(text) if sha256(text.as_bytes()) != entry.sha256 => {
@@ -115,24 +165,20 @@ fn consistency(recorded: &Manifest, committed: &BTreeMap<String, String>) -> Vec
             Some(_) => {}
         }
     }
-    let names = recorded.module_names();
     for (name, text) in committed {
-        if names.contains(&name.as_str()) {
+        if recorded.modules.contains_key(name) {
             problems.extend(slow(codegen, local_variables(text)));
         } else {
             problems.push(format!("module {name}: {name}.ptx is there, but not in the manifest"));
         }
     }
-    if paths::read(&table_path()).ok() != Some(module_table(&names)) {
-        problems.push(format!("{} does not list the modules of the manifest", paths::shown(&table_path())));
-    }
     problems
 }
 
 /// One line for each kernel whose needs are not those of the manifest.
-fn golden_counts(entry: &KernelCrate, assembled: &assemble::Assembled) -> Vec<String> {
+fn golden_counts(recorded: &Manifest, assembled: &assemble::Assembled) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, module) in &entry.modules {
+    for (name, module) in &recorded.modules {
         let Some(counted) = assembled.get(name).and_then(|architectures| architectures.get(&COUNTED_ON)) else {
             continue;
         };
@@ -155,20 +201,18 @@ mod tests {
 
     fn recorded(text: &str) -> Manifest {
         let module = ModuleEntry { sha256: sha256(text.as_bytes()), kernels: BTreeMap::new() };
-        let krate = KernelCrate { source_sha256: String::new(), modules: [("m_f8".to_owned(), module)].into() };
         Manifest {
             compiler: "rustc 1.96.0 (x), LLVM 22".to_owned(),
             target: compile::CPU.to_owned(),
             isa: compile::ISA.1.to_owned(),
-            crates: [("m".to_owned(), krate)].into(),
+            modules: [("m_f8".to_owned(), module)].into(),
             ..Manifest::default()
         }
     }
 
-    /// The problems, without that of the table, which belongs to the real modules.
     fn problems(manifest: &Manifest, committed: &[(&str, &str)]) -> Vec<String> {
         let committed = committed.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        consistency(manifest, &committed).into_iter().filter(|line| !line.contains("modules.rs")).collect()
+        consistency("m", manifest, &committed)
     }
 
     #[test]
@@ -181,6 +225,15 @@ mod tests {
         assert!(problems(&recorded("x"), &[("m_f8", "y")])[0].contains("edited by hand"));
         assert!(problems(&recorded("x"), &[])[0].contains("not there"));
         assert!(problems(&recorded("x"), &[("m_f8", "x"), ("z", "")])[0].contains("z.ptx is there"));
+    }
+
+    #[test]
+    fn a_crate_of_another_compiler_is_named() {
+        let other = Manifest { compiler: "rustc 1.97.0 (y), LLVM 23".to_owned(), ..recorded("x") };
+        let all = |b: Manifest| Recorded::from([("a".to_owned(), recorded("x")), ("b".to_owned(), b)]);
+        assert!(of_other_compilers(&all(recorded("y"))).is_empty());
+        let lines = of_other_compilers(&all(other));
+        assert!(lines.len() == 1 && lines[0].contains("crate b") && lines[0].contains("1.97.0"), "{lines:?}");
     }
 
     #[test]
@@ -204,9 +257,9 @@ mod tests {
     fn without_the_recorded_compiler_a_strict_check_fails() {
         for here in [None, Some("rustc 1.97.0 (y), LLVM 23")] {
             let reason = no_recompilation("rustc 1.96.0 (x), LLVM 22", here).expect("it is another one, or none");
-            let error = Options::checking().skip("RECOMPILED", &reason).expect_err("strict").to_string();
+            let error = Options::checking(&[90]).skip("RECOMPILED", &reason).expect_err("strict").to_string();
             assert!(error.contains("NOT RECOMPILED"), "{error}");
-            let lenient = Options { strict: false, ..Options::checking() };
+            let lenient = Options { strict: false, ..Options::checking(&[90]) };
             lenient.skip("RECOMPILED", &reason).expect("only a warning");
         }
         assert_eq!(no_recompilation("rustc 1.96.0 (x), LLVM 22", Some("rustc 1.96.0 (x), LLVM 22")), None);
@@ -221,14 +274,14 @@ mod tests {
     #[test]
     fn changed_register_counts_are_named() {
         let need = |registers| Resources { registers, ..Resources::default() };
-        let mut entry = recorded("x").crates.remove("m").expect("it is there");
-        let module = entry.modules.get_mut("m_f8").expect("it is there");
+        let mut manifest = recorded("x");
+        let module = manifest.modules.get_mut("m_f8").expect("it is there");
         module.kernels.insert("m_f8__a".to_owned(), Some(need(32)));
         let assembled = |registers| -> assemble::Assembled {
             let kernels = BTreeMap::from([("m_f8__a".to_owned(), need(registers))]);
             [("m_f8".to_owned(), [(COUNTED_ON, kernels)].into())].into()
         };
-        assert!(golden_counts(&entry, &assembled(32)).is_empty());
-        assert!(golden_counts(&entry, &assembled(40))[0].contains("m_f8__a"));
+        assert!(golden_counts(&manifest, &assembled(32)).is_empty());
+        assert!(golden_counts(&manifest, &assembled(40))[0].contains("m_f8__a"));
     }
 }

@@ -1,22 +1,28 @@
-//! `ptx`: compiles every kernel crate to PTX, into crates/ptx, or checks what is committed there.
+//! `ptx`: compiles every kernel crate to PTX, into the folder `ptx` beside its sources, or checks what is committed
+//! there.
 
 mod assemble;
 mod check;
 mod compile;
+mod list;
 mod manifest;
 mod nvvm;
 mod sources;
 mod split;
+#[cfg(test)]
+mod workspace;
 
 use crate::failure::{Failure, Result};
 use crate::ptxas::{self, Ptxas};
 use crate::{paths, toolchain};
 use clap::{Args, ValueEnum};
-use manifest::{COUNTED_ON, KernelCrate, Manifest, ModuleEntry};
+use manifest::{Manifest, ModuleEntry};
 use sources::Source;
 use split::{Calls, Module};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+
+pub(crate) use assemble::ARCHITECTURES;
+pub(crate) use manifest::COUNTED_ON;
 
 /// The target of the kernels.
 const TARGET: &str = "nvptx64-nvidia-cuda";
@@ -39,7 +45,7 @@ pub(crate) struct Options {
     /// Do not assemble
     #[arg(long, overrides_with = "assemble")]
     no_assemble: bool,
-    /// Only the kernel crate of this folder in crates/kernels
+    /// Only the kernel crate of this family: crates/NAME/kernels
     #[arg(long = "crate", value_name = "NAME")]
     only: Option<String>,
     /// Architectures to assemble for (default: 75,80,86,89,90,100,120)
@@ -57,8 +63,8 @@ enum Codegen {
 }
 
 impl Options {
-    /// What continuous integration asks for.
-    pub(crate) fn checking() -> Self {
+    /// What continuous integration asks for, with the architectures to assemble for.
+    pub(crate) fn checking(architectures: &[u32]) -> Self {
         Self {
             check: true,
             strict: true,
@@ -66,7 +72,7 @@ impl Options {
             assemble: true,
             no_assemble: false,
             only: None,
-            arch: Vec::new(),
+            arch: architectures.to_vec(),
         }
     }
 
@@ -99,7 +105,7 @@ impl Options {
 
     /// The architectures that `ptxas` is to assemble for.
     fn architectures(&self, ptxas: &Ptxas) -> Vec<u32> {
-        let asked = if self.arch.is_empty() { &assemble::ARCHITECTURES[..] } else { &self.arch };
+        let asked = if self.arch.is_empty() { &ARCHITECTURES[..] } else { &self.arch };
         let (known, unknown): (Vec<u32>, Vec<u32>) = asked.iter().partition(|sm| ptxas.knows(**sm));
         for sm in unknown {
             eprintln!(
@@ -117,62 +123,74 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(sm) = options.arch.iter().find(|sm| **sm < 75) {
         return Err(Failure::CannotRun(format!("--arch {sm}: the PTX is for {} and later", compile::CPU)));
     }
-    let crates = sources::discover(options.only.as_deref())?;
-    let recorded = Manifest::read()?;
+    let all = sources::discover(&paths::root());
+    let crates = sources::choose(&all, options.only.as_deref())?;
+    let mut recorded = Recorded::new();
+    for source in &all {
+        recorded.extend(Manifest::read(source)?.map(|manifest| (source.name.clone(), manifest)));
+    }
     match (options.codegen, options.check) {
-        (Codegen::Rustc, true) => {
-            let Some(recorded) = recorded else {
-                return Err(Failure::Wrong(
-                    "crates/ptx/manifest.json is not there; `cargo xtask ptx` writes it".to_owned(),
-                ));
-            };
-            check::run(options, &crates, &recorded)
-        }
+        (Codegen::Rustc, true) => check::run(options, &crates, &recorded),
         (Codegen::Rustc, false) => {
-            let found = toolchain::find(recorded.as_ref().map(|manifest| manifest.compiler.as_str()));
+            let known = others(&recorded, &crates).next().or(recorded.iter().next());
+            let found = toolchain::find(known.map(|(_, manifest)| manifest.compiler.as_str()));
             let found = found.map_err(Failure::CannotRun)?;
             let Some(compiler) = found else {
                 return Err(Failure::CannotRun(format!("no compiler for {TARGET}: {}", toolchain::INSTALL)));
             };
-            same_compiler(options, recorded.as_ref(), &compiler.version)?;
+            same_compiler(&recorded, &crates, &compiler.version)?;
             println!("compiling with {}", compiler.version);
-            let compiled = compile_all(&crates, |source| compile::compile(&compiler, source), Codegen::Rustc)?;
-            generate(options, &crates, compiled, compiler.version.clone(), recorded)
+            let compile = |source: &Source| compile::compile(&compiler, source);
+            let compiled = compile_all(&crates, &recorded, compile, Codegen::Rustc)?;
+            generate(options, &crates, &compiled, &compiler.version)
         }
         (Codegen::Nvvm, check) => {
             if !check {
-                same_compiler(options, recorded.as_ref(), nvvm::COMPILER)?;
+                same_compiler(&recorded, &crates, nvvm::COMPILER)?;
             }
             let texts = nvvm::compile(&crates)?;
             let text = |source: &Source| Ok(texts.get(&source.name).cloned().unwrap_or_default());
-            let compiled = compile_all(&crates, text, Codegen::Nvvm)?;
+            let compiled = compile_all(&crates, &recorded, text, Codegen::Nvvm)?;
             if check {
                 return nvvm::assemble(options, &compiled);
             }
-            generate(options, &crates, compiled, nvvm::COMPILER.to_owned(), recorded)
+            generate(options, &crates, &compiled, nvvm::COMPILER)
         }
     }
 }
 
-/// Fails where one crate is to be compiled with another compiler than the rest was.
-fn same_compiler(options: &Options, recorded: Option<&Manifest>, compiler: &str) -> Result<()> {
-    match recorded {
-        Some(manifest) if options.only.is_some() && manifest.compiler != compiler => {
+/// The manifests, by kernel crate.
+type Recorded = BTreeMap<String, Manifest>;
+
+/// Those of the crates that are not among the chosen ones.
+fn others<'a>(recorded: &'a Recorded, chosen: &[Source]) -> impl Iterator<Item = (&'a String, &'a Manifest)> {
+    recorded.iter().filter(|(name, _)| !chosen.iter().any(|source| source.name == **name))
+}
+
+/// Fails where some crates are to be compiled with another compiler than the rest was.
+fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Result<()> {
+    match others(recorded, chosen).find(|(_, manifest)| manifest.compiler != compiler) {
+        Some((name, manifest)) => {
             let old = &manifest.compiler;
             Err(Failure::CannotRun(format!(
-                "the committed PTX is of another compiler ({old}): compile all kernel crates, without --crate"
+                "the committed PTX of {name} is of another compiler ({old}): compile all kernel crates, without --crate"
             )))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
 /// Compiled modules, by kernel crate.
 type Compiled = BTreeMap<String, Vec<Module>>;
 
-/// Compiles the crates and splits what comes out. Fails on a module that two of them have, and on
-/// local memory that is not expected; but see [`slow`].
-fn compile_all(crates: &[Source], compile: impl Fn(&Source) -> Result<String>, codegen: Codegen) -> Result<Compiled> {
+/// Compiles the crates and splits what comes out. Fails on a module that two crates have, be they compiled or
+/// recorded, and on local memory that is not expected; but see [`slow`].
+fn compile_all(
+    crates: &[Source],
+    recorded: &Recorded,
+    compile: impl Fn(&Source) -> Result<String>,
+    codegen: Codegen,
+) -> Result<Compiled> {
     let calls = if codegen == Codegen::Rustc { Calls::Refuse } else { Calls::Keep };
     let mut compiled = Compiled::new();
     let mut problems = Vec::new();
@@ -185,15 +203,25 @@ fn compile_all(crates: &[Source], compile: impl Fn(&Source) -> Result<String>, c
             if codegen == Codegen::Nvvm {
                 problems.extend(nvvm::miscompiled(&module.text));
             }
-            let others = compiled.values().flatten();
-            if others.into_iter().any(|other| other.name == module.name) {
-                problems
-                    .push(format!("module {} comes from two kernel crates, {} and another", module.name, source.name));
-            }
         }
         compiled.insert(source.name.clone(), modules);
     }
+    let kept = others(recorded, crates).flat_map(|(name, manifest)| manifest.modules.keys().map(move |m| (name, m)));
+    let fresh = compiled.iter().flat_map(|(name, modules)| modules.iter().map(move |module| (name, &module.name)));
+    problems.extend(of_one_name(kept.chain(fresh)));
     conclude(&problems, "the kernels must be mended").map(|()| compiled)
+}
+
+/// One line for each module of one name with another, from pairs of a kernel crate and a module of it.
+fn of_one_name<'a>(modules: impl Iterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    let mut first = BTreeMap::new();
+    let mut lines = Vec::new();
+    for (name, module) in modules {
+        if let Some(other) = first.insert(module, name) {
+            lines.push(format!("module {module} comes from two kernel crates, {other} and {name}"));
+        }
+    }
+    lines
 }
 
 /// The problems, of which rust-cuda's are printed as warnings and none are left: local memory is slow, not wrong,
@@ -230,83 +258,130 @@ fn conclude(problems: &[String], advice: &str) -> Result<()> {
     }
 }
 
-fn modules_folder() -> PathBuf {
-    paths::ptx_crate().join("modules")
-}
-
-fn table_path() -> PathBuf {
-    paths::ptx_crate().join("src/modules.rs")
-}
-
-/// Writes the modules, their table and the manifest; assembles the modules.
-fn generate(
-    options: &Options,
-    crates: &[Source],
-    compiled: Compiled,
-    compiler: String,
-    recorded: Option<Manifest>,
-) -> Result<()> {
-    let mut manifest = recorded.unwrap_or_default();
-    if options.only.is_none() {
-        manifest.crates.clear();
-    }
-    // libNVVM writes the newest PTX that it knows, whatever the target.
-    let isa = compiled.values().flatten().find_map(|module| split::isa(&module.text)).unwrap_or(compile::ISA.1);
-    (manifest.compiler, manifest.target, manifest.isa) = (compiler, compile::CPU.to_owned(), isa.to_owned());
+/// Writes modules and manifests, removes modules that are no more, and assembles.
+fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler: &str) -> Result<()> {
+    let mut problems = Vec::new();
+    let mut manifests = Recorded::new();
     for source in crates {
-        let mut entry = KernelCrate { source_sha256: source.hash()?, ..KernelCrate::default() };
-        for module in &compiled[&source.name] {
-            paths::write(&modules_folder().join(format!("{}.ptx", module.name)), &module.text)?;
+        let modules = &compiled[&source.name];
+        // libNVVM writes the newest PTX that it knows, whatever the target.
+        let isa = modules.iter().find_map(|module| split::isa(&module.text)).unwrap_or(compile::ISA.1);
+        let mut manifest = Manifest {
+            compiler: compiler.to_owned(),
+            target: compile::CPU.to_owned(),
+            isa: isa.to_owned(),
+            ptxas: None,
+            source_sha256: source.hash()?,
+            modules: BTreeMap::new(),
+        };
+        for module in modules {
+            paths::write(&source.module(&module.name), &module.text)?;
             let kernels = module.kernels.iter().map(|kernel| (kernel.clone(), None)).collect();
             let sha256 = manifest::sha256(module.text.as_bytes());
-            entry.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
+            manifest.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
         }
-        manifest.crates.insert(source.name.clone(), entry);
+        remove_stale(source, &manifest)?;
+        problems.extend(list::problems(source, manifest.modules.keys().map(String::as_str)));
+        manifests.insert(source.name.clone(), manifest);
     }
-    let names = manifest.module_names();
-    for path in paths::list(&modules_folder()) {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        if !names.contains(&stem) {
+    if let Some(ptxas) = options.ptxas()? {
+        problems.extend(count_resources(options, &ptxas, crates, &mut manifests)?);
+    }
+    for source in crates {
+        paths::write(&Manifest::path(source), &manifests[&source.name].to_json())?;
+    }
+    for (name, manifest) in &manifests {
+        let kernels: usize = manifest.modules.values().map(|module| module.kernels.len()).sum();
+        let (modules, target, isa) = (manifest.modules.len(), &manifest.target, &manifest.isa);
+        println!("crates/{name}/kernels/ptx: {modules} modules, {kernels} kernels, {target} PTX {isa}");
+    }
+    conclude(&problems, "the files were written, but the kernels must be mended")
+}
+
+/// Removes the modules that the manifest does not have.
+fn remove_stale(source: &Source, manifest: &Manifest) -> Result<()> {
+    for path in source.modules() {
+        if !manifest.modules.contains_key(assemble::module_of(&path)) {
             std::fs::remove_file(&path)
                 .map_err(|error| Failure::CannotRun(format!("cannot remove {}: {error}", paths::shown(&path))))?;
         }
     }
-    paths::write(&table_path(), &manifest::module_table(&names))?;
-
-    let mut problems = Vec::new();
-    if let Some(ptxas) = options.ptxas()? {
-        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        problems = count_resources(options, &ptxas, &names, &mut manifest)?;
-    } else {
-        manifest.ptxas = None;
-        let entries = manifest.crates.values_mut().flat_map(|krate| krate.modules.values_mut());
-        entries.flat_map(|entry| entry.kernels.values_mut()).for_each(|resources| *resources = None);
-    }
-    paths::write(&Manifest::path(), &manifest.to_json())?;
-    let modules = manifest.module_names().len();
-    let kernels: usize =
-        manifest.crates.values().flat_map(|krate| krate.modules.values()).map(|m| m.kernels.len()).sum();
-    println!("crates/ptx: {modules} modules, {kernels} kernels, {} PTX {}", manifest.target, manifest.isa);
-    conclude(&problems, "the files were written, but the kernels must be mended")
+    Ok(())
 }
 
-/// Assembles all modules, prints the table and puts the counts into the manifest.
-fn count_resources(options: &Options, ptxas: &Ptxas, names: &[String], manifest: &mut Manifest) -> Result<Vec<String>> {
+/// Assembles all modules of the crates, prints the table and puts the counts into the manifests.
+fn count_resources(
+    options: &Options,
+    ptxas: &Ptxas,
+    crates: &[Source],
+    manifests: &mut Recorded,
+) -> Result<Vec<String>> {
     let shown = options.architectures(ptxas);
     let mut all = shown.clone();
     if !all.contains(&COUNTED_ON) {
         all.push(COUNTED_ON);
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (assembled, mut problems) = assemble::assemble(ptxas, &modules_folder(), &names, &all)?;
+    let files: Vec<_> = crates.iter().flat_map(Source::modules).collect();
+    let (assembled, mut problems) = assemble::assemble(ptxas, &files, &all)?;
     print!("{}", assemble::table(&assembled, &shown));
     problems.extend(slow(options.codegen, assemble::local_memory(&assembled)));
-    manifest.ptxas = Some(ptxas.version.clone());
-    for (name, entry) in manifest.crates.values_mut().flat_map(|krate| krate.modules.iter_mut()) {
-        let counted = assembled.get(name).and_then(|by_architecture| by_architecture.get(&COUNTED_ON));
-        for (kernel, resources) in &mut entry.kernels {
-            *resources = counted.and_then(|kernels| kernels.get(kernel)).copied();
+    for manifest in manifests.values_mut() {
+        manifest.ptxas = Some(ptxas.version.clone());
+        for (name, entry) in &mut manifest.modules {
+            let counted = assembled.get(name).and_then(|by_architecture| by_architecture.get(&COUNTED_ON));
+            for (kernel, resources) in &mut entry.kernels {
+                *resources = counted.and_then(|kernels| kernels.get(kernel)).copied();
+            }
         }
     }
     Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::workspace::Workspace;
+    use super::*;
+
+    fn of(compiler: &str, modules: &[&str]) -> Manifest {
+        let modules = modules.iter().map(|name| ((*name).to_owned(), ModuleEntry::default())).collect();
+        Manifest { compiler: compiler.to_owned(), modules, ..Manifest::default() }
+    }
+
+    #[test]
+    fn one_crate_is_not_compiled_with_another_compiler_than_the_rest() {
+        let workspace = Workspace::new("compilers");
+        let recorded = Recorded::from([("own".to_owned(), of("old", &[])), ("other".to_owned(), of("old", &[]))]);
+        let own = [workspace.source("own")];
+        let error = same_compiler(&recorded, &own, "new").expect_err("other stays of the old one").to_string();
+        assert!(error.contains("other") && error.contains("old"), "{error}");
+        same_compiler(&recorded, &own, "old").expect("all are of one");
+        same_compiler(&recorded, &workspace.sources(), "new").expect("all are compiled");
+    }
+
+    #[test]
+    fn a_module_of_two_crates_is_an_error() {
+        let workspace = Workspace::new("twice");
+        let text = |_: &Source| Ok(".visible .entry m__k(\n)\n{\n\tret;\n}\n".to_owned());
+        let recorded = Recorded::from([("own".to_owned(), of("c", &["m"])), ("other".to_owned(), of("c", &["m"]))]);
+        let own = [workspace.source("own")];
+        // The second is compiled, or was.
+        compile_all(&workspace.sources(), &Recorded::new(), text, Codegen::Rustc).expect_err("both have m");
+        compile_all(&own, &recorded, text, Codegen::Rustc).expect_err("other has m");
+        let compiled = compile_all(&own, &Recorded::new(), text, Codegen::Rustc).expect("one has m");
+        assert_eq!(compiled["own"][0].name, "m");
+        let pairs: Vec<_> = recorded.iter().map(|(name, manifest)| (name, &manifest.modules)).collect();
+        let lines = of_one_name(pairs.iter().flat_map(|(name, modules)| modules.keys().map(move |m| (*name, m))));
+        assert_eq!(lines, ["module m comes from two kernel crates, other and own"]);
+    }
+
+    #[test]
+    fn modules_that_are_no_more_are_removed_and_nothing_else() {
+        let workspace = Workspace::new("stale");
+        let source = workspace.source("own");
+        for file in ["m.ptx", "gone.ptx", "manifest.json"] {
+            workspace.write(&format!("crates/own/kernels/ptx/{file}"), "");
+        }
+        remove_stale(&source, &of("c", &["m"])).expect("the temporary folder can be written to");
+        assert_eq!(paths::list(&source.ptx()), ["m.ptx", "manifest.json"].map(|name| source.ptx().join(name)));
+    }
 }

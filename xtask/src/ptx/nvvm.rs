@@ -26,7 +26,7 @@ const GLAM: &str = "0.30.9";
 /// What the manifest calls the compiler.
 pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
 
-/// The PTX of each kernel crate, by the folder's name.
+/// The PTX of each kernel crate, by its family.
 pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
     let rust_cuda = rust_cuda::find().map_err(|missing| {
         Failure::CannotRun(format!("rust-cuda cannot be built without\n  {}", missing.join("\n  ")))
@@ -87,18 +87,20 @@ pub(super) fn miscompiled(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Assembles what was compiled, without a change to crates/ptx.
+/// Assembles what was compiled, without a change to what is committed.
 pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
     let folder = paths::target().join("nvvm/modules");
-    let modules: Vec<_> = compiled.values().flatten().collect();
-    for module in &modules {
-        paths::write(&folder.join(format!("{}.ptx", module.name)), &module.text)?;
+    let modules = compiled.values().flatten();
+    let mut files = Vec::new();
+    for module in modules {
+        let file = folder.join(format!("{}.ptx", module.name));
+        paths::write(&file, &module.text)?;
+        files.push(file);
     }
-    println!("{} modules in {}", modules.len(), paths::shown(&folder));
+    println!("{} modules in {}", files.len(), paths::shown(&folder));
     let Some(ptxas) = options.ptxas()? else { return Ok(()) };
     let architectures = options.architectures(&ptxas);
-    let names: Vec<_> = modules.iter().map(|module| module.name.as_str()).collect();
-    let (assembled, mut problems) = assemble::assemble(&ptxas, &folder, &names, &architectures)?;
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &files, &architectures)?;
     print!("{}", assemble::table(&assembled, &architectures));
     problems.extend(slow(Codegen::Nvvm, assemble::local_memory(&assembled)));
     conclude(&problems, "the kernels must be mended")
@@ -107,7 +109,7 @@ pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
 /// Makes a workspace of layout, simt and the kernel crates, these as `cdylib`s.
 fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
     let root = paths::root();
-    let kernels: Vec<_> = crates.iter().map(|source| format!("crates/kernels/{}", source.name)).collect();
+    let kernels: Vec<_> = crates.iter().map(|source| paths::shown(&source.folder)).collect();
     let members: Vec<_> =
         ["crates/layout", "crates/simt"].into_iter().chain(kernels.iter().map(String::as_str)).collect();
     let manifest = device_workspace(&paths::read(&root.join("Cargo.toml"))?, &members) + PATCH;
@@ -117,7 +119,7 @@ fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
         for file in files(&root.join(member)) {
             let name = file.strip_prefix(&root).unwrap_or(&file);
             let mut text = paths::read(&file)?;
-            if member.starts_with("crates/kernels/") && name.ends_with("Cargo.toml") {
+            if member.ends_with("/kernels") && name.ends_with("Cargo.toml") {
                 text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
             }
             paths::write(&to.join(name), &text)?;

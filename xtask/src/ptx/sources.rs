@@ -9,29 +9,71 @@ use std::path::{Path, PathBuf};
 /// A kernel crate.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Its folder's name in crates/kernels.
+    /// Its family: the name of the folder in crates that it is in.
     pub(crate) name: String,
     /// Its package.
     pub(crate) package: String,
+    /// Its folder: `kernels` in that of the family.
+    pub(crate) folder: PathBuf,
 }
 
-/// The kernel crates, sorted: all, or the one named.
-pub(crate) fn discover(only: Option<&str>) -> Result<Vec<Source>> {
-    let folder = paths::root().join("crates/kernels");
-    let folders = paths::list(&folder).into_iter().filter(|path| path.join("Cargo.toml").is_file());
-    let names: Vec<_> = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
-    if let Some(only) = only.filter(|only| !names.iter().any(|name| name == only)) {
-        let known = names.join(", ");
-        return Err(Failure::CannotRun(format!("no kernel crate `{only}` in crates/kernels; there are: {known}")));
+/// The kernel crates of the workspace in `root`, sorted.
+pub(crate) fn discover(root: &Path) -> Vec<Source> {
+    let families = paths::list(&root.join("crates")).into_iter();
+    let crates = families.filter_map(|family| {
+        let name = family.file_name()?.to_str()?.to_owned();
+        Some(Source { package: format!("lanetree-kernels-{name}"), name, folder: family.join("kernels") })
+    });
+    crates.filter(|source| source.folder.join("Cargo.toml").is_file()).collect()
+}
+
+/// All of the kernel crates, or the one named.
+pub(crate) fn choose(all: &[Source], only: Option<&str>) -> Result<Vec<Source>> {
+    let chosen: Vec<_> = all.iter().filter(|source| only.is_none_or(|only| only == source.name)).cloned().collect();
+    match only {
+        Some(only) if chosen.is_empty() => {
+            let known: Vec<_> = all.iter().map(|source| source.name.as_str()).collect();
+            let known = known.join(", ");
+            Err(Failure::CannotRun(format!("no kernel crate crates/{only}/kernels; there are those of: {known}")))
+        }
+        _ => Ok(chosen),
     }
-    let chosen = names.into_iter().filter(|name| only.is_none_or(|only| only == name));
-    Ok(chosen.map(|name| Source { package: format!("lanetree-kernels-{name}"), name }).collect())
 }
 
 /// What of xtask shapes the PTX: the compiler's flags, its environment, and what is made of its output.
-const SHAPING: [&str; 3] = ["xtask/src/ptx/compile.rs", "xtask/src/ptx/split.rs", "xtask/src/toolchain.rs"];
+pub(super) const SHAPING: [&str; 3] = ["xtask/src/ptx/compile.rs", "xtask/src/ptx/split.rs", "xtask/src/toolchain.rs"];
+
+/// What a kernel crate's clippy.toml is: a link to the rules for device code.
+const CLIPPY: &str = "../../simt/clippy.toml";
 
 impl Source {
+    /// The folder of its PTX and its manifest.
+    pub(crate) fn ptx(&self) -> PathBuf {
+        self.folder.join("ptx")
+    }
+
+    /// The file of a module.
+    pub(crate) fn module(&self, name: &str) -> PathBuf {
+        self.ptx().join(format!("{name}.ptx"))
+    }
+
+    /// The files of all modules that are there.
+    pub(crate) fn modules(&self) -> Vec<PathBuf> {
+        let mut files = paths::list(&self.ptx());
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "ptx"));
+        files
+    }
+
+    /// Says so where clippy would not read the rules for device code.
+    pub(crate) fn unruled(&self) -> Option<String> {
+        let link = self.folder.join("clippy.toml");
+        if std::fs::read_link(&link).is_ok_and(|target| target == Path::new(CLIPPY)) {
+            return None;
+        }
+        let (name, link) = (&self.name, paths::shown(&link));
+        Some(format!("kernel crate {name}: {link} is not the link to clippy's rules; to mend: ln -sf {CLIPPY} {link}"))
+    }
+
     /// The hash of everything that shapes the crate's PTX besides the compiler: see [`inputs`].
     pub(crate) fn hash(&self) -> Result<String> {
         Ok(sha256(inputs(&paths::root(), &self.tree()?)?.as_bytes()))
@@ -172,66 +214,56 @@ fn device_settings(manifest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::workspace::{MANIFEST, Workspace};
     use super::*;
-    use std::fs;
 
-    const MANIFEST: &str = "[workspace]\nmembers = []\n# why\n[workspace.package]\nversion = \"0.1.0\"\n\
-        edition = \"2024\"\n[profile.release]\ndebug = 1\n[profile.dev]\nopt-level = 1\n[profile.ptx]\n\
-        lto = \"fat\"\n";
-
-    /// A workspace in the temporary folder, removed when dropped.
-    struct Workspace(PathBuf);
-
-    impl Workspace {
-        fn new(test: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("lanetree-sources-{}-{test}", std::process::id()));
-            let workspace = Self(root);
-            workspace.write("Cargo.toml", MANIFEST);
-            workspace.write(".cargo/config.toml", "[alias]\nxtask = \"run\"\n");
-            for name in ["kernels/own", "kernels/other", "simt"] {
-                workspace.write(&format!("crates/{name}/Cargo.toml"), "[package]\n");
-                workspace.write(&format!("crates/{name}/src/lib.rs"), "//! Docs.\nfn f() {}\n");
-            }
-            workspace.write("crates/simt/src/emulator/mod.rs", "fn host() {}\n");
-            for file in SHAPING {
-                workspace.write(file, "const FLAG: u32 = 1;\n\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n");
-            }
-            workspace
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            paths::write(&self.0.join(name), text).expect("the temporary folder can be written to");
-        }
-
-        fn tree(&self) -> String {
-            let root = self.0.display();
-            format!(
-                "own v0.1.0 ({root}/crates/kernels/own) \nother v0.1.0 ({root}/crates/kernels/other) \n\
-                 simt v0.1.0 ({root}/crates/simt) \nbytemuck v1.25.2 min_const_generics\n\n\
-                 pastey v0.2.3 (proc-macro) \n"
-            )
-        }
-
-        fn inputs(&self) -> String {
-            inputs(&self.0, &self.tree()).expect("all files are there")
-        }
+    fn tree(workspace: &Workspace) -> String {
+        let root = workspace.0.display();
+        format!(
+            "own v0.1.0 ({root}/crates/own/kernels) \nother v0.1.0 ({root}/crates/other/kernels) \n\
+             simt v0.1.0 ({root}/crates/simt) \nbytemuck v1.25.2 min_const_generics\n\n\
+             pastey v0.2.3 (proc-macro) \n"
+        )
     }
 
-    impl Drop for Workspace {
-        fn drop(&mut self) {
-            let _gone = fs::remove_dir_all(&self.0);
-        }
+    fn inputs_of(workspace: &Workspace) -> String {
+        inputs(&workspace.0, &tree(workspace)).expect("all files are there")
+    }
+
+    #[test]
+    fn a_kernel_crate_has_the_name_of_its_family() {
+        let workspace = Workspace::new("discover");
+        workspace.write("crates/empty/kernels/README.md", "");
+        let sources = workspace.sources();
+        let names: Vec<_> = sources.iter().map(|source| (source.name.as_str(), source.package.as_str())).collect();
+        assert_eq!(names, [("other", "lanetree-kernels-other"), ("own", "lanetree-kernels-own")]);
+        assert_eq!(sources[1].module("m"), workspace.0.join("crates/own/kernels/ptx/m.ptx"));
+        let chosen = choose(&sources, Some("own")).expect("it is there");
+        assert_eq!(chosen.iter().map(|source| &source.name).collect::<Vec<_>>(), ["own"]);
+    }
+
+    #[test]
+    fn a_crate_without_the_rules_for_device_code_is_named() {
+        let workspace = Workspace::new("unruled");
+        let source = workspace.source("own");
+        assert!(source.unruled().expect("there is no file").contains("own/kernels/clippy.toml"));
+        workspace.write("crates/own/kernels/clippy.toml", "");
+        assert!(source.unruled().is_some(), "a file is not a link");
+        let link = source.folder.join("clippy.toml");
+        std::fs::remove_file(&link).expect("it is there");
+        std::os::unix::fs::symlink(CLIPPY, &link).expect("the temporary folder can be written to");
+        assert_eq!(source.unruled(), None);
     }
 
     #[test]
     fn all_that_shapes_the_ptx_is_hashed() {
         let workspace = Workspace::new("all");
         let changes = [
-            ("crates/kernels/own/src/lib.rs", "fn g() {}\n"),
-            ("crates/kernels/own/src/table.bin", "1"),
-            ("crates/kernels/own/build.rs", "fn main() {}\n"),
-            ("crates/kernels/other/src/lib.rs", "fn g() {}\n"),
-            ("crates/kernels/other/Cargo.toml", "[package]\nedition = \"2021\"\n"),
+            ("crates/own/kernels/src/lib.rs", "fn g() {}\n"),
+            ("crates/own/kernels/src/table.bin", "1"),
+            ("crates/own/kernels/build.rs", "fn main() {}\n"),
+            ("crates/other/kernels/src/lib.rs", "fn g() {}\n"),
+            ("crates/other/kernels/Cargo.toml", "[package]\nedition = \"2021\"\n"),
             ("crates/simt/src/emulated.rs", "fn g() {}\n"),
             ("xtask/src/ptx/compile.rs", "const FLAG: u32 = 2;\n"),
             ("xtask/src/ptx/split.rs", "const FLAG: u32 = 2;\n"),
@@ -242,39 +274,40 @@ mod tests {
             ("Cargo.toml", &MANIFEST.replace("2024", "2021")),
         ];
         for (name, text) in changes {
-            let before = workspace.inputs();
+            let before = inputs_of(&workspace);
             workspace.write(name, text);
-            assert_ne!(workspace.inputs(), before, "{name}");
+            assert_ne!(inputs_of(&workspace), before, "{name}");
         }
-        let newer = workspace.tree().replace("1.25.2", "1.25.3");
-        assert_ne!(inputs(&workspace.0, &newer).expect("all files are there"), workspace.inputs());
-        let more = workspace.tree().replace("min_const_generics", "derive,min_const_generics");
-        assert_ne!(inputs(&workspace.0, &more).expect("all files are there"), workspace.inputs());
+        let newer = tree(&workspace).replace("1.25.2", "1.25.3");
+        assert_ne!(inputs(&workspace.0, &newer).expect("all files are there"), inputs_of(&workspace));
+        let more = tree(&workspace).replace("min_const_generics", "derive,min_const_generics");
+        assert_ne!(inputs(&workspace.0, &more).expect("all files are there"), inputs_of(&workspace));
     }
 
     #[test]
-    fn comments_tests_and_host_code_are_not_hashed() {
+    fn comments_tests_host_code_and_ptx_are_not_hashed() {
         let workspace = Workspace::new("comments");
-        let before = workspace.inputs();
-        workspace.write("crates/kernels/own/src/lib.rs", "//! Other docs.\n\nfn f() {}\n\n#[cfg(test)]\nmod tests;\n");
-        workspace.write("crates/kernels/own/src/tests.rs", "fn t() {}\n");
+        let before = inputs_of(&workspace);
+        workspace.write("crates/own/kernels/src/lib.rs", "//! Other docs.\n\nfn f() {}\n\n#[cfg(test)]\nmod tests;\n");
+        workspace.write("crates/own/kernels/src/tests.rs", "fn t() {}\n");
+        workspace.write("crates/own/kernels/ptx/m.ptx", "ret;\n");
         workspace.write("crates/simt/src/emulator/mod.rs", "fn other() {}\n");
         workspace.write("xtask/src/ptx/split.rs", "const FLAG: u32 = 1;\n");
         workspace.write("Cargo.toml", &MANIFEST.replace("opt-level = 1", "opt-level = 2").replace("0.1.0", "0.2.0"));
-        assert_eq!(workspace.inputs(), before);
+        assert_eq!(inputs_of(&workspace), before);
     }
 
     #[test]
     fn the_place_of_the_workspace_is_not_hashed() {
         let (here, there) = (Workspace::new("here"), Workspace::new("there"));
-        assert_eq!(here.inputs(), there.inputs());
+        assert_eq!(inputs_of(&here), inputs_of(&there));
     }
 
     #[test]
     fn kernel_crates_are_hashed_with_the_crates_that_they_use() {
-        let source = discover(Some("harmonia")).expect("it is there").remove(0);
+        let source = choose(&discover(&paths::root()), Some("harmonia")).expect("it is there").remove(0);
         let text = inputs(&paths::root(), &source.tree().expect("cargo runs")).expect("all files are there");
-        for file in ["crates/kernels/harmonia/src/get.rs", "crates/simt/src/lib.rs", "crates/layout/src/lib.rs"] {
+        for file in ["crates/harmonia/kernels/src/get.rs", "crates/simt/src/lib.rs", "crates/layout/src/lib.rs"] {
             assert!(text.contains(&format!("file {file}\n")), "{file}");
         }
         assert!(text.contains("dependency bytemuck v") && !text.contains(&paths::root().display().to_string()));
@@ -294,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_unknown_crate_is_named_with_those_that_exist() {
-        let error = discover(Some("btrie")).expect_err("no such crate").to_string();
+        let error = choose(&discover(&paths::root()), Some("btrie")).expect_err("no such crate").to_string();
         assert!(error.contains("btrie") && error.contains("harmonia"), "{error}");
     }
 }

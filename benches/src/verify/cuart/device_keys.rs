@@ -157,7 +157,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 
 fn outcome<V: Word>(mut subject: Subject<V>, difference: Option<Difference>, kernel: String) -> Outcome {
     if subject.device.kind() != DeviceKind::Host && !kernel.is_empty() {
-        subject.kernels.insert(format!("cuart_keys__{kernel}"));
+        subject.kernels.insert(format!("keys__{kernel}"));
     }
     Outcome::new(subject, difference)
 }

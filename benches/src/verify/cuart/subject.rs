@@ -244,7 +244,7 @@ impl<V: Word> Subject<V> {
     fn ran_engine(&mut self, engine: UpdateEngine, ordered: bool) {
         let (words, value) = (self.words(), V::NAME);
         if ordered && engine == UpdateEngine::Auto {
-            self.ran("cuart_keys__heads".into());
+            self.ran("keys__heads".into());
         }
         let by_sequence = self.has_sequence();
         let (first, second) = match engine {

@@ -1,7 +1,7 @@
 //! The paper's way to a CuART: an adaptive radix tree, mapped node by node (its section 3.2.1).
 
 use super::{Art, ArtRef};
-use lanetree_layout::cuart::{
+use lanetree_kernels_cuart::layout::{
     Header, HostLeaves, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, Regions, device_leaf_units, table_index,
     table_len, write_device_leaf,
 };

@@ -9,8 +9,8 @@ pub use pointer_btree::{Fanout, InFlight, PointerBTree};
 
 use lanetree_kernels_baselines::binary_search::{self as kernels, BinarySearchArgs, IN_FLIGHT};
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
-use lanetree_simt::{Instance, LaunchShape, Launcher};
+use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
+use lanetree_simt::LaunchShape;
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -63,22 +63,11 @@ impl<K: Word, V: Word> BinarySearch<K, V> {
         let shape = covering(stream, "binary_search", queries.len().div_ceil(IN_FLIGHT) as u64, THREADS)?;
         // SAFETY: keys and values are of the same length, and so are queries and results; all pointers are for this
         // stream.
-        unsafe { stream.call(shape, kernels::search(&args, Choose)) }
+        unsafe { stream.call(shape, kernels::search(&args)) }
     }
 }
 
-/// Turns the instance that a table of kernels arrives at into a call.
-pub(crate) struct Choose;
-
-impl<'a> Launcher<'a> for Choose {
-    type Output = Call<'a>;
-
-    fn launch<I: Instance>(self, args: &'a I::Args) -> Call<'a> {
-        Call::of::<I>(args)
-    }
-}
-
-/// The shape of a launch over so many threads, in blocks of `block`.
+/// The shape of a launch over that many threads, in blocks of `block`.
 pub(crate) fn covering(stream: &Stream, kernel: &'static str, threads: u64, block: u32) -> Result<LaunchShape> {
     LaunchShape::covering(threads, block).ok_or_else(|| Error::Launch {
         kernel,

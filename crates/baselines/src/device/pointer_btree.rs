@@ -1,16 +1,15 @@
 //! A regular B+tree with child references on a device: the Harmonia paper's baseline.
 
-use super::{Choose, THREADS, covering, same_device, same_length};
+use super::{THREADS, covering, same_device, same_length};
 use core::fmt;
 use core::ops::Range;
-use lanetree_kernels_baselines::pointer_btree::{self as kernels, GetArgs};
-use lanetree_layout::Word;
-use lanetree_layout::harmonia::Shape;
-use lanetree_layout::pointer_btree::{
+use lanetree_kernels_baselines::layout::pointer_btree::{
     inner_bytes, inner_offset, leaf_bytes, leaf_offset, reference, referenced_offset, references_offset,
 };
-use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
-use lanetree_simt::same_args;
+use lanetree_kernels_baselines::pointer_btree::{self as kernels, GetArgs};
+use lanetree_layout::Word;
+use lanetree_layout::btree::Shape;
+use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
 use rayon::prelude::*;
 
 /// The fanouts that there are kernels for.
@@ -58,7 +57,7 @@ impl InFlight {
 }
 
 /// A B+tree with child references in device memory, keys and values being words of the same kind. The
-/// layout is drawn in [`lanetree_layout::pointer_btree`].
+/// layout is drawn in [`lanetree_kernels_baselines::layout::pointer_btree`].
 pub struct PointerBTree<W> {
     shape: Shape,
     fanout: Fanout,
@@ -159,11 +158,8 @@ impl<W: Word> PointerBTree<W> {
         let in_flight = in_flight.queries(self.fanout);
         let threads = args.count.div_ceil(u64::from(in_flight)) * u64::from(self.fanout.lanes());
         let shape = covering(stream, "pointer_btree", threads, THREADS)?;
-        let call = match W::BITS {
-            32 => choose::u32_u32(self.fanout.0, in_flight, same_args(&args)),
-            _ => choose::u64_u64(self.fanout.0, in_flight, same_args(&args)),
-        };
-        let call = call.expect("there are kernels for every `Fanout` and `InFlight`");
+        let call =
+            kernels::get(self.fanout.0, in_flight, &args).expect("there are kernels for every `Fanout` and `InFlight`");
         // SAFETY: the tree is valid by construction, queries and results are of the same length; all pointers are for
         // this stream.
         unsafe { stream.call(shape, call) }
@@ -207,22 +203,6 @@ impl<W: Word> fmt::Debug for PointerBTree<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, fanout, device) = (self.shape.len, self.fanout.0, self.leaves.device());
         write!(f, "PointerBTree<{}>[{len} pairs, fanout {fanout}, on {device}]", W::NAME)
-    }
-}
-
-/// The choosers of the kernels, without type parameters: the kernels are compiled with this crate, not
-/// with every user of the generic tree.
-mod choose {
-    use super::{Call, Choose, GetArgs, kernels};
-
-    #[inline(never)]
-    pub(super) fn u32_u32(fanout: u32, in_flight: u32, args: &GetArgs<u32, u32>) -> Option<Call<'_>> {
-        kernels::u32_u32::get(fanout, in_flight, args, Choose)
-    }
-
-    #[inline(never)]
-    pub(super) fn u64_u64(fanout: u32, in_flight: u32, args: &GetArgs<u64, u64>) -> Option<Call<'_>> {
-        kernels::u64_u64::get(fanout, in_flight, args, Choose)
     }
 }
 

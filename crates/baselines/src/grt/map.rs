@@ -1,8 +1,10 @@
 //! The mapping of a tree with pointers: in order, each node in front of what lies below it.
 
 use crate::art::{Art, ArtRef};
+use lanetree_kernels_baselines::layout::grt::{
+    HERE_OFFSET, Header, KEYS_OFFSET, Kind, LEAF_KEY_OFFSET, leaf_bytes, leaf_value_offset,
+};
 use lanetree_layout::Word;
-use lanetree_layout::grt::{HERE_OFFSET, Header, KEYS_OFFSET, Kind, LEAF_KEY_OFFSET, leaf_bytes, leaf_value_offset};
 use lanetree_runtime::{Error, Result};
 
 /// The buffer, in words. Nodes' types go by their numbers of children, whatever the tree has.

@@ -1,5 +1,5 @@
 //! GRT, the adaptive radix tree in one untyped buffer on a device: what the CuART paper starts from and is
-//! measured against. The layout is drawn in [`lanetree_layout::grt`].
+//! measured against. The layout is drawn in [`lanetree_kernels_baselines::layout::grt`].
 
 mod map;
 mod queries;
@@ -10,10 +10,10 @@ use crate::art::Art;
 use crate::device::{covering, same_device};
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_kernels_baselines::grt::{GetArgs, THREADS, UpdateArgs};
+use lanetree_kernels_baselines::grt::{Get, GetArgs, THREADS, Update, UpdateArgs};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
-use lanetree_simt::{Global, GlobalMut, WARP, same_args};
+use lanetree_simt::{Global, GlobalMut, WARP, entry_by_words};
 
 /// A tree from byte strings, of any length and prefixes of each other, to words, in device memory. It needs a
 /// GPU or the emulator; on [`Device::host`] a launch is [`Error::NoKernels`].
@@ -76,8 +76,8 @@ impl<V: Word> Grt<V> {
     /// says whether there is one. In the stream's order; may return before it is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of found bits for every 32 of
-    /// them; [`Error::WrongDevice`]; the errors of a launch.
+    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of hit mask for every 32 of them;
+    /// [`Error::WrongDevice`]; the errors of a launch.
     pub fn get(
         &self,
         stream: &Stream,
@@ -103,10 +103,7 @@ impl<V: Word> Grt<V> {
             miss,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
-        let call = match V::BITS {
-            32 => choose::get_u32(same_args(&args)),
-            _ => choose::get_u64(same_args(&args)),
-        };
+        let call = Call::new(entry_by_words!(V => Get<V>), &args);
         // SAFETY: the tree is valid by construction, queries are as `Queries` says, results are long enough; all
         // pointers are for this stream.
         unsafe { stream.call(shape, call) }
@@ -143,15 +140,12 @@ impl<V: Word> Grt<V> {
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
         self.updates += args.count;
-        let call = match V::BITS {
-            32 => choose::update_u32(same_args(&args)),
-            _ => choose::update_u64(same_args(&args)),
-        };
+        let call = Call::new(entry_by_words!(V => Update<V>), &args);
         // SAFETY: as in `get`; stamps are larger than all before.
         unsafe { stream.call(shape, call) }
     }
 
-    /// The pointer to found bits, null where they are not wanted; and queries and bits are of the stream's device.
+    /// The pointer to hit mask, null if they are not wanted; and queries and bits are of the stream's device.
     fn checked(
         &self,
         stream: &Stream,
@@ -174,33 +168,6 @@ impl<V: Word> fmt::Debug for Grt<V> {
 
 fn at_least(action: &'static str, expected: usize, actual: usize) -> Result<()> {
     if actual >= expected { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }
-}
-
-/// The choice of kernels, without type parameters: they are compiled with this crate, not with every user of the
-/// generic tree.
-mod choose {
-    use super::{Call, GetArgs, UpdateArgs};
-    use lanetree_kernels_baselines::grt::{Get, Update};
-
-    #[inline(never)]
-    pub(super) fn get_u32(args: &GetArgs<u32>) -> Call<'_> {
-        Call::of::<Get<u32>>(args)
-    }
-
-    #[inline(never)]
-    pub(super) fn get_u64(args: &GetArgs<u64>) -> Call<'_> {
-        Call::of::<Get<u64>>(args)
-    }
-
-    #[inline(never)]
-    pub(super) fn update_u32(args: &UpdateArgs<u32>) -> Call<'_> {
-        Call::of::<Update<u32>>(args)
-    }
-
-    #[inline(never)]
-    pub(super) fn update_u64(args: &UpdateArgs<u64>) -> Call<'_> {
-        Call::of::<Update<u64>>(args)
-    }
 }
 
 #[cfg(test)]

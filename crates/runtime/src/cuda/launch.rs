@@ -1,40 +1,34 @@
 //! Launching a kernel.
 
 use super::module::Function;
-use super::sys::{self, check};
+use super::sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use super::{Cuda, RawStream};
 use crate::driver_error::Action;
-use crate::machine::Entry;
+use crate::machine::check_shape;
 use crate::{Error, Result};
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::ptr::null_mut;
-use cust_raw::CUfunction_attribute;
-use lanetree_simt::LaunchShape;
+use lanetree_simt::{Call, Entry, LaunchShape};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Cuda {
     /// # Safety
     /// As [`Machine::launch`](crate::machine::Machine::launch).
-    pub(super) unsafe fn launch_kernel(
-        &self,
-        stream: RawStream,
-        entry: &Entry,
-        shape: LaunchShape,
-        args: *const c_void,
-    ) -> Result<()> {
-        let shared = entry.check(shape)?;
+    pub(super) unsafe fn launch_kernel(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
+        let entry = call.entry();
+        let shared = check_shape(entry, shape)?;
         self.enter()?;
         let function = self.function(entry)?;
         if shared > function.shared_limit.load(Ordering::Acquire) {
             self.raise_shared_limit(&function, entry, shape, shared)?;
         }
         // The arguments are one parameter of the kernel, a struct passed by value: one pointer to it.
-        let mut parameters = [args.cast_mut()];
-        // SAFETY: the function takes this one parameter, of the type that `args` points to; the caller
+        let mut parameters = [call.args().cast_mut().cast()];
+        // SAFETY: the function takes this one parameter, of the type that the call points to; the caller
         // vouches for the stream and for what the kernel does.
         let code = unsafe {
-            sys::cuLaunchKernel(
+            self.driver.cuLaunchKernel(
                 function.raw,
                 shape.blocks,
                 1,
@@ -49,9 +43,9 @@ impl Cuda {
                 null_mut(),
             )
         };
-        check(code, || {
+        self.check(code, || {
             let LaunchShape { blocks, threads, .. } = shape;
-            let symbol = entry.symbol;
+            let symbol = entry.symbol();
             let shared = if shared == 0 { String::new() } else { format!(" and {shared} bytes of shared memory") };
             self.doing(&format!("launching {symbol} with {blocks} blocks of {threads} threads{shared} on"))
         })
@@ -59,23 +53,31 @@ impl Cuda {
 
     /// Lets a kernel's blocks have `shared` bytes. Under a lock, and never down: a launch with more, of
     /// another thread, may be on its way.
-    fn raise_shared_limit(&self, function: &Function, entry: &Entry, shape: LaunchShape, shared: u32) -> Result<()> {
+    fn raise_shared_limit(
+        &self,
+        function: &Function,
+        entry: &'static Entry,
+        shape: LaunchShape,
+        shared: u32,
+    ) -> Result<()> {
         let most = self.properties.shared_bytes_per_block;
         if shared > most {
             let reason = format!(
                 "its blocks need {shared} bytes of shared memory, and a block on {} ({}) can have {most}",
                 self.properties.name, self.label
             );
-            return Err(Error::Launch { kernel: entry.symbol, shape, reason });
+            return Err(Error::Launch { kernel: entry.symbol(), shape, reason });
         }
         let _raising = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
         if shared <= function.shared_limit.load(Ordering::Acquire) {
             return Ok(());
         }
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded, and the value at most what the device allows.
-        let code = unsafe { sys::cuFuncSetAttribute(function.raw, attribute, shared as c_int) };
-        check(code, || Action::Other(format!("asking for {shared} bytes of shared memory for {}", entry.symbol)))?;
+        let code = unsafe { self.driver.cuFuncSetAttribute(function.raw, attribute, shared as c_int) };
+        self.check(code, || {
+            Action::Other(format!("asking for {shared} bytes of shared memory for {}", entry.symbol()))
+        })?;
         function.shared_limit.store(shared, Ordering::Release);
         Ok(())
     }

@@ -1,19 +1,21 @@
-//! Device memory, page-locked host memory, and copies.
+//! Device memory, pinned host memory, and copies.
 
-use super::sys::{self, check};
+use super::sys::{
+    CU_MEMHOSTALLOC_PORTABLE, CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUcontext,
+};
 use super::{Cuda, MemoryInfo};
-use crate::Result;
 use crate::driver_error::Action;
 use crate::machine::{Direction, Machine, RawStream};
+use crate::{Error, Result};
+use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
-use cust_raw::CU_MEMHOSTALLOC_PORTABLE;
 
 impl Cuda {
     pub(super) fn allocate(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
         self.enter()?;
         let mut at = 0;
         // SAFETY: the pointer is valid for the call.
-        check(unsafe { sys::cuMemAlloc_v2(&raw mut at, bytes) }, || self.allocating(bytes))?;
+        self.check(unsafe { self.driver.cuMemAlloc_v2(&raw mut at, bytes) }, || self.allocating(bytes))?;
         let start = NonNull::new(at as *mut u8).expect("the driver gives no null pointer");
         if !zeroed {
             return Ok(start);
@@ -28,19 +30,19 @@ impl Cuda {
     }
 
     /// # Safety
-    /// `at` comes from [`Cuda::allocate`] and is not used again by the caller.
+    /// `at` comes from [`Cuda::allocate`] and is not reused by the caller.
     pub(super) unsafe fn release(&self, at: NonNull<u8>) {
         // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
         let _ = self.enter();
         // SAFETY: the caller owns the memory; the call waits for work that still uses it.
-        let _ = unsafe { sys::cuMemFree_v2(at.as_ptr().addr() as u64) };
+        let _ = unsafe { self.driver.cuMemFree_v2(at.as_ptr().addr() as u64) };
     }
 
     pub(super) fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         self.enter()?;
         let mut at = null_mut();
-        // SAFETY: the pointer is valid for the call. Portable: page-locked for every GPU.
-        check(unsafe { sys::cuMemHostAlloc(&raw mut at, bytes, CU_MEMHOSTALLOC_PORTABLE) }, || {
+        // SAFETY: the pointer is valid for the call. Portable: pinned for every GPU.
+        self.check(unsafe { self.driver.cuMemHostAlloc(&raw mut at, bytes, CU_MEMHOSTALLOC_PORTABLE) }, || {
             let MemoryInfo { free, total } = crate::host::memory();
             let device = format!("the host, page-locked for {},", self.label);
             Action::Allocate { requested: bytes as u128, free, total, device }
@@ -53,11 +55,11 @@ impl Cuda {
     }
 
     /// # Safety
-    /// `at` comes from [`Cuda::allocate_pinned`] and is not used again by the caller.
+    /// `at` comes from [`Cuda::allocate_pinned`] and is not reused by the caller.
     pub(super) unsafe fn release_pinned(&self, at: NonNull<u8>) {
         let _ = self.enter();
         // SAFETY: the caller owns the memory.
-        let _ = unsafe { sys::cuMemFreeHost(at.as_ptr().cast()) };
+        let _ = unsafe { self.driver.cuMemFreeHost(at.as_ptr().cast()) };
     }
 
     /// # Safety
@@ -77,12 +79,12 @@ impl Cuda {
         // SAFETY: the caller vouches for both ranges and the stream; device addresses are numbers.
         let code = unsafe {
             match direction {
-                Direction::ToDevice => sys::cuMemcpyHtoDAsync_v2(device_to, from.cast(), bytes, raw),
-                Direction::ToHost => sys::cuMemcpyDtoHAsync_v2(to.cast(), device_from, bytes, raw),
-                Direction::Within => sys::cuMemcpyDtoDAsync_v2(device_to, device_from, bytes, raw),
+                Direction::ToDevice => self.driver.cuMemcpyHtoDAsync_v2(device_to, from.cast(), bytes, raw),
+                Direction::ToHost => self.driver.cuMemcpyDtoHAsync_v2(to.cast(), device_from, bytes, raw),
+                Direction::Within => self.driver.cuMemcpyDtoDAsync_v2(device_to, device_from, bytes, raw),
             }
         };
-        check(code, || {
+        self.check(code, || {
             self.doing(&match direction {
                 Direction::ToDevice => format!("copying {bytes} bytes to"),
                 Direction::ToHost => format!("copying {bytes} bytes from"),
@@ -94,6 +96,30 @@ impl Cuda {
             // SAFETY: our own stream.
             None => unsafe { self.synchronize_stream(queue) },
         }
+    }
+
+    /// An error unless the driver knows the address as one of this GPU, and of its primary context. (Memory of a pool of
+    /// the driver's, `cuMemAllocAsync`, has no context.)
+    pub(super) fn check_reach(&self, at: NonNull<u8>) -> Result<()> {
+        self.enter()?;
+        let address = at.addr().get();
+        let looking = || self.doing(&format!("looking for the memory at {address:#x} on"));
+        let (mut ordinal, mut context): (c_int, CUcontext) = (-1, null_mut());
+        let get = |value: *mut c_void, attribute| {
+            // SAFETY: the value is of the attribute's type, and valid for the call; the address is only a number.
+            let code = unsafe { self.driver.cuPointerGetAttribute(value, attribute, address as u64) };
+            self.check(code, looking)
+        };
+        get((&raw mut ordinal).cast(), CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)?;
+        get((&raw mut context).cast(), CU_POINTER_ATTRIBUTE_CONTEXT)?;
+        let actual = if ordinal != self.primary.device() {
+            format!("cuda:{ordinal}")
+        } else if !context.is_null() && context != self.primary.context() {
+            format!("another context of {}", self.label)
+        } else {
+            return Ok(());
+        };
+        Err(Error::WrongDevice { action: "making memory a buffer", expected: self.description(), actual })
     }
 
     fn allocating(&self, bytes: usize) -> Action {

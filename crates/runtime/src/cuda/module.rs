@@ -1,12 +1,12 @@
 //! PTX modules and the kernels in them, each loaded once per device.
 
 use super::Cuda;
-use super::sys::{self, CUfunction, CUjit_option, CUmodule, check};
+use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule};
 use crate::driver_error::{Action, Load, PtxHeader};
-use crate::machine::Entry;
 use crate::{Error, Result};
 use core::ffi::c_void;
 use core::ptr::null_mut;
+use lanetree_simt::Entry;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::atomic::AtomicU32;
@@ -47,35 +47,33 @@ unsafe impl Send for Handle {}
 
 impl Cuda {
     /// The kernel, loaded at the first call. The context is current.
-    pub(super) fn function(&self, entry: &Entry) -> Result<Arc<Function>> {
+    pub(super) fn function(&self, entry: &'static Entry) -> Result<Arc<Function>> {
         let functions = &self.modules.functions;
-        if let Some(known) = functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol) {
+        if let Some(known) = functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol()) {
             return Ok(known.clone());
         }
         let module = self.module(entry)?;
-        let not_found = || Action::Find { module: entry.module, kernel: entry.symbol };
-        let Ok(symbol) = CString::new(entry.symbol) else {
-            return Err(Error::UnknownKernel { module: entry.module, kernel: entry.symbol });
+        let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
+        let Ok(symbol) = CString::new(entry.symbol()) else {
+            return Err(Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() });
         };
         let mut raw = null_mut();
         // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
-        check(unsafe { sys::cuModuleGetFunction(&raw mut raw, module.0, symbol.as_ptr()) }, not_found)?;
+        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, module.0, symbol.as_ptr()) }, not_found)?;
         let new = Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) };
         let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first; its limit is the one that counts.
-        Ok(functions.entry(entry.symbol).or_insert_with(|| Arc::new(new)).clone())
+        Ok(functions.entry(entry.symbol()).or_insert_with(|| Arc::new(new)).clone())
     }
 
-    fn module(&self, entry: &Entry) -> Result<Handle> {
+    fn module(&self, entry: &'static Entry) -> Result<Handle> {
         let mut loaded = self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = loaded.get(entry.module) {
+        let module = entry.module();
+        if let Some(&known) = loaded.get(module.name) {
             return Ok(known);
         }
-        let Some(module) = lanetree_ptx::module(entry.module) else {
-            return Err(Error::UnknownModule { module: entry.module, kernel: entry.symbol });
-        };
-        let handle = self.compile(entry.module, module.ptx)?;
-        loaded.insert(entry.module, handle);
+        let handle = self.compile(module.name, module.ptx)?;
+        loaded.insert(module.name, handle);
         Ok(handle)
     }
 
@@ -94,13 +92,13 @@ impl Cuda {
         // here.
         let text = CString::new(ptx.split('\0').next().unwrap_or("")).expect("the text up to a NUL has none");
         let mut log = vec![0_u8; 16 << 10];
-        let mut names = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut names = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         // The second value is the size itself, in the bits of a pointer.
         let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), log.len() as *mut c_void];
         let mut handle = null_mut();
         // SAFETY: the text is terminated; names and values are two each, and the log has the size given.
         let code = unsafe {
-            sys::cuModuleLoadDataEx(
+            self.driver.cuModuleLoadDataEx(
                 &raw mut handle,
                 text.as_ptr().cast(),
                 names.len() as u32,
@@ -108,7 +106,7 @@ impl Cuda {
                 values.as_mut_ptr(),
             )
         };
-        check(code, || {
+        self.check(code, || {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
             Action::Load(Load {
                 module,

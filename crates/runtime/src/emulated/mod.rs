@@ -6,18 +6,18 @@
 //! written too early has its new contents too early. In addition, whatever the order was, `order` checks that work on a
 //! buffer is ordered after other work on it.
 
+mod failures;
 mod order;
 mod schedule;
 
-use crate::failure::{Failures, Fate};
 use crate::host;
-use crate::machine::{Direction, Entry, Machine, RawEvent, RawStream};
+use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::{DeviceKind, Error, Failure, Properties, Result};
-use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
-use lanetree_simt::emulator::{self, LaunchReport, Options, Region};
-use lanetree_simt::{Access, KernelArgs, LaunchShape};
+use failures::{Failures, Fate};
+use lanetree_simt::emulator::{self, Options, Region};
+use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
 use schedule::{Launch, Schedule, Task, Use};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -104,7 +104,7 @@ impl Emulated {
             let Arguments(args) = { args };
             // SAFETY: the arguments are the entry's. The regions are live allocations of initialised bytes; the code
             // that launched keeps them so, and others away, until this is done.
-            unsafe { emulator::launch_program(&entry.program, &options, *shape, args, regions) }
+            unsafe { emulator::launch_program(entry.program(), &options, *shape, args, regions) }
         };
         let report = if shape.blocks == 1 {
             // One thread runs it all.
@@ -132,17 +132,18 @@ impl Emulated {
         written.into_iter().chain(read).flatten().collect()
     }
 
-    fn launch_task(&self, entry: &Entry, shape: LaunchShape, args: *const c_void) -> (Launch, Vec<Use>) {
+    fn launch_task(&self, call: Call<'_>, shape: LaunchShape) -> (Launch, Vec<Use>) {
+        let (entry, args) = (call.entry(), call.args());
         let schedule = self.schedule();
         let regions = regions(&schedule, |visit| {
-            // SAFETY: the caller of `launch` passes the entry's arguments.
-            unsafe { (entry.pointers)(args, visit) }
+            // SAFETY: they are the entry's.
+            unsafe { entry.pointers(args, visit) }
         });
         let uses = regions.iter().map(|region| (region.start, region.writable)).collect();
-        let mut copy = vec![0_u128; entry.args_bytes.div_ceil(16)].into_boxed_slice();
-        // SAFETY: that many bytes each; of arguments without padding (`KernelArgs`).
-        unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes) };
-        (Launch { entry: *entry, shape, args: copy, regions }, uses)
+        let mut copy = vec![0_u128; entry.args_bytes().div_ceil(16)].into_boxed_slice();
+        // SAFETY: that many bytes each; of arguments, whose padding is copied as it is.
+        unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes()) };
+        (Launch { entry, shape, args: copy, regions }, uses)
     }
 }
 
@@ -168,15 +169,6 @@ fn regions(schedule: &Schedule, pointers: impl FnOnce(&mut dyn FnMut(usize, Acce
         }
     });
     regions
-}
-
-/// Visits the pointers of arguments.
-///
-/// # Safety
-/// `args` points to an `A`.
-pub(crate) unsafe fn pointers<A: KernelArgs>(args: *const c_void, visit: &mut dyn FnMut(usize, Access)) {
-    // SAFETY: the caller's contract.
-    unsafe { &*args.cast::<A>() }.pointers(visit);
 }
 
 fn stream_of(id: usize) -> RawStream {
@@ -236,6 +228,13 @@ impl Machine for Emulated {
     }
     fn take_back(&self, at: NonNull<u8>) {
         self.schedule().return_allocation(at.addr().get());
+    }
+    unsafe fn adopt(&self, at: NonNull<u8>, bytes: usize) -> Result<()> {
+        self.schedule().add_allocation(at.addr().get(), bytes);
+        Ok(())
+    }
+    fn disown(&self, at: NonNull<u8>) {
+        self.schedule().remove_allocation(at.addr().get());
     }
 
     unsafe fn copy(
@@ -328,19 +327,20 @@ impl Machine for Emulated {
         self.run_all(&mut self.schedule());
         self.counted().take().map(|(_, sum)| sum)
     }
-    fn load(&self, _: &Entry) -> Result<()> {
+    fn load(&self, _: &'static Entry) -> Result<()> {
         Ok(())
     }
-    unsafe fn launch(&self, stream: RawStream, entry: &Entry, shape: LaunchShape, args: *const c_void) -> Result<()> {
-        entry.check(shape)?;
-        let fate = self.failures().launch(entry.symbol)?;
+    unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
+        let kernel = call.entry().symbol();
+        check_shape(call.entry(), shape)?;
+        let fate = self.failures().launch(kernel)?;
         let shape = match fate {
             Fate::Runs => shape,
             Fate::IsCutShort => LaunchShape { blocks: shape.blocks / 2, ..shape },
         };
         if shape.blocks > 0 {
-            let (launch, uses) = self.launch_task(entry, shape, args);
-            self.schedule().put(stream.0.addr(), entry.symbol, &uses, Task::Launch(launch))?;
+            let (launch, uses) = self.launch_task(call, shape);
+            self.schedule().put(stream.0.addr(), kernel, &uses, Task::Launch(launch))?;
         }
         if fate == Fate::IsCutShort {
             // From now on nothing runs any more, so queued work runs first.

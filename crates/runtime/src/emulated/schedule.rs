@@ -1,10 +1,9 @@
 //! The emulated device's streams: their queued work, and the order in which it runs.
 
 use super::order::{Clock, History, StreamId, Work};
-use crate::machine::Entry;
 use crate::{Error, Result};
-use lanetree_simt::LaunchShape;
 use lanetree_simt::emulator::Region;
+use lanetree_simt::{Entry, LaunchShape};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Work in a stream.
@@ -38,7 +37,7 @@ unsafe impl Send for Task {}
 
 /// A kernel, and all that it needs to run.
 pub(super) struct Launch {
-    pub(super) entry: Entry,
+    pub(super) entry: &'static Entry,
     pub(super) shape: LaunchShape,
     /// A copy of the arguments, aligned for any.
     pub(super) args: Box<[u128]>,

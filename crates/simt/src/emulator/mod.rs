@@ -94,9 +94,9 @@ pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts
 pub use lane::Emulated;
 pub use memory::Region;
 
-use crate::{Instance, Kernel, LaunchShape};
+use crate::{Instance, Kernel, LaunchReport, LaunchShape};
 use block::{Block, Counters, Outcome};
-use core::ops::{AddAssign, Range};
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memory::Memory;
 use random::Permutation;
@@ -167,42 +167,6 @@ impl Default for Options {
     }
 }
 
-/// What a launch did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LaunchReport {
-    /// Warp collectives completed, each counted once for all its lanes.
-    pub collectives: u64,
-    /// Block barriers completed, each counted once for all threads.
-    pub barriers: u64,
-    /// Plain loads from global memory, by single threads; a vector counts once.
-    pub loads: u64,
-    /// Plain stores to global memory, by single threads.
-    pub stores: u64,
-    /// Atomic accesses to global memory, by single threads.
-    pub atomics: u64,
-    /// Plain loads from global memory, each counted once for all lanes of a warp that execute it together:
-    /// see [`Options::count_transactions`], without which this and the two below are 0.
-    pub warp_loads: u64,
-    /// The sectors of 32 bytes that each of them touches, summed.
-    pub sectors: u64,
-    /// The lines of 128 bytes that each of them touches, summed.
-    pub lines: u64,
-}
-
-impl AddAssign for LaunchReport {
-    fn add_assign(&mut self, other: Self) {
-        self.collectives += other.collectives;
-        self.barriers += other.barriers;
-        self.loads += other.loads;
-        self.stores += other.stores;
-        self.atomics += other.atomics;
-        self.warp_loads += other.warp_loads;
-        self.sectors += other.sectors;
-        self.lines += other.lines;
-    }
-}
-
 impl From<&Counters> for LaunchReport {
     fn from(counters: &Counters) -> Self {
         Self {
@@ -250,7 +214,7 @@ pub unsafe fn launch<I: Instance>(
     regions: &[Region],
 ) -> Result<LaunchReport, Fault> {
     // SAFETY: the same contract.
-    unsafe { launch_kernel::<I>(I::SYMBOL, options, shape, args, regions) }
+    unsafe { launch_program(I::ENTRY.program(), options, shape, (&raw const *args).cast(), regions) }
 }
 
 /// Runs any kernel; its faults call it `name`. Otherwise like [`launch`].

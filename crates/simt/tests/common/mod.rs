@@ -1,6 +1,7 @@
 //! Kernels' arguments and launches, for the tests of the emulator.
 
-use lanetree_simt::emulator::{Fault, LaunchReport, Options, Region, launch_kernel};
+use lanetree_simt::LaunchReport;
+use lanetree_simt::emulator::{Fault, Options, Region, launch_kernel};
 use lanetree_simt::{Access, Global, GlobalMut, Kernel, KernelArgs, LaunchShape};
 
 /// One buffer to read, one to write, and a number.

@@ -1,0 +1,24 @@
+//! The choice of a kernel by the words, which are known when the code is compiled.
+
+use crate::keys::{CheckOffsets, CheckOffsetsArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs};
+use lanetree_simt::{Call, Word, entry_by_words};
+
+/// The kernel that makes byte strings of numbers.
+pub fn encode<K: Word>(args: &EncodeArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K => Encode<K>), args)
+}
+
+/// The kernel that makes byte strings of numbers of 128 bits.
+pub fn encode_wide(args: &EncodeArgs<u64>) -> Call<'_> {
+    Call::of::<EncodeWide>(args)
+}
+
+/// The check of offsets.
+pub fn check_offsets<O: Word>(args: &CheckOffsetsArgs<O>) -> Call<'_> {
+    Call::new(entry_by_words!(O => CheckOffsets<O>), args)
+}
+
+/// The kernel that takes the beginnings of byte strings.
+pub fn heads(args: &HeadsArgs) -> Call<'_> {
+    Call::of::<Heads>(args)
+}

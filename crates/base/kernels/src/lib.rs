@@ -1,0 +1,8 @@
+//! Kernels over batches of keys, whichever index they are for: byte strings made from numbers, their offsets checked.
+#![no_std]
+#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+
+#[cfg(not(target_os = "cuda"))]
+pub mod calls;
+pub mod keys;
+pub mod modules;

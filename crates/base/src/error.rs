@@ -1,0 +1,362 @@
+//! What can go wrong, with the values that went wrong and what to do.
+
+use lanetree_runtime as runtime;
+
+/// A result whose error is [`Error`] unless said otherwise.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an index could not do what it was asked.
+///
+/// A call that gives an error has not changed the index, with these exceptions, which the calls name:
+///
+/// * [`Error::Lost`]: the device failed while it changed the index, which can no longer be used;
+/// * a mirrored pair ([`harmonia::Mirrored`](crate::harmonia::Mirrored), [`cuart::Mirrored`](crate::cuart::Mirrored))
+///   whose device fails: the tree on the host has the batch, and the device's copy is out of sync until it is sent again;
+/// * calls in device form that say so: they return before their work is done, so a failure of the device may be the
+///   error of a later call.
+///
+/// An output buffer of a failed call may hold anything.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Keys and values do not pair up.
+    #[error("{keys} keys but {values} values: give one value per key")]
+    LengthMismatch {
+        /// Keys given.
+        keys: usize,
+        /// Values given.
+        values: usize,
+    },
+
+    /// The input of a build from sorted pairs is not sorted.
+    #[error(
+        "keys[{index}] = {key} is below keys[{}] = {previous}: sort the pairs, or use the build that sorts them",
+        index - 1
+    )]
+    NotSorted {
+        /// The first key that is below the one before it.
+        index: usize,
+        /// The key before it.
+        previous: String,
+        /// That key.
+        key: String,
+    },
+
+    /// The input of a build from distinct keys has one twice.
+    #[error("keys[{index}] = {key} equals keys[{}]: keep one pair per key", index - 1)]
+    NotDistinct {
+        /// The first key that equals the one before it.
+        index: usize,
+        /// That key.
+        key: String,
+    },
+
+    /// A fanout without kernels.
+    #[error("there are no kernels for a fanout of {fanout}: choose one of {available:?}")]
+    Fanout {
+        /// The fanout asked for.
+        fanout: u32,
+        /// The fanouts there are.
+        available: &'static [u32],
+    },
+
+    /// A fill outside (0, 1].
+    #[error("a fill of {fill} is not possible: choose the part of each leaf's slots to fill, above 0 and at most 1")]
+    Fill {
+        /// The fill asked for.
+        fill: f64,
+    },
+
+    /// A width of thread groups without kernels.
+    #[error("there are no kernels for {lanes} lanes per query at a fanout of {fanout}: choose one of {available:?}")]
+    GroupWidth {
+        /// The width asked for.
+        lanes: u32,
+        /// The tree's fanout.
+        fanout: u32,
+        /// The widths there are.
+        available: &'static [u32],
+    },
+
+    /// More pairs than 32-bit node numbers can address.
+    #[error(
+        "{pairs} pairs at a fanout of {fanout} and a fill of {fill} need more than 2^32 - 1 nodes: use a larger fanout or fill"
+    )]
+    TooManyPairs {
+        /// Pairs given.
+        pairs: usize,
+        /// The fanout asked for.
+        fanout: u32,
+        /// The fill asked for.
+        fill: f64,
+    },
+
+    /// A range that ends before it starts.
+    #[error("range {index} starts at {start} and ends at {end}, before its start: swap the bounds, or leave it out")]
+    ReversedRange {
+        /// Its place in the batch.
+        index: usize,
+        /// Its first key.
+        start: String,
+        /// Its last key.
+        end: String,
+    },
+
+    /// Starts and ends of ranges that do not pair up.
+    #[error("{starts} starts but {ends} ends: give one of each per range")]
+    BoundLengths {
+        /// Starts given.
+        starts: usize,
+        /// Ends given.
+        ends: usize,
+    },
+
+    /// A buffer, slice or scratch memory of the wrong length.
+    #[error("{what} holds {}, but {}", elements(*found), wanted(*expected, *found))]
+    OutputLength {
+        /// Which one.
+        what: &'static str,
+        /// Elements needed.
+        expected: usize,
+        /// Elements it has room for.
+        found: usize,
+    },
+
+    /// An offset of packed strings that is below the one before it.
+    #[error("offsets[{index}] = {offset} is below offsets[{}] = {previous}: offsets must not descend", index - 1)]
+    OffsetOrder {
+        /// The first such offset's index.
+        index: usize,
+        /// The offset before it.
+        previous: u64,
+        /// That offset.
+        offset: u64,
+    },
+
+    /// An offset of packed strings past the end of their bytes.
+    #[error("offsets[{index}] = {offset} is past the end of the bytes: there are {bytes}, so no offset may be larger")]
+    OffsetBounds {
+        /// The first such offset's index.
+        index: usize,
+        /// That offset.
+        offset: u64,
+        /// Bytes given.
+        bytes: usize,
+    },
+
+    /// Bytes that are not keys of the given width.
+    #[error("{bytes} bytes are not keys of {width} bytes: give whole keys, of 1 to 2^32 - 1 bytes each")]
+    KeyWidth {
+        /// The width asked for.
+        width: usize,
+        /// Bytes given.
+        bytes: usize,
+    },
+
+    /// A string whose length differs from that of keys of its type.
+    #[error("keys[{index}] has {len} bytes, but a key of this type has {expected}")]
+    KeyLength {
+        /// The first such string's index.
+        index: usize,
+        /// Its bytes.
+        len: usize,
+        /// Bytes of a key.
+        expected: usize,
+    },
+
+    /// Strings with offsets passed to a build on a device.
+    #[error(
+        "keys with offsets: {device} builds trees over keys of one width (`DeviceKeys::fixed`); build those of several \
+         lengths from main memory"
+    )]
+    SeveralWidths {
+        /// The device.
+        device: String,
+    },
+
+    /// A key that is longer than the index takes.
+    #[error(
+        "keys[{index}] has {len} bytes, but the index takes keys of at most {max}: leave it out, or choose other `LongKeys`"
+    )]
+    KeyTooLong {
+        /// The first such key's index.
+        index: usize,
+        /// Its bytes.
+        len: usize,
+        /// The most that a key may have.
+        max: usize,
+    },
+
+    /// A maximum key length for the device for which a hybrid index has no leaves.
+    #[error("the device cannot take keys of up to {bytes} bytes: choose a maximum from 1 to 32 bytes")]
+    MaxDeviceKey {
+        /// The bytes asked for.
+        bytes: usize,
+    },
+
+    /// A call for devices that run kernels, on a tree on the host.
+    #[error("{call} needs a tree on a device that runs kernels, but this one is on the host: use the host form")]
+    NotOnDevice {
+        /// The call.
+        call: &'static str,
+    },
+
+    /// A call that the device cannot answer alone, on a tree with leaves in main memory.
+    #[error(
+        "{call}: the tree has {leaves} leaves in main memory, which the device cannot read; build it with \
+         `LongKeys::DeviceLeaves`"
+    )]
+    LeavesInMainMemory {
+        /// The call.
+        call: &'static str,
+        /// Leaves in main memory.
+        leaves: usize,
+    },
+
+    /// An update engine that this tree cannot use.
+    #[error("the update engine {engine} cannot serve this tree, because {reason}: choose another, or `Auto`")]
+    UpdateEngine {
+        /// The engine asked for.
+        engine: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+
+    /// A device that an index has no kernels for.
+    #[error("{index} runs on the host only, not on {device}: use Device::host()")]
+    HostOnly {
+        /// The index.
+        index: &'static str,
+        /// The device asked for.
+        device: String,
+    },
+
+    /// A query for ranks in a tree whose leaves are not in order.
+    #[error(
+        "{query} is not available, because keys were inserted or removed since the tree was built: call `compact` first"
+    )]
+    NotCompact {
+        /// What was asked.
+        query: &'static str,
+    },
+
+    /// Bits that a key does not have.
+    #[error("bits {start}..{end} of a key of {width} bits: start at or before the end, and end at {width} or before")]
+    BitRange {
+        /// The first bit asked for.
+        start: u32,
+        /// The bit past the last.
+        end: u32,
+        /// Bits of a key.
+        width: u32,
+    },
+
+    /// Positions that do not fit into the word type.
+    #[error("{elements} elements are more than {bits} bits can number: use 64-bit positions")]
+    PositionWidth {
+        /// Elements given.
+        elements: usize,
+        /// Bits of a position.
+        bits: u32,
+    },
+
+    /// More elements than tile numbers can address.
+    #[error("{elements} elements are too many for one call: split them")]
+    TooManyElements {
+        /// Elements given.
+        elements: usize,
+    },
+
+    /// More queries than one launch can serve.
+    #[error("a batch of {queries} queries is too large for one launch: split it")]
+    BatchTooLarge {
+        /// Queries given.
+        queries: usize,
+    },
+
+    /// More operations than one batch can have.
+    #[error("a batch of {operations} operations is too large: split it into batches of at most 2^31 - 1")]
+    TooManyOperations {
+        /// Distinct keys of the batch.
+        operations: usize,
+    },
+
+    /// Operations of a batch on the device that are neither inserts nor updates nor removals.
+    #[error(
+        "unknown operation kinds: {operations}, the first of them kinds[{index}] = {kind}; use 0 to insert, 1 to update, 2 to remove"
+    )]
+    UnknownKinds {
+        /// How many.
+        operations: u64,
+        /// The index of the first of them in the batch.
+        index: usize,
+        /// Its kind.
+        kind: u32,
+    },
+
+    /// A batch of updates in buffers, for a tree on the host.
+    #[error("a tree on {device} takes no updates from buffers: pass slices to `apply`")]
+    NoUpdates {
+        /// The tree's device.
+        device: String,
+    },
+
+    /// A mirrored pair without a tree on the host.
+    #[error("a mirrored pair needs a tree on the host, but this one is on {device}: build it on Device::host()")]
+    NotOnHost {
+        /// The tree's device.
+        device: String,
+    },
+
+    /// The device failed while it changed the tree, so the tree's contents are unknown.
+    ///
+    /// Every later call that reads or changes its pairs gives this error too, with the same reason, and reads nothing.
+    /// Only what is said of the tree as a whole (`len`, `stats`, `device`) is still told, and may be wrong. Build the
+    /// tree again; the copy of a mirrored pair is sent again by its next batch.
+    #[error("the tree is lost, because the device failed while it was changed: {reason}; build it again")]
+    Lost {
+        /// What failed.
+        reason: String,
+    },
+
+    /// The device or its driver.
+    #[error(transparent)]
+    Runtime(#[from] runtime::Error),
+}
+
+/// "1 element", "2 elements".
+fn elements(count: usize) -> String {
+    format!("{count} element{}", if count == 1 { "" } else { "s" })
+}
+
+/// What the length should have been: more, or exactly that.
+fn wanted(expected: usize, found: usize) -> String {
+    let are = if expected == 1 { "is" } else { "are" };
+    match found < expected {
+        true => format!("{expected} {are} needed; allocate at least {expected}"),
+        false => format!("exactly {expected} {are} needed"),
+    }
+}
+
+/// # Errors
+/// [`runtime::Error::WrongDevice`] if the devices differ.
+pub fn same_device(expected: &runtime::Device, actual: &runtime::Device, action: &'static str) -> Result<()> {
+    if expected == actual {
+        return Ok(());
+    }
+    let (expected, actual) = (expected.to_string(), actual.to_string());
+    Err(runtime::Error::WrongDevice { action, expected, actual }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_with_what_to_do() {
+        let message = |expected, found| Error::OutputLength { what: "`values`", expected, found }.to_string();
+        assert_eq!(message(3, 1), "`values` holds 1 element, but 3 are needed; allocate at least 3");
+        assert_eq!(message(1, 0), "`values` holds 0 elements, but 1 is needed; allocate at least 1");
+        assert_eq!(message(2, 3), "`values` holds 3 elements, but exactly 2 are needed");
+    }
+}

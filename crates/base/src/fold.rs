@@ -1,0 +1,122 @@
+//! The net effect of a batch: one change per distinct key.
+
+use crate::Op;
+use lanetree_layout::{Key, Word};
+use rayon::prelude::*;
+
+/// The net effect of all operations of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<V> {
+    /// The key has this value afterwards.
+    Put(V),
+    /// The key has this value afterwards, if it was present before.
+    PutIfPresent(V),
+    /// The key is not there afterwards.
+    Remove,
+}
+
+impl<V> Change<V> {
+    /// This change followed by another one, combined.
+    pub fn then(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Put(_), Self::PutIfPresent(value)) => Self::Put(value),
+            (Self::Remove, Self::PutIfPresent(_)) => Self::Remove,
+            (_, next) => next,
+        }
+    }
+}
+
+impl<K, V> From<Op<K, V>> for Change<V> {
+    fn from(op: Op<K, V>) -> Self {
+        match op {
+            Op::Insert(_, value) => Self::Put(value),
+            Op::Update(_, value) => Self::PutIfPresent(value),
+            Op::Remove(_) => Self::Remove,
+        }
+    }
+}
+
+/// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
+pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, Change<V>)> {
+    let change = |i| {
+        let op = op(i);
+        (op.key().encode(), Change::from(op))
+    };
+    let mut changes: Vec<_> = (0..count).into_par_iter().map(change).collect();
+    // Stable: the operations of a key stay in the batch's order.
+    changes.par_sort_by_key(|change| change.0);
+    if changes.par_windows(2).all(|pair| pair[0].0 < pair[1].0) {
+        return changes;
+    }
+    let net = |same: &[(K::Bits, Change<V>)]| {
+        let all = same.iter().map(|change| change.1);
+        (same[0].0, all.reduce(Change::then).expect("a chunk has an element"))
+    };
+    changes.par_chunk_by(|a, b| a.0 == b.0).map(net).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use std::collections::BTreeMap;
+
+    fn op() -> impl Strategy<Value = Op<i32, u32>> {
+        let key = select(vec![i32::MIN, -1, 0, 1, 2, 3, i32::MAX]);
+        (key, any::<u32>(), 0..3).prop_map(|(key, value, kind)| match kind {
+            0 => Op::Insert(key, value),
+            1 => Op::Update(key, value),
+            _ => Op::Remove(key),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn net_changes_have_the_effect_of_the_operations(
+            before in prop::collection::btree_map(-1..3_i32, any::<u32>(), 0..4),
+            ops in prop::collection::vec(op(), 0..60),
+        ) {
+            let mut expected: BTreeMap<i32, u32> = before.clone();
+            for op in &ops {
+                match *op {
+                    Op::Insert(key, value) => drop(expected.insert(key, value)),
+                    Op::Update(key, value) => drop(expected.get_mut(&key).map(|old| *old = value)),
+                    Op::Remove(key) => drop(expected.remove(&key)),
+                }
+            }
+            let changes = fold(ops.len(), |i| ops[i]);
+            prop_assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            let mut actual = before;
+            for (word, change) in changes {
+                let key = i32::decode(word);
+                match change {
+                    Change::Put(value) => drop(actual.insert(key, value)),
+                    Change::PutIfPresent(value) => drop(actual.get_mut(&key).map(|old| *old = value)),
+                    Change::Remove => drop(actual.remove(&key)),
+                }
+            }
+            prop_assert_eq!(actual, expected);
+        }
+    }
+
+    #[test]
+    fn large_batches_are_folded_in_the_batch_order() {
+        for keys in [1, 3, 1000, 1 << 20] {
+            let op = |i: usize| match (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 {
+                random if random % 3 == 0 => Op::Remove(random % keys),
+                random => Op::Insert(random % keys, i as u32),
+            };
+            let mut expected = BTreeMap::new();
+            // Inserts and removals: the last one of a key counts.
+            for i in 0..50_000 {
+                expected.insert(op(i).key(), Change::from(op(i)));
+            }
+            let expected: Vec<_> = expected.into_iter().collect();
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                assert_eq!(pool.install(|| fold(50_000, op)), expected);
+            }
+        }
+    }
+}

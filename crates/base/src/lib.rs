@@ -1,0 +1,29 @@
+//! What Lanetree's indexes have in common.
+//!
+//! For users: [keys](Key), batches of [byte strings](ByteKeys), [ranges](KeyRange), [operations](Op) and what became of
+//! them, and [errors](Error). The crate `lanetree` re-exports all of it.
+//!
+//! For an index: [`Guarded`] keeps its contents and says when they are lost; [`staging`] takes batches of host memory
+//! through a device; [`fold`] makes one change of all operations of a key.
+
+pub mod byte_keys;
+pub mod error;
+mod fold;
+mod guarded;
+pub mod launch;
+pub mod mirror;
+mod ops;
+pub mod pointers;
+pub mod ranges;
+pub mod staging;
+
+pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+pub use error::{Error, Result};
+pub use fold::{Change, fold};
+pub use guarded::Guarded;
+pub use lanetree_layout::{FixedKey, Key, Word};
+pub use lanetree_runtime as runtime;
+pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
+pub use mirror::MirrorReport;
+pub use ops::{Op, UpdatePath, UpdateReport};
+pub use ranges::{KeyRange, Ranges};

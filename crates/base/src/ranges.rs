@@ -1,0 +1,177 @@
+//! Ranges of keys, and the results of a batch of them.
+
+use crate::{Error, Result};
+use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use lanetree_layout::{Key, Word};
+
+/// One range query: two bounds, each inclusive, exclusive or absent, and a limit on the number of pairs.
+///
+/// Any range expression over keys converts into one: `3..7`, `3..=7`, `..`, `(Bound, Bound)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange<K> {
+    start: Bound<K>,
+    end: Bound<K>,
+    limit: u64,
+}
+
+impl<K: Key> KeyRange<K> {
+    /// The range between two bounds.
+    pub fn new(bounds: impl RangeBounds<K>) -> Self {
+        Self { start: bounds.start_bound().cloned(), end: bounds.end_bound().cloned(), limit: u64::MAX }
+    }
+
+    /// The same range, limited to its first `limit` pairs.
+    #[must_use]
+    pub fn limit(self, limit: u64) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// The inclusive bounds and the limit of the `index`-th range of a batch; a start above the end if no key can be in
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::ReversedRange`].
+    #[inline]
+    pub fn resolve(self, index: usize) -> Result<(K, K, u64)> {
+        if let (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) =
+            (self.start, self.end)
+            && start > end
+        {
+            return Err(Error::ReversedRange { index, start: start.to_string(), end: end.to_string() });
+        }
+        let (start, end) = inclusive(&self).unwrap_or((K::MAX, K::MIN));
+        Ok((start, end, self.limit))
+    }
+}
+
+macro_rules! from_range {
+    ($($range:ty),*) => {$(
+        impl<K: Key> From<$range> for KeyRange<K> {
+            fn from(bounds: $range) -> Self {
+                Self::new(bounds)
+            }
+        }
+    )*};
+}
+from_range!(Range<K>, RangeInclusive<K>, RangeFrom<K>, RangeTo<K>, RangeToInclusive<K>, (Bound<K>, Bound<K>));
+
+impl<K: Key> From<RangeFull> for KeyRange<K> {
+    fn from(bounds: RangeFull) -> Self {
+        Self::new(bounds)
+    }
+}
+
+/// A batch of ranges as kernels take it: inclusive bounds in separate arrays.
+pub struct RangeBatch<K> {
+    pub starts: Vec<K>,
+    pub ends: Vec<K>,
+    /// Empty if no range has one.
+    pub limits: Vec<u64>,
+}
+
+impl<K: Key> RangeBatch<K> {
+    /// # Errors
+    /// [`Error::ReversedRange`].
+    pub fn new(ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Self> {
+        let (mut starts, mut ends, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        let mut limited = false;
+        for (index, range) in ranges.into_iter().enumerate() {
+            let (start, end, limit) = range.into().resolve(index)?;
+            starts.push(start);
+            ends.push(end);
+            limits.push(limit);
+            limited |= limit != u64::MAX;
+        }
+        if !limited {
+            limits = Vec::new();
+        }
+        Ok(Self { starts, ends, limits })
+    }
+}
+
+/// The first and last key that can be in the range; `None` if no key can.
+fn inclusive<K: Key>(range: &KeyRange<K>) -> Option<(K, K)> {
+    let one = K::Bits::truncate(1);
+    let minus_one = K::Bits::MAX;
+    let start = match range.start {
+        Bound::Unbounded => K::MIN,
+        Bound::Included(key) => key,
+        Bound::Excluded(key) if key == K::MAX => return None,
+        Bound::Excluded(key) => K::decode(key.encode().wrapping_add(one)),
+    };
+    let end = match range.end {
+        Bound::Unbounded => K::MAX,
+        Bound::Included(key) => key,
+        Bound::Excluded(key) if key == K::MIN => return None,
+        Bound::Excluded(key) => K::decode(key.encode().wrapping_add(minus_one)),
+    };
+    (start <= end).then_some((start, end))
+}
+
+/// The results of a batch of ranges, in compressed sparse row form: the pairs of range *i* are those
+/// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys.
+///
+/// These are plain vectors; take one to save a copy: `core::mem::take(&mut ranges.values)`. The rest can be passed to
+/// [`Harmonia::range_many_into`](crate::Harmonia::range_many_into) again, whatever it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges<K, V> {
+    /// One more than there are ranges, ascending from 0.
+    pub offsets: Vec<u64>,
+    /// The keys of all ranges.
+    pub keys: Vec<K>,
+    /// Their values.
+    pub values: Vec<V>,
+}
+
+impl<K, V> Ranges<K, V> {
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Whether there are no ranges.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The keys and values of one range.
+    ///
+    /// # Panics
+    /// If there is no such range, or its pairs were taken.
+    pub fn get(&self, range: usize) -> (&[K], &[V]) {
+        let pairs = self.offsets[range] as usize..self.offsets[range + 1] as usize;
+        (&self.keys[pairs.clone()], &self.values[pairs])
+    }
+
+    /// The keys and values of each range in turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[K], &[V])> {
+        (0..self.len()).map(|range| self.get(range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_become_inclusive_at_both_ends_of_the_key_space() {
+        let bounds = |range: KeyRange<i32>| inclusive(&range);
+        assert_eq!(bounds((..).into()), Some((i32::MIN, i32::MAX)));
+        assert_eq!(bounds((-1..1).into()), Some((-1, 0)));
+        assert_eq!(bounds((0..0).into()), None);
+        assert_eq!(bounds((..i32::MIN).into()), None);
+        assert_eq!(bounds((Bound::Excluded(i32::MAX), Bound::Unbounded).into()), None);
+        assert_eq!(bounds((Bound::Excluded(3), Bound::Excluded(4)).into()), None);
+        assert_eq!(bounds((i32::MAX..=i32::MAX).into()), Some((i32::MAX, i32::MAX)));
+    }
+
+    #[test]
+    fn a_reversed_range_is_named() {
+        #[expect(clippy::reversed_empty_ranges, reason = "the point of the test")]
+        let error = RangeBatch::<u64>::new([0..4, 9..3]).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "range 1 starts at 9 and ends at 3, before its start: swap the bounds, or leave it out"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! The way of one piece.
+
+use crate::Result;
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Pieces in flight at a time, per thread.
+pub const LANES: usize = 2;
+
+/// A stream, and memory at both ends of the bus.
+pub(super) struct Lane {
+    pub(super) stream: Stream,
+    /// In words of 8 bytes, like the others.
+    pub(super) input: Buffer<u64>,
+    pub(super) output: Buffer<u64>,
+    pub(super) staged_input: PinnedBuffer<u64>,
+    pub(super) staged_output: PinnedBuffer<u64>,
+}
+
+impl Lane {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            input: device.alloc(0)?,
+            output: device.alloc(0)?,
+            staged_input: device.pinned(0)?,
+            staged_output: device.pinned(0)?,
+        })
+    }
+
+    /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
+    pub(super) fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
+        let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
+        // Keep both buffers or neither: the next batch takes its size from one of them.
+        if self.input.bytes() < input_bytes {
+            let words = words(input_bytes);
+            (self.input, self.staged_input) = (device.alloc(words)?, device.pinned(words)?);
+        }
+        if self.output.bytes() < output_bytes {
+            let words = words(output_bytes);
+            // Whole lines come back; results need not fill the last ones.
+            (self.output, self.staged_output) = (device.alloc_zeroed(words)?, device.pinned(words)?);
+        }
+        Ok(())
+    }
+
+    /// Where a kernel of the lane's stream finds queries and leaves results: on the device, or in pinned memory, which has
+    /// the same address on a GPU.
+    pub(super) fn addresses(&mut self, across_the_bus: bool) -> Result<(Global<u64>, GlobalMut<u8>)> {
+        let (input, output) = match across_the_bus {
+            true => (self.staged_input.read_on(&self.stream)?, self.staged_output.write_on(&self.stream)?),
+            false => (self.input.read_on(&self.stream)?, self.output.write_on(&self.stream)?),
+        };
+        Ok((input, output.cast()))
+    }
+
+    /// Waits for the lane's work.
+    pub(super) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
+        unsafe {
+            self.staged_input.forget_uses();
+            self.staged_output.forget_uses();
+        }
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        2 * (self.input.bytes() + self.output.bytes())
+    }
+}

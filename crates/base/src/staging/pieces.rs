@@ -1,0 +1,179 @@
+//! Batches in pieces, and the results of each piece.
+
+use super::Lengths;
+use bytemuck::Pod;
+use lanetree_layout::Word;
+use lanetree_simt::GlobalMut;
+
+/// Queries that can be split, and written in the form that kernels read.
+pub trait Queries: Copy + Send + Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// The bytes that [`Queries::write`] writes, or slightly more; for several pieces about the sum of theirs. Batches
+    /// are split into pieces by it.
+    fn bytes(&self) -> usize;
+    /// The bytes that [`Queries::write`] writes.
+    fn staged_bytes(&self) -> usize {
+        self.bytes()
+    }
+    /// Splits into the first queries and the others.
+    fn split(&self, at: usize) -> (Self, Self);
+    /// Writes them, from an 8-byte boundary on, into exactly the bytes that they take.
+    fn write(&self, to: &mut [u8]);
+}
+
+impl<K: Pod + Send + Sync> Queries for &[K] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(*self)
+    }
+
+    fn split(&self, at: usize) -> (Self, Self) {
+        self.split_at(at)
+    }
+
+    fn write(&self, to: &mut [u8]) {
+        to.copy_from_slice(bytemuck::cast_slice(self));
+    }
+}
+
+/// The bytes of a query's result in each array of results, and how many bit arrays follow these; the hit mask is the
+/// first one.
+#[derive(Clone, Copy, Debug)]
+pub struct Results {
+    pub arrays: [usize; 2],
+    pub bits: usize,
+}
+
+impl Results {
+    /// Where each array begins, in bytes, for `count` queries. Whole lines.
+    fn offsets(&self, count: usize) -> [usize; 4] {
+        let first = line(count * self.arrays[0]);
+        let second = first + line(count * self.arrays[1]);
+        [0, first, second, second + self.bits_bytes(count)]
+    }
+
+    /// Where all of them end.
+    pub(super) fn end(&self, count: usize) -> usize {
+        self.offsets(count)[2] + self.bits * self.bits_bytes(count)
+    }
+
+    fn bits_bytes(&self, count: usize) -> usize {
+        line(count.div_ceil(32) * 4)
+    }
+
+    /// The arrays of results from an address on.
+    pub(super) fn addresses(&self, output: GlobalMut<u8>, count: usize) -> Addresses {
+        let offsets = self.offsets(count);
+        let at = |offset: usize| output.byte_add(offset as u64);
+        let bits = |array: usize| if array < self.bits { at(offsets[2 + array]).cast() } else { GlobalMut::null() };
+        Addresses { arrays: [at(offsets[0]), at(offsets[1])], found: bits(0), pending: bits(1) }
+    }
+}
+
+fn line(bytes: usize) -> usize {
+    bytes.next_multiple_of(128)
+}
+
+/// Addresses of the arrays of a piece's results; null for bits that are not wanted.
+#[derive(Clone, Copy)]
+pub struct Addresses {
+    pub arrays: [GlobalMut<u8>; 2],
+    pub found: GlobalMut<u32>,
+    /// The second array of bits.
+    pub pending: GlobalMut<u32>,
+}
+
+/// A piece's results, in main memory.
+pub struct Piece<'a, Q> {
+    /// What they are for.
+    pub queries: Q,
+    bytes: &'a [u8],
+    offsets: [usize; 4],
+    results: Results,
+}
+
+impl<'a, Q: Queries> Piece<'a, Q> {
+    pub(super) fn new(queries: Q, bytes: &'a [u8], results: Results) -> Self {
+        Self { queries, bytes, offsets: results.offsets(queries.count()), results }
+    }
+
+    /// The elements of an array.
+    pub fn array<T: Word>(&self, array: usize) -> &[T] {
+        let start = self.offsets[array];
+        bytemuck::cast_slice(&self.bytes[start..start + self.queries.count() * T::BYTES])
+    }
+
+    /// The words of a bit array; none if it was not requested.
+    pub fn bits(&self, array: usize) -> &[u32] {
+        if array >= self.results.bits {
+            return &[];
+        }
+        let start = self.offsets[2 + array];
+        bytemuck::cast_slice(&self.bytes[start..start + self.queries.count().div_ceil(32) * 4])
+    }
+
+    /// Fills a slice: with a query's result, if it was found.
+    pub fn place<T>(&self, out: &mut [Option<T>], result: impl Fn(usize) -> T) {
+        for ((out, &word), first) in out.chunks_mut(32).zip(self.bits(0)).zip((0..).step_by(32)) {
+            for (lane, out) in out.iter_mut().enumerate() {
+                *out = (word >> lane & 1 == 1).then(|| result(first + lane));
+            }
+        }
+    }
+}
+
+/// The rest of a batch; threads take pieces from its front.
+pub(super) struct Rest<'a, Q, T> {
+    pub(super) queries: Q,
+    pub(super) out: &'a mut [T],
+    /// Short pieces to hand out first.
+    pub(super) short: usize,
+}
+
+/// A piece's queries, and where its results go.
+pub(super) type Taken<'a, Q, T> = (Q, &'a mut [T]);
+
+impl<'a, Q: Queries, T> Rest<'a, Q, T> {
+    /// The next piece, for one of that many threads.
+    pub(super) fn take(&mut self, threads: usize, lengths: Lengths) -> Option<Taken<'a, Q, T>> {
+        let left = self.queries.count();
+        if left == 0 {
+            return None;
+        }
+        let even = (left / (2 * threads)).next_multiple_of(32);
+        let length = if self.short > 0 { lengths.short } else { even.clamp(lengths.short, lengths.long) };
+        self.short = self.short.saturating_sub(1);
+        let (queries, more_queries) = self.queries.split(self.fitting(length.min(left), lengths.bytes));
+        let (out, more_out) = core::mem::take(&mut self.out).split_at_mut(queries.count());
+        (self.queries, self.out) = (more_queries, more_out);
+        Some((queries, out))
+    }
+
+    /// How many queries, of the first `most`, fit into a number of bytes; at least one.
+    fn fitting(&self, most: usize, bytes: usize) -> usize {
+        let fits = |count: usize| self.queries.split(count).0.bytes() <= bytes;
+        if fits(most) {
+            return most;
+        }
+        // `fewest` queries fit (one query may not), and `most` do not.
+        let (mut fewest, mut most) = (1, most);
+        while most - fewest > 1 {
+            let middle = fewest.midpoint(most);
+            if fits(middle) {
+                fewest = middle;
+            } else {
+                most = middle;
+            }
+        }
+        fewest
+    }
+
+    /// Leaves nothing.
+    pub(super) fn give_up(&mut self) {
+        self.queries = self.queries.split(0).0;
+    }
+}

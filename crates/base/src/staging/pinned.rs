@@ -1,0 +1,167 @@
+//! Batches between pinned buffers of the caller's: no thread copies anything.
+
+use crate::{Error, Result};
+use bytemuck::Pod;
+use core::fmt;
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use std::sync::{Mutex, PoisonError};
+
+/// Pieces on their way at a time.
+pub const PINNED_LANES: usize = 4;
+
+/// The most queries of a piece, and the most bytes that they have: at least 32 queries, and a multiple of 32.
+const PIECE: usize = 1 << 20;
+const PIECE_BYTES: usize = 8 * PIECE;
+
+/// A batch's buffers.
+pub struct PinnedBatch<'a, Q, V> {
+    pub queries: &'a PinnedBuffer<Q>,
+    /// Elements of each query.
+    pub width: usize,
+    pub values: &'a mut PinnedBuffer<V>,
+    pub found: Option<&'a mut PinnedBuffer<u32>>,
+}
+
+impl<Q, V: Word> PinnedBatch<'_, Q, V> {
+    fn count(&self) -> usize {
+        self.queries.len() / self.width
+    }
+
+    /// # Errors
+    /// [`Error::OutputLength`] if there is no room for the results.
+    pub fn check(&self) -> Result<()> {
+        let (count, words) = (self.count(), self.count().div_ceil(32));
+        let found_words = self.found.as_ref().map_or(words, |found| found.len());
+        for (what, expected, len) in
+            [("the values' buffer", count, self.values.len()), ("the hit mask", words, found_words)]
+        {
+            if len < expected {
+                return Err(Error::OutputLength { what, expected, found: len });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes results that the CPU has found.
+    pub fn fill(&mut self, hits: Vec<Option<V>>, miss: V) {
+        let mut bits = self.found.as_mut().map(|found| &mut found[..hits.len().div_ceil(32)]);
+        for (i, value) in hits.into_iter().enumerate() {
+            self.values[i] = value.unwrap_or(miss);
+            if let Some(bits) = &mut bits {
+                let word = &mut bits[i / 32];
+                *word = (*word & !(1 << (i % 32))) | u32::from(value.is_some()) << (i % 32);
+            }
+        }
+    }
+}
+
+/// The way of a piece.
+struct PinnedLane<Q, V> {
+    stream: Stream,
+    queries: Buffer<Q>,
+    values: Buffer<V>,
+    found: Buffer<u32>,
+}
+
+impl<Q: Pod, V: Word> PinnedLane<Q, V> {
+    fn new(device: &Device) -> Result<Self> {
+        let stream = device.stream()?;
+        Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, found: device.alloc(0)? })
+    }
+
+    /// Makes room for a number of elements of queries, and a number of queries. Memory grows in powers of two up to a
+    /// piece's, and never shrinks.
+    fn reserve(&mut self, device: &Device, elements: usize, queries: usize) -> Result<()> {
+        // Kernels read whole words of 8 bytes.
+        let elements = elements.next_multiple_of(8);
+        if self.queries.len() < elements {
+            self.queries = device.alloc(elements.next_power_of_two())?;
+        }
+        if self.values.len() < queries {
+            self.values = device.alloc(queries.next_power_of_two())?;
+        }
+        if self.found.len() < queries.div_ceil(32) {
+            self.found = device.alloc(queries.div_ceil(32).next_power_of_two())?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.queries.bytes() + self.values.bytes() + self.found.bytes()
+    }
+}
+
+/// The lanes of batches, kept for the next ones.
+pub struct PinnedStaging<Q, V> {
+    idle: Mutex<Vec<Vec<PinnedLane<Q, V>>>>,
+    /// The most queries of a piece: the constant, except in tests.
+    pub piece: usize,
+}
+
+impl<Q, V> Default for PinnedStaging<Q, V> {
+    fn default() -> Self {
+        Self { idle: Mutex::default(), piece: PIECE }
+    }
+}
+
+impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedStaging[{} bytes]", self.bytes())
+    }
+}
+
+/// Launches a piece: in a stream, over a number of queries at an address, with addresses for values and the hit mask,
+/// all of which the stream may use.
+type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
+
+impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
+    /// Bytes of device memory of finished batches.
+    pub fn bytes(&self) -> usize {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.iter().flatten().map(PinnedLane::bytes).sum()
+    }
+
+    /// Sends a checked batch through the device, and waits for it.
+    pub fn send(&self, device: &Device, batch: PinnedBatch<'_, Q, V>, launch: &LaunchPiece<'_, Q, V>) -> Result<()> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = idle().pop().unwrap_or_default();
+        let sent = self.send_pieces(device, &mut lanes, batch, launch);
+        // Everything that was sent is done before the caller gets its buffers back.
+        let done = lanes.iter().map(|lane| lane.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
+        idle().push(lanes);
+        sent.and(done.map_err(Error::from))
+    }
+
+    /// Queues all pieces. The streams must be waited for afterwards.
+    fn send_pieces(
+        &self,
+        device: &Device,
+        lanes: &mut Vec<PinnedLane<Q, V>>,
+        mut batch: PinnedBatch<'_, Q, V>,
+        launch: &LaunchPiece<'_, Q, V>,
+    ) -> Result<()> {
+        let (count, width) = (batch.count(), batch.width);
+        let piece = (PIECE_BYTES / (width * size_of::<Q>())).min(self.piece).max(32) / 32 * 32;
+        for (i, start) in (0..count).step_by(piece).enumerate() {
+            let range = start..count.min(start + piece);
+            let next = i % PINNED_LANES;
+            if next == lanes.len() {
+                lanes.push(PinnedLane::new(device)?);
+            }
+            let lane = &mut lanes[next];
+            lane.reserve(device, range.len() * width, range.len())?;
+            let PinnedLane { stream, queries, values, found } = lane;
+            let elements = range.start * width..range.end * width;
+            queries.upload_async(stream, 0, batch.queries, elements)?;
+            let wanted = if batch.found.is_some() { found.write_on(stream)? } else { GlobalMut::null() };
+            launch(stream, queries.read_on(stream)?, range.len(), values.write_on(stream)?, wanted)?;
+            values.download_async(stream, 0..range.len(), batch.values, start)?;
+            if let Some(bits) = &mut batch.found {
+                found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! The PTX modules: what the driver loads at once.
+
+lanetree_simt::modules! {
+    binary_search,
+    ceiling,
+    grt,
+    pointer_btree_u32_u32,
+    pointer_btree_u64_u64,
+}

@@ -1,0 +1,335 @@
+//! How the last of several updates of a key is found.
+
+mod memory;
+
+pub(super) use memory::Memory;
+
+use super::over;
+use super::sequence::{has_sequence, next_sequence, write_latest};
+use crate::parts::Parts;
+use lanetree_frame::Result;
+use lanetree_frame::byte_keys::DeviceKeys;
+use lanetree_frame::pointers::optional_mut;
+use lanetree_kernels_cuart::calls;
+use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
+use lanetree_layout::Word;
+use lanetree_primitives::{Pairs, PairsMut, last_by_key, radix_argsort};
+use lanetree_runtime::{Buffer, Stream};
+use lanetree_simt::{Global, GlobalMut, KeysRef};
+
+/// How a batch of updates finds out which operation is the last one of its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpdateEngine {
+    /// The fastest one for the tree: [`UpdateEngine::Sequence`] if possible, otherwise [`UpdateEngine::Stamps`]. Large
+    /// batches of keys of one length are first sorted by their first bytes.
+    #[default]
+    Auto,
+    /// The paper's (section 3.4): an atomic hash table of leaves that keeps the highest index of each, then a second
+    /// stage in which the operations with these indexes write. In pieces of 2^19 operations, so that the table, twice
+    /// as large, stays in the cache and is never full. The paper's drop at large batches, with one table of 2^20 slots,
+    /// does not occur. 16 MiB.
+    HashTable,
+    /// The highest operation of each leaf in an array beside the tree, 8 bytes for each leaf, by an atomic maximum;
+    /// then the same second stage. 8 bytes for each operation.
+    Stamps,
+    /// One stage, for 32-bit values: the leaf has room for the operation's number above the value, so an atomic maximum
+    /// of both together keeps the last operation's value. Takes no memory. Not for trees with keys of more than 32
+    /// bytes.
+    Sequence,
+    /// Operations are sorted stably by the leaves that they find, and the last one of each leaf writes. 32 bytes for
+    /// each operation.
+    Sort,
+}
+
+/// By how many bits large batches are ordered: three passes of a sort.
+const ORDER_BITS: u32 = 24;
+
+/// What a tree remembers of its updates.
+#[derive(Debug, Default)]
+pub(crate) struct UpdateState {
+    /// The number of the last operation with [`UpdateEngine::Sequence`].
+    pub(super) sequence: u32,
+    stamps: Option<Stamps>,
+}
+
+impl UpdateState {
+    /// The state for a copy of the tree: its leaves have the same numbers above their values.
+    pub(super) fn of_copy(&self) -> Self {
+        Self { sequence: self.sequence, stamps: None }
+    }
+}
+
+#[derive(Debug)]
+struct Stamps {
+    buffer: Buffer<u64>,
+    /// Where those of each kind of leaves begin, from leaves of 16 on.
+    firsts: [u64; 3],
+    /// The stamp of the next operation.
+    next: u64,
+}
+
+/// A batch of updates in a stream.
+pub(super) struct Batch<'a, V> {
+    pub(super) keys: &'a DeviceKeys,
+    pub(super) queries: KeysRef,
+    pub(super) values: Global<V>,
+    /// Found bits, or null.
+    pub(super) found: GlobalMut<u32>,
+    /// In which order it is processed; null for its own.
+    pub(super) picks: Global<u32>,
+    pub(super) count: usize,
+}
+
+impl<'a, V: Word> Batch<'a, V> {
+    /// A batch of keys, with at least that many values, for kernels launched next on the stream.
+    pub(super) fn new(
+        stream: &Stream,
+        keys: &'a DeviceKeys,
+        values: &'a Buffer<V>,
+        found: Option<&'a mut Buffer<u32>>,
+    ) -> Result<Self> {
+        let (queries, values) = (keys.keys_ref(stream)?, values.read_on(stream)?);
+        let found = optional_mut(found, stream)?;
+        Ok(Self { keys, queries, values, found, picks: Global::null(), count: keys.len() })
+    }
+}
+
+/// A batch of updates that has not written to the tree yet: how it is going to write.
+#[derive(Clone, Copy)]
+pub(super) enum Begun {
+    /// The first piece has claimed its leaves.
+    HashTable,
+    /// The last operations of each leaf are known.
+    Sort,
+    /// Leaves have the stamps of their last operations, of which this is the first.
+    Stamps(u64),
+    /// Operations have numbers from this one on.
+    Sequence(u32),
+}
+
+/// Allocates what the updates of a tree will need, so that [`begin`] needs no more memory.
+pub(super) fn reserve<V: Word>(tree: &mut Parts, memory: &Memory, with_long_keys: bool) -> Result<()> {
+    match memory.engine {
+        UpdateEngine::Auto if has_sequence::<V>(tree) && !with_long_keys => Ok(()),
+        UpdateEngine::Auto | UpdateEngine::Stamps => reserve_stamps(tree),
+        _ => Ok(()),
+    }
+}
+
+/// Does everything before values are written: if it fails, the tree is unchanged.
+pub(super) fn begin<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &mut Batch<'_, V>,
+    memory: &mut Memory,
+) -> Result<Begun> {
+    let by_sequence = match memory.engine {
+        UpdateEngine::HashTable => {
+            claim(tree, stream, batch, 0, memory)?;
+            return Ok(Begun::HashTable);
+        }
+        UpdateEngine::Sort => {
+            find_last(tree, stream, batch, memory)?;
+            return Ok(Begun::Sort);
+        }
+        UpdateEngine::Stamps => false,
+        UpdateEngine::Sequence => true,
+        UpdateEngine::Auto => {
+            batch.picks = order(tree, stream, batch, memory)?;
+            has_sequence::<V>(tree)
+        }
+    };
+    if by_sequence {
+        return Ok(Begun::Sequence(next_sequence(tree, stream, batch.count)?));
+    }
+    Ok(Begun::Stamps(stamp(tree, stream, batch, memory)?))
+}
+
+/// Writes the values.
+pub(super) fn finish<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    begun: Begun,
+    memory: &mut Memory,
+) -> Result<()> {
+    match begun {
+        Begun::HashTable => {
+            for first in (0..batch.count).step_by(memory.piece()) {
+                if first > 0 {
+                    claim(tree, stream, batch, first, memory)?;
+                }
+                conquer(tree, stream, batch, first, memory)?;
+            }
+            Ok(())
+        }
+        Begun::Sort => overwrite(tree, stream, batch, memory),
+        Begun::Stamps(first) => write_stamped(tree, stream, batch, first, memory),
+        Begun::Sequence(first) => write_latest(tree, stream, batch, first),
+    }
+}
+
+/// Sorts a large batch by the first bytes that distinguish keys, if all keys have one length; null otherwise.
+fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
+    let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= memory.ordered_from) else {
+        return Ok(Global::null());
+    };
+    // The hit mask would have to be set bit by bit.
+    if batch.keys.width().is_none_or(|width| width < 4) || !batch.found.is_null() {
+        return Ok(Global::null());
+    }
+    let skip = if tree.root.kind().is_node() { tree.root.span().min(8) } else { 0 };
+    batch.keys.heads(stream, skip, &mut ordering.heads)?;
+    let sorted = (&mut ordering.sorted, &mut ordering.picks);
+    radix_argsort(stream, &ordering.heads, batch.count, 32 - ORDER_BITS..32, sorted, &mut ordering.sort)?;
+    Ok(ordering.picks.read_on(stream)?)
+}
+
+/// Enters the piece that begins with an operation into the hash table.
+fn claim<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    first: usize,
+    memory: &mut Memory,
+) -> Result<()> {
+    let count = memory.piece().min(batch.count - first);
+    // For a short batch, only the slots that it needs.
+    let places = 2 * count.next_power_of_two();
+    memory.owners.fill_zero_range(stream, 0..places)?;
+    memory.highest.fill_zero_range(stream, 0..places)?;
+    let args = ClaimArgs {
+        tree: tree.tree_mut(stream)?,
+        queries: batch.queries,
+        first: first as u64,
+        count: count as u64,
+        owners: memory.owners.write_on(stream)?,
+        highest: memory.highest.write_on(stream)?,
+        mask: places as u32 - 1,
+        padding: 0,
+        slots: memory.slots.write_on(stream)?,
+        found: batch.found,
+    };
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries from the first on, a
+    // place in `slots` for each of them, a hit mask for the batch, and twice as many places, all free, in the table.
+    Ok(unsafe { over(stream, count)?.run(calls::claim(tree.query_words(), &args)) }?)
+}
+
+/// The last operations of a piece write their values.
+fn conquer<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    first: usize,
+    memory: &mut Memory,
+) -> Result<()> {
+    let count = memory.piece().min(batch.count - first);
+    let args = ConquerArgs {
+        tree: tree.tree_mut(stream)?,
+        values: batch.values.byte_add((first * V::BYTES) as u64),
+        count: count as u64,
+        owners: memory.owners.read_on(stream)?,
+        highest: memory.highest.read_on(stream)?,
+        slots: memory.slots.read_on(stream)?,
+        keys: GlobalMut::null(),
+    };
+    // SAFETY: the piece has claimed its leaves before in the stream, and there is a value for each of its operations.
+    Ok(unsafe { over(stream, count)?.run(calls::conquer(&args)) }?)
+}
+
+fn locating<V: Word>(
+    tree: &Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    links: &mut Buffer<u64>,
+) -> Result<LocateArgs> {
+    Ok(LocateArgs {
+        tree: tree.tree_ref(stream)?,
+        queries: batch.queries,
+        picks: batch.picks,
+        count: batch.count as u64,
+        links: links.write_on(stream)?,
+        found: batch.found,
+    })
+}
+
+/// Makes room for a stamp of each leaf.
+fn reserve_stamps(tree: &mut Parts) -> Result<()> {
+    let leaves = &tree.leaves;
+    let regions = [leaves.leaf8.buffer.len(), leaves.leaf16.buffer.len(), leaves.leaf32.buffer.len()];
+    let firsts = [regions[0], regions[0] + regions[1], regions[0] + regions[1] + regions[2]].map(|first| first as u64);
+    let len = firsts[2] as usize + leaves.long.units.len();
+    if !tree.updates.stamps.as_ref().is_some_and(|stamps| stamps.firsts == firsts && stamps.buffer.len() == len) {
+        tree.updates.stamps = Some(Stamps { buffer: tree.device.alloc_zeroed(len)?, firsts, next: 1 });
+    }
+    Ok(())
+}
+
+/// Gives each leaf the stamp of its last operation, and returns the first operation's stamp.
+fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<u64> {
+    reserve_stamps(tree)?;
+    let locate = locating(tree, stream, batch, &mut memory.links)?;
+    let words = tree.query_words();
+    let stamps = tree.updates.stamps.as_mut().expect("they were made");
+    let first_stamp = stamps.next;
+    stamps.next += batch.count as u64;
+    let args = StampArgs { locate, stamps: stamps.buffer.write_on(stream)?, firsts: stamps.firsts, first_stamp };
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, hit
+    // mask for them, and a stamp for each leaf, none of which is above those of the batch.
+    unsafe { over(stream, batch.count)?.run(calls::stamp(words, &args))? };
+    Ok(first_stamp)
+}
+
+fn write_stamped<V: Word>(
+    tree: &mut Parts,
+    stream: &Stream,
+    batch: &Batch<'_, V>,
+    first_stamp: u64,
+    memory: &Memory,
+) -> Result<()> {
+    let tree_mut = tree.tree_mut(stream)?;
+    let stamps = tree.updates.stamps.as_ref().expect("operations have their stamps");
+    let args = WriteStampedArgs {
+        tree: tree_mut,
+        values: batch.values,
+        picks: batch.picks,
+        links: memory.links.read_on(stream)?,
+        count: batch.count as u64,
+        stamps: stamps.buffer.read_on(stream)?,
+        firsts: stamps.firsts,
+        first_stamp,
+    };
+    // SAFETY: links and stamps were written before in the stream, for this tree and batch; there is a value for each
+    // operation.
+    Ok(unsafe { over(stream, batch.count)?.run(calls::write_stamped(&args)) }?)
+}
+
+/// Finds the leaves of a batch, and the last operation on each.
+fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+    let args = locating(tree, stream, batch, &mut memory.links)?;
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, and a
+    // hit mask for them.
+    unsafe { over(stream, batch.count)?.run(calls::locate(tree.query_words(), &args))? };
+    let sorting = memory.sorting.as_mut().expect("an engine that sorts");
+    let links = (&mut sorting.links, &mut sorting.operations);
+    radix_argsort(stream, &memory.links, batch.count, 0..64, links, &mut sorting.sort)?;
+    let pairs = Pairs { keys: &sorting.links, values: &sorting.operations, count: batch.count.into() };
+    let last =
+        PairsMut { keys: &mut sorting.last_links, values: &mut sorting.last_operations, count: &mut sorting.count };
+    last_by_key(stream, pairs, last, &mut sorting.runs)
+}
+
+fn overwrite<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &Memory) -> Result<()> {
+    let sorting = memory.sorting.as_ref().expect("an engine that sorts");
+    let args = OverwriteArgs {
+        tree: tree.tree_mut(stream)?,
+        links: sorting.last_links.read_on(stream)?,
+        operations: sorting.last_operations.read_on(stream)?,
+        values: batch.values,
+        count: sorting.count.read_on(stream)?,
+    };
+    // SAFETY: each leaf's link is there once, with an operation of the batch, which has a value; there are no more of them
+    // than operations.
+    Ok(unsafe { over(stream, batch.count)?.run(calls::overwrite(&args)) }?)
+}

@@ -1,0 +1,228 @@
+//! Point look-ups in device form.
+
+use super::over;
+use crate::Cuart;
+use crate::native::TASK;
+use crate::parts::Parts;
+use bytemuck::Pod;
+use lanetree_frame::byte_keys::DeviceKeys;
+use lanetree_frame::error::same_device;
+use lanetree_frame::pointers::optional_mut;
+use lanetree_frame::{Error, Result};
+use lanetree_kernels_cuart::calls;
+use lanetree_kernels_cuart::layout::Link;
+use lanetree_kernels_cuart::update::LocateArgs;
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+
+/// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a call
+/// allocates nothing, synchronises nothing, and may return before its work is done; on the host and the emulator
+/// it is done on return.
+#[derive(Clone, Copy, Debug)]
+pub struct OnStream<'a, V: Word> {
+    pub(super) tree: &'a Cuart<V>,
+    pub(super) stream: &'a Stream,
+    lanes: Lanes,
+}
+
+/// How many lanes of a warp compare a query with its leaf's key. In any case one thread per query descends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lanes {
+    /// The number that was measured to be fastest for the tree's longest key.
+    #[default]
+    Auto,
+    /// The thread that descended.
+    One,
+    /// Two lanes, side by side.
+    Two,
+    /// Four.
+    Four,
+    /// Eight.
+    Eight,
+}
+
+impl Lanes {
+    /// The number for a tree whose longest key has this many words; 0 for more than four.
+    pub(super) fn number(self, words: usize) -> u32 {
+        match self {
+            Self::Auto if words == 0 => Self::LONG,
+            Self::Auto | Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// In a tree that has keys of more than 32 bytes this is two to three times as fast as one lane, for keys of 64
+    /// bytes and more (experiment 15). In other trees one lane is fastest.
+    const LONG: u32 = 8;
+}
+
+impl<'a, V: Word> OnStream<'a, V> {
+    pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
+        Self { tree, stream, lanes: Lanes::Auto }
+    }
+
+    /// The same, with this many lanes comparing a key in [`OnStream::get`] and [`OnStream::get_pending`].
+    #[must_use]
+    pub fn with_lanes(self, lanes: Lanes) -> Self {
+        Self { lanes, ..self }
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
+    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// equals `miss`.
+    ///
+    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `found` become zero.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
+    /// [`OnStream::get_pending`]); [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
+    /// launch.
+    pub fn get(
+        &self,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        let tree = self.tree.parts()?;
+        if self.stream.device().kind() != DeviceKind::Host {
+            tree.check_on_device("OnStream::get")?;
+        }
+        self.get_first(tree, queries, values, found, None, miss)
+    }
+
+    /// As [`OnStream::get`], of a tree with leaves in main memory (section 3.2.3 of the paper): where a query ends
+    /// at one of those, its bit in `pending` is set instead of that in `found`, and `values[i]` becomes the leaf's
+    /// index. The CPU compares the key: [`Cuart::host_leaf`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn get_pending(
+        &self,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: &mut Buffer<u32>,
+        pending: &mut Buffer<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let tree = self.tree.parts()?;
+        self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
+        self.get_first(tree, queries, values, Some(found), Some(pending), miss)
+    }
+
+    fn get_first(
+        &self,
+        tree: &Parts,
+        queries: &DeviceKeys,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        pending: Option<&mut Buffer<u32>>,
+        miss: V,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check_keys(queries)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            if let Some(pending) = pending {
+                pending.as_mut_slice().unwrap_or(&mut [])[..count.div_ceil(32)].fill(0);
+            }
+            get_on_host(tree, queries, values, found, miss);
+            return Ok(());
+        }
+        let bits = |bits: Option<&mut Buffer<u32>>| optional_mut(bits, self.stream);
+        let outputs = (values.write_on(self.stream)?, bits(found)?, bits(pending)?);
+        let queries = queries.keys_ref(self.stream)?;
+        // SAFETY: that many queries, and room for their results.
+        unsafe { tree.launch_get(self.stream, self.lanes, queries, count, outputs, miss) }
+    }
+
+    /// Finds the leaves of `queries`: `links[i]` becomes the link of the leaf of key `queries[i]`, or none.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`]; [`Error::NotOnDevice`] on the host.
+    pub fn locate(&self, queries: &DeviceKeys, links: &mut Buffer<Link>) -> Result<()> {
+        let (tree, count) = (self.tree.parts()?, queries.len());
+        self.check_keys(queries)?;
+        self.check("the links' buffer", count, links)?;
+        tree.check_on_device("OnStream::locate")?;
+        if count == 0 {
+            return Ok(());
+        }
+        let args = LocateArgs {
+            tree: tree.tree_ref(self.stream)?,
+            queries: queries.keys_ref(self.stream)?,
+            picks: Global::null(),
+            count: count as u64,
+            links: links.write_on(self.stream)?.cast(),
+            found: GlobalMut::null(),
+        };
+        // SAFETY: the tree is valid and without leaves in main memory; that many queries, and a link for each.
+        Ok(unsafe { over(self.stream, count)?.run(calls::locate(tree.query_words(), &args)) }?)
+    }
+
+    /// Checks that the queries are on the stream's device.
+    pub(super) fn check_keys(&self, queries: &DeviceKeys) -> Result<()> {
+        same_device(self.tree.device(), self.stream.device(), "the stream")?;
+        same_device(self.tree.device(), queries.device(), "the queries")
+    }
+
+    /// Checks a buffer's length and device.
+    pub(super) fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        if buffer.len() < expected {
+            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+        }
+        same_device(self.tree.device(), buffer.device(), what)
+    }
+}
+
+impl<V: Word> Cuart<V> {
+    /// The key and value of a leaf in main memory, by its index; `None` past the last, and of a
+    /// [lost](Cuart::is_lost) tree.
+    pub fn host_leaf(&self, index: u64) -> Option<(&[u8], V)> {
+        self.parts().ok()?.host_leaf(index)
+    }
+}
+
+/// Looks up a batch in buffers on the host.
+fn get_on_host<V: Word>(
+    tree: &Parts,
+    queries: &DeviceKeys,
+    values: &mut Buffer<V>,
+    found: Option<&mut Buffer<u32>>,
+    miss: V,
+) {
+    let tree = tree.view();
+    let keys = queries.as_keys().expect("a buffer of the host");
+    let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
+    let mut unwanted = Vec::new();
+    let words = keys.len().div_ceil(32);
+    let found = match found.and_then(Buffer::as_mut_slice) {
+        Some(found) => &mut found[..words],
+        None => {
+            unwanted.resize(words, 0);
+            &mut unwanted[..]
+        }
+    };
+    let tasks = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK / 32)).enumerate();
+    tasks.for_each(|(task, (values, found))| {
+        let first = task * TASK;
+        let mut hits = vec![None; values.len()];
+        tree.get::<V>(keys, first..first + values.len(), &mut hits);
+        found.fill(0);
+        for (i, (value, hit)) in values.iter_mut().zip(hits).enumerate() {
+            *value = hit.unwrap_or(miss);
+            found[i / 32] |= u32::from(hit.is_some()) << (i % 32);
+        }
+    });
+}

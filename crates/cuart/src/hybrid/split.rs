@@ -1,0 +1,83 @@
+//! Batches split by the lengths of their keys.
+
+use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
+use lanetree_layout::Word;
+use rayon::prelude::*;
+use std::borrow::Cow;
+
+/// Keys that a thread goes through at a time.
+const TASK: usize = 1 << 12;
+
+/// Which keys of a batch are long.
+pub(super) enum Long {
+    None,
+    All,
+    /// The keys at these positions, ascending, are long; the others are short.
+    At(Vec<usize>),
+}
+
+impl Long {
+    /// Those of more than `max` bytes.
+    pub(super) fn of(keys: ByteKeys<'_>, max: usize) -> Self {
+        let is_long = |&index: &usize| keys.at(index).len() > max;
+        let places: Vec<usize> = match keys.offsets() {
+            Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Self::All,
+            Offsets::Fixed { .. } => return Self::None,
+            // A few keys are not worth calling other threads.
+            _ if keys.len() <= TASK => (0..keys.len()).filter(is_long).collect(),
+            _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_long).collect(),
+        };
+        match places.len() {
+            0 => Self::None,
+            all if all == keys.len() => Self::All,
+            _ => Self::At(places),
+        }
+    }
+}
+
+/// The short keys of a batch, and the long ones, in the batch's order; not copied if all are short or all are long.
+pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> [Part<'_>; 2] {
+    let whole = |keys| Part { keys, picked: None };
+    let none = keys.slice(0..0);
+    match Long::of(keys, max) {
+        Long::None => [whole(keys), whole(none)],
+        Long::All => [whole(none), whole(keys)],
+        Long::At(long) => {
+            let is_short = |&index: &usize| keys.at(index).len() <= max;
+            let short = (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_short).collect();
+            [short, long].map(|places| Part { keys, picked: Some((ByteKeysBuf::pick(keys, &places), places)) })
+        }
+    }
+}
+
+/// The short or the long keys of a batch, and where they are in it.
+pub(super) struct Part<'k> {
+    keys: ByteKeys<'k>,
+    /// The keys and their positions, if these are neither all keys of the batch nor none.
+    picked: Option<(ByteKeysBuf, Vec<usize>)>,
+}
+
+impl Part<'_> {
+    pub(super) fn keys(&self) -> ByteKeys<'_> {
+        self.picked.as_ref().map_or(self.keys, |(keys, _)| keys.into())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys().is_empty()
+    }
+
+    /// The place of a key in the batch.
+    pub(super) fn place(&self, index: usize) -> usize {
+        self.picked.as_ref().map_or(index, |(_, places)| places[index])
+    }
+
+    /// The values of its keys, taken from the values of the batch.
+    pub(super) fn values<'v, V: Word>(&self, values: &'v [V]) -> Cow<'v, [V]> {
+        match &self.picked {
+            Some((_, places)) => {
+                places.par_iter().with_min_len(TASK).map(|&place| values[place]).collect::<Vec<_>>().into()
+            }
+            None => values[..self.keys.len()].into(),
+        }
+    }
+}

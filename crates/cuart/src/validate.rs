@@ -1,0 +1,126 @@
+//! Invariants of every tree, checked for tests.
+
+use super::Cuart;
+use super::region::{FreeList, Region};
+use super::table;
+use bytemuck::Pod;
+use lanetree_kernels_cuart::layout::{Kind, Link, device_leaf_units};
+use lanetree_layout::Word;
+use std::collections::BTreeSet;
+
+impl<V: Word> Cuart<V> {
+    /// Checks the tree's structure, and that no element of its buffers is leaked.
+    ///
+    /// # Panics
+    /// If it is wrong, with what is.
+    pub(super) fn validate(&self) {
+        let tree = self.parts().unwrap();
+        let regions = tree.regions().unwrap();
+        // Elements that the root leads to, by the numbers of kinds.
+        let mut reached: [BTreeSet<u64>; 10] = Default::default();
+        let (mut leaves, mut live_units) = (0, 0);
+        // Links, the path before them, and whether a key ends there.
+        let mut stack = vec![(regions.root, Vec::<u8>::new(), false)];
+        while let Some((link, path, ends)) = stack.pop() {
+            if link.is_none() {
+                assert!(regions.root.is_none() && tree.len == 0, "a link that leads nowhere at {path:?}");
+                continue;
+            }
+            assert!(reached[link.kind() as usize].insert(link.index()), "{link:?} is linked twice");
+            let Some(header) = regions.header(link) else {
+                let leaf = regions.leaf(link).expect("a leaf");
+                leaves += 1;
+                assert!(leaf.key.starts_with(&path), "{link:?} at {path:?}");
+                assert!(!ends || leaf.key == path, "{link:?} does not end at {path:?}");
+                assert_eq!(link.span() as usize, leaf.key.len().min(Link::LONG as usize));
+                match (Kind::of_key(leaf.key.len()), link.kind()) {
+                    (Some(kind), own) => assert_eq!(kind, own),
+                    (None, Kind::DeviceLeaf) => live_units += device_leaf_units(leaf.key.len()),
+                    (None, kind) => assert_eq!(kind, Kind::HostLeaf),
+                }
+                continue;
+            };
+            assert!(!ends, "a node where a key is to end");
+            let depth = header.depth as usize;
+            assert_eq!(link.span() as usize, (depth - path.len()).min(Link::LONG as usize), "the span of {link:?}");
+            let leaf = regions.leaf(regions.first_leaf(link)).expect("a leaf under every node");
+            let path = leaf.key[..depth].to_vec();
+            let prefix = header.prefix(depth);
+            assert!(path.ends_with(prefix), "the prefix of {link:?}");
+            let index = link.index() as usize;
+            let (slots, room) = match link.kind() {
+                Kind::N4 => (ascending(&regions.n4[index].header.keys4, header.count), 4),
+                Kind::N16 => (ascending(&regions.n16[index].keys, header.count), 16),
+                Kind::N48 => {
+                    let mut slots: Vec<u8> =
+                        regions.n48[index].slots.iter().copied().filter(|&slot| slot > 0).collect();
+                    slots.sort_unstable();
+                    assert!(slots.iter().copied().eq(1..=header.count as u8), "the slots of {link:?}");
+                    (slots.len(), 48)
+                }
+                _ => (regions.n256[index].links.iter().filter(|link| !link.is_none()).count(), 256),
+            };
+            assert!(slots == usize::from(header.count) && slots <= room, "the count of {link:?}");
+            if !header.here.is_none() {
+                stack.push((header.here, path.clone(), true));
+            }
+            let mut next = regions.child_from(link, 0);
+            while let Some((byte, child)) = next {
+                assert_eq!(regions.child(link, byte), child);
+                stack.push((child, [&path[..], &[byte]].concat(), false));
+                next = byte.checked_add(1).and_then(|byte| regions.child_from(link, byte));
+            }
+        }
+        assert_eq!(leaves, tree.len, "leaves that are linked");
+        let reached = |kind: Kind| &reached[kind as usize];
+        whole(&tree.nodes.n4, reached(Kind::N4));
+        whole(&tree.nodes.n16, reached(Kind::N16));
+        whole(&tree.nodes.n48, reached(Kind::N48));
+        whole(&tree.nodes.n256, reached(Kind::N256));
+        whole(&tree.leaves.leaf8, reached(Kind::Leaf8));
+        whole(&tree.leaves.leaf16, reached(Kind::Leaf16));
+        whole(&tree.leaves.leaf32, reached(Kind::Leaf32));
+
+        let long = &tree.leaves.long;
+        assert_eq!(long.count, reached(Kind::DeviceLeaf).len() as u64);
+        let free = free(&long.free, long.used, reached(Kind::DeviceLeaf));
+        let len = |index: u64| long.as_slice().unwrap()[index as usize][1] as usize;
+        let free_units: usize = free.iter().map(|&index| device_leaf_units(len(index))).sum();
+        assert_eq!((long.free_units, live_units + free_units), (free_units as u64, long.used));
+
+        let host = &tree.leaves.host;
+        let free: BTreeSet<u64> = host.free.iter().copied().collect();
+        assert!(free.len() == host.free.len() && free.is_disjoint(reached(Kind::HostLeaf)));
+        assert_eq!(free.len() + reached(Kind::HostLeaf).len(), host.values.len());
+
+        let table = table::build(&self.device, &tree.view(), tree.table_bytes).unwrap();
+        let (own, anew) = (tree.table.as_slice().unwrap(), table.as_slice().unwrap());
+        if let Some(entry) = (0..anew.len()).find(|&entry| own[entry] != anew[entry]) {
+            panic!("entry {entry:#x} of the root table: {:?} instead of {:?}", own[entry], anew[entry]);
+        }
+    }
+}
+
+/// The number of keys, if they ascend and the last one fills the slots after it.
+fn ascending(keys: &[u8], count: u16) -> usize {
+    let (used, rest) = keys.split_at(usize::from(count));
+    assert!(used.is_sorted_by(|a, b| a < b), "keys {keys:?}, {count} of them");
+    assert!(rest.iter().all(|key| key == used.last().unwrap_or(&0)), "keys {keys:?}, {count} of them");
+    used.len()
+}
+
+/// The indexes of what is free, each once, none of them reached, all among the used ones.
+fn free(list: &FreeList, used: usize, reached: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let list = &list.indexes.as_slice().unwrap()[..list.len];
+    let free: BTreeSet<u64> = list.iter().copied().collect();
+    assert_eq!(free.len(), list.len(), "an index is free twice");
+    assert!(free.is_disjoint(reached), "something free is linked");
+    assert!(free.union(reached).all(|&index| (index as usize) < used), "an index behind the used ones");
+    free
+}
+
+/// Each element is linked or free.
+fn whole<T: Pod>(region: &Region<T>, reached: &BTreeSet<u64>) {
+    let free = free(&region.free, region.used, reached);
+    assert_eq!(free.len() + reached.len(), region.used, "elements that are linked or free");
+}

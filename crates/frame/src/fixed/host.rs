@@ -1,0 +1,474 @@
+//! Every query in host form: slices in, vectors out.
+
+use super::range::locate_rows;
+use super::ranges::{Between, Each, LOCATING, Pieces, anew};
+use super::streaming::copy_past_caches;
+use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
+use lanetree_base::ranges::RangeBatch;
+use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
+use lanetree_base::{Error, KeyRange, Ranges, Result};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
+use lanetree_simt::Global;
+use rayon::prelude::*;
+
+/// Every query of an index over keys of a fixed size, in host form. A call returns when its results are there.
+pub trait HostForm: FixedIndex {
+    /// The value of each key, `None` for a key that is not present. Returns when the results are complete.
+    ///
+    /// On a GPU a large batch goes through in pieces, several on their way at a time
+    /// ([`HostForm::get_many_pinned`] saves the copies that this takes on the CPU). What memory that takes is
+    /// kept for the next batch.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch of
+    /// updates that failed half-way on the device.
+    fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
+        let mut out = vec![None; keys.len()];
+        self.get_many_into(keys, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`HostForm::get_many`] into a slice of as many elements as there are keys.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`], and [`Error::OutputLength`].
+    fn get_many_into(&self, keys: &[Self::Key], out: &mut [Option<Self::Value>]) -> Result<()> {
+        check_output(keys.len(), out.len())?;
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.get(keys, |i, value| out[i] = value);
+            });
+            return Ok(());
+        }
+        self.stage(
+            keys,
+            out,
+            Results { arrays: [Self::Value::BYTES, 0], bits: 1 },
+            |stream, queries, count, out| {
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                unsafe {
+                    self.launch_get(
+                        stream,
+                        &Self::Tuning::default(),
+                        queries,
+                        count,
+                        out.arrays[0].cast(),
+                        out.found,
+                        Self::Value::MIN,
+                    )
+                }
+            },
+            |piece, out| {
+                let values = piece.array::<Self::Value>(0);
+                piece.place(out, |i| values[i]);
+            },
+        )
+    }
+
+    /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
+    /// [`HostForm::get_many_into`] has. Returns when the results are complete.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many_into`].
+    fn get_many_or(&self, keys: &[Self::Key], miss: Self::Value, out: &mut [Self::Value]) -> Result<()> {
+        check_output(keys.len(), out.len())?;
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.get(keys, |i, value| out[i] = value.unwrap_or(miss));
+            });
+            return Ok(());
+        }
+        self.stage(
+            keys,
+            out,
+            Results { arrays: [Self::Value::BYTES, 0], bits: 0 },
+            |stream, queries, count, out| {
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                unsafe {
+                    self.launch_get(
+                        stream,
+                        &Self::Tuning::default(),
+                        queries,
+                        count,
+                        out.arrays[0].cast(),
+                        out.found,
+                        miss,
+                    )
+                }
+            },
+            |piece, out| copy_past_caches(piece.array(0), out),
+        )
+    }
+
+    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn lower_bound_many(&self, keys: &[Self::Key]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Lower)
+    }
+
+    /// The number of keys at or below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn upper_bound_many(&self, keys: &[Self::Key]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Upper)
+    }
+
+    /// The ranks of `keys` on one side.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn rank_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<u64>> {
+        let mut out = vec![0; keys.len()];
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
+            });
+            return Ok(out);
+        }
+        self.stage(
+            keys,
+            &mut out,
+            Results { arrays: [u64::BYTES, 0], bits: 0 },
+            |stream, queries, count, out| {
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                unsafe { self.launch_rank(stream, queries, count, out.arrays[0].cast(), side) }
+            },
+            |piece, out| copy_past_caches(piece.array(0), out),
+        )?;
+        Ok(out)
+    }
+
+    /// The last pair whose key is at or below each of `keys`: the key itself if it is present.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+        self.neighbor_many(keys, Side::Upper)
+    }
+
+    /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn successor_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+        self.neighbor_many(keys, Side::Lower)
+    }
+
+    /// The neighbours of `keys` on one side.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn neighbor_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+        let mut out = vec![None; keys.len()];
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair);
+            });
+            return Ok(out);
+        }
+        self.stage(
+            keys,
+            &mut out,
+            Results { arrays: [Self::Value::BYTES, <Self::Key as Key>::Bits::BYTES], bits: 1 },
+            |stream, queries, count, out| {
+                let [values, keys] = out.arrays;
+                let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
+            },
+            |piece, out| {
+                let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as Key>::Bits>(1));
+                // Results are in the caller's form, not ordered words.
+                let key = |i: usize| Self::Key::decode(keys[i].xor(Self::Key::FLIP));
+                piece.place(out, |i| (key(i), values[i]));
+            },
+        )?;
+        Ok(out)
+    }
+
+    /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
+    /// queries, and the addresses for their results. `collect` is called when the results are complete, to put them
+    /// into the piece's part of `out`. Both are called from several threads.
+    fn stage<'k, T: Send>(
+        &self,
+        keys: &'k [Self::Key],
+        out: &mut [T],
+        results: Results,
+        launch: impl Fn(&Stream, Global<<Self::Key as Key>::Bits>, usize, Addresses) -> Result<()> + Sync,
+        collect: impl Fn(&Piece<'_, &'k [Self::Key]>, &mut [T]) + Sync,
+    ) -> Result<()> {
+        self.check_not_lost()?;
+        let route = Route {
+            device: self.device(),
+            results,
+            reads_once: true,
+            launch: &|stream, keys: &[Self::Key], input, out| launch(stream, input.cast(), keys.len(), out),
+            collect: &collect,
+        };
+        self.staging().queries.send(keys, out, &route)
+    }
+
+    /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
+    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]` (the hit mask) says whether key
+    /// `i` is present. Returns when the results are complete.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many_into`].
+    fn get_many_pinned(
+        &self,
+        keys: &PinnedBuffer<Self::Key>,
+        values: &mut PinnedBuffer<Self::Value>,
+        found: Option<&mut PinnedBuffer<u32>>,
+        miss: Self::Value,
+    ) -> Result<()> {
+        let mut batch = PinnedBatch { queries: keys, width: 1, values, found };
+        batch.check()?;
+        if self.device().kind() == DeviceKind::Host {
+            batch.fill(self.get_many(keys)?, miss);
+            return Ok(());
+        }
+        self.check_not_lost()?;
+        self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, found| {
+            // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+            unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, found, miss) }
+        })
+    }
+
+    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
+    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
+    ///
+    /// On a GPU a large batch is split into pieces, several of which are in flight at a time. The memory for this is
+    /// kept for the next batch.
+    ///
+    /// # Errors
+    /// [`ReversedRange`](lanetree_base::Error::ReversedRange) for a range whose end is below its start;
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room for the batch or main memory none for its
+    /// results, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed
+    /// half-way on the device.
+    fn range_many(
+        &self,
+        ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>,
+    ) -> Result<Ranges<Self::Key, Self::Value>> {
+        let mut out = Ranges::default();
+        self.range_many_into(ranges, &mut out)?;
+        if out.keys.capacity() / 2 > out.keys.len() {
+            out.keys.shrink_to_fit();
+            out.values.shrink_to_fit();
+        }
+        Ok(out)
+    }
+
+    /// [`HostForm::range_many`] in place of other results, whose memory is reused. What these are does not matter: any
+    /// of their fields may have been taken or changed. After an error there are no results, neither old ones nor new
+    /// ones.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_many`].
+    fn range_many_into(
+        &self,
+        ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        let ranges = ranges.into_iter();
+        anew(out, |out| match self.device().kind() {
+            DeviceKind::Host => {
+                let batch = RangeBatch::new(ranges)?;
+                let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
+                self.range_on_host(&batch.starts, &batch.ends, limits, out)
+            }
+            _ => self.range_in_pieces(&mut Each::new(ranges), out),
+        })
+    }
+
+    /// [`HostForm::range_many_into`] of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose
+    /// end is below its start is empty.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_many`]; [`BoundLengths`](lanetree_base::Error::BoundLengths) unless there are as many ends as
+    /// starts.
+    fn range_between_many_into(
+        &self,
+        starts: &[Self::Key],
+        ends: &[Self::Key],
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        anew(out, |out| {
+            if starts.len() != ends.len() {
+                return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
+            }
+            match self.device().kind() {
+                DeviceKind::Host => self.range_on_host(starts, ends, None, out),
+                _ => self.range_in_pieces(&mut Between { starts, ends }, out),
+            }
+        })
+    }
+
+    /// How many pairs each range has, [`HostForm::range_many`] without copying them.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_many`].
+    fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>) -> Result<Vec<u64>> {
+        self.check_not_lost()?;
+        let ranges = ranges.into_iter();
+        if let Some(tree) = self.native() {
+            let batch = RangeBatch::new(ranges)?;
+            let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
+            let (mut ranks, mut counts) = (vec![0; batch.starts.len()], vec![0; batch.starts.len()]);
+            locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
+            return Ok(counts);
+        }
+        let mut counts = Vec::new();
+        let mut source = Each::new(ranges);
+        let sizes = self.staging().ranges.sizes;
+        let mut taken = self.staging().ranges.take();
+        let piece = |_: &[usize; 2]| sizes.piece;
+        self.in_pieces(&mut source, &mut taken.lanes, piece, |_, lanes, piece, _| {
+            let lane = &mut lanes.locating[piece % LOCATING];
+            lane.synchronize()?;
+            let count = lane.busy.take().unwrap_or(0);
+            counts.extend(lane.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
+            Ok([count, 0])
+        })?;
+        Ok(counts)
+    }
+}
+
+impl<I: FixedIndex> HostForm for I {}
+
+fn check_output(keys: usize, out: usize) -> Result<()> {
+    if out == keys {
+        return Ok(());
+    }
+    Err(Error::OutputLength { what: "the output", expected: keys, found: out })
+}
+
+/// Gives an index over keys of a fixed size the methods of [`HostForm`](crate::fixed::HostForm) as its own, so that its
+/// users need not name the trait.
+#[macro_export]
+macro_rules! inherent_forms {
+    ($(#[$meta:meta])* impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
+        $(#[$meta])*
+        impl<$k: $crate::Key, $v: $crate::Word> $index {
+            /// [`HostForm::get_many`]($crate::fixed::HostForm::get_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn get_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<$v>>> {
+                $crate::fixed::HostForm::get_many(self, keys)
+            }
+
+            /// [`HostForm::get_many_into`]($crate::fixed::HostForm::get_many_into).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn get_many_into(&self, keys: &[$k], out: &mut [Option<$v>]) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_into(self, keys, out)
+            }
+
+            /// [`HostForm::get_many_or`]($crate::fixed::HostForm::get_many_or).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn get_many_or(&self, keys: &[$k], miss: $v, out: &mut [$v]) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_or(self, keys, miss, out)
+            }
+
+            /// [`HostForm::get_many_pinned`]($crate::fixed::HostForm::get_many_pinned).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn get_many_pinned(
+                &self,
+                keys: &$crate::PinnedBuffer<$k>,
+                values: &mut $crate::PinnedBuffer<$v>,
+                found: Option<&mut $crate::PinnedBuffer<u32>>,
+                miss: $v,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_pinned(self, keys, values, found, miss)
+            }
+
+            /// [`HostForm::lower_bound_many`]($crate::fixed::HostForm::lower_bound_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn lower_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::lower_bound_many(self, keys)
+            }
+
+            /// [`HostForm::upper_bound_many`]($crate::fixed::HostForm::upper_bound_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn upper_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::upper_bound_many(self, keys)
+            }
+
+            /// [`HostForm::predecessor_many`]($crate::fixed::HostForm::predecessor_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn predecessor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
+                $crate::fixed::HostForm::predecessor_many(self, keys)
+            }
+
+            /// [`HostForm::successor_many`]($crate::fixed::HostForm::successor_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn successor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
+                $crate::fixed::HostForm::successor_many(self, keys)
+            }
+
+            /// [`HostForm::range_many`]($crate::fixed::HostForm::range_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn range_many(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+            ) -> $crate::Result<$crate::Ranges<$k, $v>> {
+                $crate::fixed::HostForm::range_many(self, ranges)
+            }
+
+            /// [`HostForm::range_many_into`]($crate::fixed::HostForm::range_many_into).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn range_many_into(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+                out: &mut $crate::Ranges<$k, $v>,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::range_many_into(self, ranges, out)
+            }
+
+            /// [`HostForm::range_between_many_into`]($crate::fixed::HostForm::range_between_many_into).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn range_between_many_into(
+                &self,
+                starts: &[$k],
+                ends: &[$k],
+                out: &mut $crate::Ranges<$k, $v>,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::range_between_many_into(self, starts, ends, out)
+            }
+
+            /// [`HostForm::count_many`]($crate::fixed::HostForm::count_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn count_many(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+            ) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::count_many(self, ranges)
+            }
+        }
+    };
+}

@@ -1,0 +1,209 @@
+//! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
+//! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
+
+mod host;
+mod on_stream;
+mod range;
+pub mod ranges;
+mod staging;
+mod streaming;
+
+pub use host::HostForm;
+pub use on_stream::{OnStream, bits};
+pub use range::{DeviceRanges, RangeScratch};
+pub use staging::Staging;
+
+use core::fmt::Debug;
+use lanetree_base::Result;
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Device, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Queries of one task of the CPU's: enough to outweigh its dispatch, and a multiple of 32 so that tasks share no
+/// word of a hit mask.
+pub const TASK: usize = 4096;
+
+/// Which of two bounds a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Side {
+    /// The first key that is not below the query.
+    Lower = 0,
+    /// The first key that is above the query.
+    Upper = 1,
+}
+
+/// Where neighbours go: in memory that the device reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct NeighborOutputs<B, V> {
+    /// Keys, in the caller's form.
+    pub keys: GlobalMut<B>,
+    /// Values.
+    pub values: GlobalMut<V>,
+    /// The hit mask; null if it is not wanted.
+    pub found: GlobalMut<u32>,
+}
+
+/// An index as the CPU searches it, in main memory. The methods take a batch and call `each` for each query, with its
+/// place in the batch.
+pub trait View<K, V>: Copy + Send + Sync {
+    /// Looks up `queries`.
+    fn get(&self, queries: &[K], each: impl FnMut(usize, Option<V>));
+    /// Ranks `queries`: with `upper` it counts the keys at or below a query, otherwise those below.
+    fn rank(&self, queries: &[K], upper: bool, each: impl FnMut(usize, u64));
+    /// Finds the last pair at or below each query, or the first one at or above it.
+    fn neighbor(&self, queries: &[K], predecessor: bool, each: impl FnMut(usize, Option<(K, V)>));
+    /// Copies the pairs from a rank on, of which there are enough.
+    fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]);
+}
+
+/// What an index over keys of a fixed size supplies. Its queries, in host form and in device form, are made from this.
+///
+/// The `launch_*` methods put one kernel into a stream. They begin with the index's contents, by a call that fails if
+/// it is lost, so no query can forget to ask.
+pub trait FixedIndex: Sized + Send + Sync + Debug {
+    /// Its keys.
+    type Key: Key;
+    /// Its values.
+    type Value: Word;
+    /// How look-ups on a device can be tuned; `()` if they cannot.
+    type Tuning: Copy + Default + Debug + Send + Sync;
+    /// The index as the CPU searches it.
+    type View<'a>: View<Self::Key, Self::Value>
+    where
+        Self: 'a;
+    /// What [`FixedIndex::advance`] remembers from one call to the next.
+    type Walk: Default;
+
+    /// The device that holds it.
+    fn device(&self) -> &Device;
+
+    /// How many pairs it has.
+    fn len(&self) -> u64;
+
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory of host batches.
+    fn staging(&self) -> &Staging<Self::Key, Self::Value>;
+
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost).
+    fn check_not_lost(&self) -> Result<()>;
+
+    /// The index for the CPU; `None` where its memory is the GPU's.
+    fn view(&self) -> Option<Self::View<'_>>;
+
+    /// The index for the CPU, if it is the CPU that searches it.
+    fn native(&self) -> Option<Self::View<'_>> {
+        if self.device().kind() == DeviceKind::Host { self.view() } else { None }
+    }
+
+    /// Whether this index can be tuned so.
+    ///
+    /// # Errors
+    /// One that names the value.
+    fn check_tuning(&self, _tuning: &Self::Tuning) -> Result<()> {
+        Ok(())
+    }
+
+    /// Launches the look-up of `count` queries, at least one.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); those of [`FixedIndex::check_tuning`] and of a launch.
+    ///
+    /// # Safety
+    /// The stream may read that many queries and write that many values, and their hit mask unless that is null, in
+    /// memory that the device reaches.
+    #[expect(clippy::too_many_arguments, reason = "the public calls name them in twos and threes")]
+    unsafe fn launch_get(
+        &self,
+        stream: &Stream,
+        tuning: &Self::Tuning,
+        queries: Global<<Self::Key as Key>::Bits>,
+        count: usize,
+        values: GlobalMut<Self::Value>,
+        found: GlobalMut<u32>,
+        miss: Self::Value,
+    ) -> Result<()>;
+
+    /// Launches the ranking of `count` queries, at least one.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    ///
+    /// # Safety
+    /// The stream may read that many queries and write that many ranks, in memory that the device reaches.
+    unsafe fn launch_rank(
+        &self,
+        stream: &Stream,
+        queries: Global<<Self::Key as Key>::Bits>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        side: Side,
+    ) -> Result<()>;
+
+    /// Launches the search for `count` queries' neighbours, at least one.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    ///
+    /// # Safety
+    /// The stream may read that many queries and write that many results, in memory that the device reaches.
+    unsafe fn launch_neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<<Self::Key as Key>::Bits>,
+        count: usize,
+        outputs: NeighborOutputs<<Self::Key as Key>::Bits, Self::Value>,
+        miss: Self::Value,
+        side: Side,
+    ) -> Result<()>;
+
+    /// Launches the search for the bounds of `count` ranges, at least one. Writes their cursors, unless null, and
+    /// counts. A cursor says where a range's pairs begin; what it is made of is the index's own.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    ///
+    /// # Safety
+    /// The stream may read that many bounds, and limits unless these are null, and write that many results, in memory
+    /// that the device reaches.
+    unsafe fn launch_locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        bounds: (Global<<Self::Key as Key>::Bits>, Global<<Self::Key as Key>::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        found: (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()>;
+
+    /// Launches the copying of `count` ranges, at least one, with about `expected` pairs in all, from their cursors to
+    /// their offsets. The output has room for `capacity` pairs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    ///
+    /// # Safety
+    /// The stream may read that many cursors, which are those of this index as it is, and offsets, of which there is
+    /// one more, and write `capacity` pairs, in memory that the device reaches.
+    unsafe fn launch_gather(
+        &self,
+        stream: &Stream,
+        count: usize,
+        expected: usize,
+        rows: (Global<u64>, Global<u64>),
+        pairs: (GlobalMut<<Self::Key as Key>::Bits>, GlobalMut<Self::Value>),
+        capacity: usize,
+    ) -> Result<()>;
+
+    /// The cursor that many pairs further on, which are in the index. `block` is how much to fetch from the device at a
+    /// time, if anything.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
+    fn advance(&self, walk: &mut Self::Walk, block: usize, cursor: u64, pairs: u64) -> Result<u64>;
+}

@@ -1,0 +1,280 @@
+//! Point look-ups, ranks and neighbours, in device form.
+
+use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
+use lanetree_base::error::same_device;
+use lanetree_base::pointers::optional_mut;
+use lanetree_base::{Error, Result};
+use lanetree_layout::Key;
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::Global;
+use rayon::prelude::*;
+
+/// An index's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
+/// call allocates nothing, synchronises nothing, and may return before its work is done.
+#[derive(Debug)]
+pub struct OnStream<'a, I: FixedIndex> {
+    pub(super) index: &'a I,
+    pub(super) stream: &'a Stream,
+    tuning: I::Tuning,
+}
+
+impl<I: FixedIndex> Clone for OnStream<'_, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<I: FixedIndex> Copy for OnStream<'_, I> {}
+
+impl<'a, I: FixedIndex> OnStream<'a, I> {
+    /// Queries of this index on a stream of its device.
+    pub fn new(index: &'a I, stream: &'a Stream) -> Self {
+        Self { index, stream, tuning: I::Tuning::default() }
+    }
+
+    /// The index.
+    pub fn index(&self) -> &'a I {
+        self.index
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &'a Stream {
+        self.stream
+    }
+
+    /// How look-ups are tuned.
+    pub fn tuning(&self) -> &I::Tuning {
+        &self.tuning
+    }
+
+    /// Look-ups tuned in another way.
+    #[must_use]
+    pub fn tuned(self, tuning: I::Tuning) -> Self {
+        Self { tuning, ..self }
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
+    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// equals `miss`.
+    ///
+    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `found` become zero.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
+    /// buffers of another device, and from the launch.
+    pub fn get(
+        &self,
+        queries: &Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        found: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.get_first(queries.len(), queries, values, found, miss)
+    }
+
+    /// [`OnStream::get`] for the first `count` queries.
+    fn get_first(
+        &self,
+        count: usize,
+        queries: &Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        found: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        }
+        self.index.check_tuning(&self.tuning)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some((queries, values)) = self.on_host(queries, values) {
+            let tree = self.index.view().expect("a tree on the host is in main memory");
+            let (queries, values) = (&queries[..count], &mut values[..count]);
+            let search = |queries: &[I::Key], values: &mut [I::Value], mut found: Option<&mut [u32]>| {
+                if let Some(found) = &mut found {
+                    found.fill(0);
+                }
+                tree.get(queries, |i, hit| {
+                    values[i] = hit.unwrap_or(miss);
+                    if let (Some(found), Some(_)) = (&mut found, hit) {
+                        found[i / 32] |= 1 << (i % 32);
+                    }
+                });
+            };
+            let tasks = queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK));
+            match found.and_then(Buffer::as_mut_slice) {
+                None => tasks.for_each(|(queries, values)| search(queries, values, None)),
+                Some(found) => tasks
+                    .zip(found[..count.div_ceil(32)].par_chunks_mut(TASK / 32))
+                    .for_each(|((queries, values), found)| search(queries, values, Some(found))),
+            }
+            return Ok(());
+        }
+        let found = optional_mut(found, self.stream)?;
+        let (queries, values) = (bits::<I::Key>(self.stream, queries)?, values.write_on(self.stream)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.index.launch_get(self.stream, &self.tuning, queries, count, values, found, miss) }
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn lower_bound(&self, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_first(queries.len(), queries, ranks, Side::Lower)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn upper_bound(&self, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank_first(queries.len(), queries, ranks, Side::Upper)
+    }
+
+    fn rank_first(&self, count: usize, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>, side: Side) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the ranks' buffer", count, ranks)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some((queries, ranks)) = self.on_host(queries, ranks) {
+            let tree = self.index.view().expect("a tree on the host is in main memory");
+            queries[..count].par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
+                tree.rank(queries, side == Side::Upper, |i, rank| ranks[i] = rank);
+            });
+            return Ok(());
+        }
+        let (queries, ranks) = (bits::<I::Key>(self.stream, queries)?, ranks.write_on(self.stream)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.index.launch_rank(self.stream, queries, count, ranks, side) }
+    }
+
+    /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
+    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found` as in [`OnStream::get`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn predecessor(
+        &self,
+        queries: &Buffer<I::Key>,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        found: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Upper)
+    }
+
+    /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn successor(
+        &self,
+        queries: &Buffer<I::Key>,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        found: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Lower)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the public calls above name them in twos and threes")]
+    fn neighbor_first(
+        &self,
+        count: usize,
+        queries: &Buffer<I::Key>,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        found: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+        side: Side,
+    ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the keys' buffer", count, keys)?;
+        self.check("the values' buffer", count, values)?;
+        if let Some(found) = &found {
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let tree = self.index.view().expect("a tree on the host is in main memory");
+            let (Some(queries), Some(keys), Some(values)) =
+                (queries.as_slice(), keys.as_mut_slice(), values.as_mut_slice())
+            else {
+                unreachable!("buffers of the host are in main memory")
+            };
+            let mut unwanted = Vec::new();
+            let words = count.div_ceil(32);
+            let found = match found.and_then(Buffer::as_mut_slice) {
+                Some(found) => &mut found[..words],
+                None => {
+                    unwanted.resize(words, 0);
+                    &mut unwanted[..]
+                }
+            };
+            queries[..count]
+                .par_chunks(TASK)
+                .zip(keys.par_chunks_mut(TASK))
+                .zip(values.par_chunks_mut(TASK))
+                .zip(found.par_chunks_mut(TASK / 32))
+                .for_each(|(((queries, keys), values), found)| {
+                    found.fill(0);
+                    tree.neighbor(queries, side == Side::Upper, |i, neighbor| {
+                        values[i] = miss;
+                        if let Some(pair) = neighbor {
+                            (keys[i], values[i]) = pair;
+                            found[i / 32] |= 1 << (i % 32);
+                        }
+                    });
+                });
+            return Ok(());
+        }
+        let outputs = NeighborOutputs {
+            keys: keys.write_on(self.stream)?.cast(),
+            values: values.write_on(self.stream)?,
+            found: optional_mut(found, self.stream)?,
+        };
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe {
+            self.index.launch_neighbor(self.stream, bits::<I::Key>(self.stream, queries)?, count, outputs, miss, side)
+        }
+    }
+
+    /// Checks a buffer's length and device, and that the index can answer.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::OutputLength`]; [`Error::Runtime`] for a buffer or a stream of another device.
+    pub fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        self.index.check_not_lost()?;
+        if buffer.len() < expected {
+            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+        }
+        same_device(self.index.device(), self.stream.device(), "the stream")?;
+        same_device(self.index.device(), buffer.device(), what)
+    }
+
+    /// The slices of two buffers, if the host itself searches; the emulator runs kernels on its buffers.
+    fn on_host<'b, A: bytemuck::Pod, B: bytemuck::Pod>(
+        &self,
+        input: &'b Buffer<A>,
+        output: &'b mut Buffer<B>,
+    ) -> Option<(&'b [A], &'b mut [B])> {
+        if self.stream.device().kind() != DeviceKind::Host {
+            return None;
+        }
+        Some((input.as_slice()?, output.as_mut_slice()?))
+    }
+}
+
+/// A buffer of keys as the words that kernels see: a key and its word have the same size.
+pub fn bits<K: Key>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+    Ok(keys.read_on(stream)?.cast())
+}

@@ -1,0 +1,235 @@
+//! Range queries: locate, prefix sums, copy.
+
+use super::on_stream::{OnStream, bits};
+use super::{FixedIndex, TASK, View};
+use lanetree_base::Result;
+use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_runtime::{Buffer, Device, DeviceKind};
+use rayon::prelude::*;
+
+/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
+#[derive(Debug)]
+pub struct RangeScratch {
+    pub(super) cursors: Buffer<u64>,
+    pub(super) counts: Buffer<u64>,
+    pub(super) scan: ScanScratch,
+}
+
+impl RangeScratch {
+    /// Enough for `ranges` ranges.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
+    pub fn new(device: &Device, ranges: usize) -> Result<Self> {
+        Ok(Self {
+            cursors: device.alloc(ranges)?,
+            counts: device.alloc(ranges)?,
+            scan: ScanScratch::new(device, ranges)?,
+        })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.cursors.bytes() + self.counts.bytes() + self.scan.bytes()
+    }
+}
+
+/// The results of a batch of ranges on the device, as [`Ranges`](lanetree_base::Ranges) on the host.
+#[derive(Debug)]
+pub struct DeviceRanges<K, V> {
+    /// Out: one more than there are ranges; the last one is the number of pairs found, even if that exceeds the
+    /// capacity.
+    pub offsets: Buffer<u64>,
+    /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
+    pub keys: Buffer<K>,
+    /// Out: the values; at least as long as the keys.
+    pub values: Buffer<V>,
+}
+
+impl<K: Key, V: Word> DeviceRanges<K, V> {
+    /// Room for `ranges` ranges of `capacity` pairs in all.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
+    pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
+        let offsets = ranges.saturating_add(1);
+        Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
+    }
+}
+
+/// The bounds of a batch of ranges on the device.
+#[derive(Clone, Copy)]
+struct Bounds<'a, K> {
+    starts: &'a Buffer<K>,
+    ends: &'a Buffer<K>,
+    limits: Option<&'a Buffer<u64>>,
+    limit: u64,
+}
+
+impl<I: FixedIndex> OnStream<'_, I> {
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of
+    /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
+    ///
+    /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
+    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which.
+    ///
+    /// # Errors
+    /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
+    /// shows in the last offset), [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`Runtime`](lanetree_base::Error::Runtime).
+    pub fn range(
+        &self,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        let count = starts.len();
+        self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
+        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        self.locate(Bounds { starts, ends, limits, limit }, scratch)?;
+        exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
+        self.gather(count, scratch, out)
+    }
+
+    /// Counts the pairs of ranges, as [`OnStream::range`] would find them, into `counts[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::range`].
+    pub fn count(
+        &self,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        self.locate_into(Bounds { starts, ends, limits, limit }, None, counts)
+    }
+
+    fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
+        self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
+    }
+
+    fn locate_into(
+        &self,
+        bounds: Bounds<'_, I::Key>,
+        cursors: Option<&mut Buffer<u64>>,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = bounds.starts.len();
+        self.check("the starts' buffer", count, bounds.starts)?;
+        self.check("the ends' buffer", count, bounds.ends)?;
+        self.check("the counts' buffer", count, counts)?;
+        if let Some(limits) = bounds.limits {
+            self.check("the limits' buffer", count, limits)?;
+        }
+        if let Some(cursors) = &cursors {
+            self.check("the scratch memory", count, cursors)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            self.locate_on_host(bounds, cursors, counts);
+            return Ok(());
+        }
+        let limits = optional(bounds.limits, self.stream)?;
+        let found = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
+        let (starts, ends) = (bits::<I::Key>(self.stream, bounds.starts)?, bits::<I::Key>(self.stream, bounds.ends)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.index.launch_locate(self.stream, count, (starts, ends), limits, bounds.limit, found) }
+    }
+
+    fn locate_on_host(&self, bounds: Bounds<'_, I::Key>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
+        let count = bounds.starts.len();
+        let tree = self.index.view().expect("a tree on the host is in main memory");
+        let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];
+        let ends = &bounds.ends.as_slice().expect("a buffer of the host")[..count];
+        let limits = bounds.limits.map(|limits| &limits.as_slice().expect("a buffer of the host")[..count]);
+        let counts = &mut counts.as_mut_slice().expect("a buffer of the host")[..count];
+        let mut unwanted = Vec::new();
+        let cursors = match cursors {
+            Some(cursors) => &mut cursors.as_mut_slice().expect("a buffer of the host")[..count],
+            None => {
+                unwanted.resize(count, 0);
+                &mut unwanted[..]
+            }
+        };
+        locate_rows(tree, (starts, ends), limits, bounds.limit, cursors, counts);
+    }
+
+    fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<I::Key, I::Value>) -> Result<()> {
+        if count == 0 || out.keys.is_empty() {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let tree = self.index.view().expect("a tree on the host is in main memory");
+            let cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
+            let offsets = &out.offsets.as_slice().expect("a buffer of the host")[..=count];
+            let keys = out.keys.as_mut_slice().expect("a buffer of the host");
+            let values = out.values.as_mut_slice().expect("a buffer of the host");
+            copy_rows(tree, cursors, offsets, keys, values);
+            return Ok(());
+        }
+        let capacity = out.keys.len();
+        let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
+        // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
+        // room for `capacity` pairs; the pointers are for this stream.
+        unsafe { self.index.launch_gather(self.stream, count, capacity, rows, pairs, capacity) }
+    }
+}
+
+/// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.
+pub(super) fn locate_rows<K: Key, V: Word>(
+    index: impl View<K, V>,
+    (starts, ends): (&[K], &[K]),
+    limits: Option<&[u64]>,
+    limit: u64,
+    cursors: &mut [u64],
+    counts: &mut [u64],
+) {
+    let tasks = starts.par_chunks(TASK).zip(ends.par_chunks(TASK));
+    let outputs = cursors.par_chunks_mut(TASK).zip(counts.par_chunks_mut(TASK));
+    tasks.zip(outputs).enumerate().for_each(|(task, ((starts, ends), (cursors, counts)))| {
+        index.rank(starts, false, |i, rank| cursors[i] = rank);
+        index.rank(ends, true, |i, rank| {
+            let own = limits.map_or(u64::MAX, |limits| limits[task * TASK + i]);
+            counts[i] = rank.saturating_sub(cursors[i]).min(limit).min(own);
+        });
+    });
+}
+
+/// Copies each row's pairs, as far as there is room, in parallel.
+pub(super) fn copy_rows<K: Key, V: Word>(
+    index: impl View<K, V>,
+    cursors: &[u64],
+    offsets: &[u64],
+    keys: &mut [K],
+    values: &mut [V],
+) {
+    let capacity = keys.len();
+    let clipped = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(capacity);
+    let (mut keys, mut values) = (keys, values);
+    let mut tasks = Vec::with_capacity(cursors.len().div_ceil(TASK));
+    for (task, cursors) in cursors.chunks(TASK).enumerate() {
+        let offsets = &offsets[task * TASK..=task * TASK + cursors.len()];
+        let room = clipped(offsets[cursors.len()]) - clipped(offsets[0]);
+        let (task_keys, task_values);
+        (task_keys, keys) = keys.split_at_mut(room);
+        (task_values, values) = values.split_at_mut(room);
+        tasks.push((cursors, offsets, task_keys, task_values));
+    }
+    tasks.into_par_iter().for_each(|(cursors, offsets, keys, values)| {
+        let first = clipped(offsets[0]);
+        for (i, &cursor) in cursors.iter().enumerate() {
+            let row = clipped(offsets[i]) - first..clipped(offsets[i + 1]) - first;
+            index.copy(cursor, &mut keys[row.clone()], &mut values[row]);
+        }
+    });
+}

@@ -1,0 +1,348 @@
+//! The staging memory of host batches of ranges.
+
+use super::super::range::RangeScratch;
+use super::Sizes;
+use bytemuck::Pod;
+use core::ops::Range;
+use lanetree_base::Result;
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
+use std::sync::{Mutex, PoisonError};
+
+/// Pieces that are located at a time: the next one is located while the results of the previous one are counted.
+pub(in crate::fixed) const LOCATING: usize = 2;
+
+/// Windows of results in flight at a time.
+const GATHERING: usize = 4;
+
+/// Where a piece's ranges are located.
+pub(in crate::fixed) struct Locating<K> {
+    pub(in crate::fixed) stream: Stream,
+    pub(in crate::fixed) starts: Buffer<K>,
+    pub(in crate::fixed) ends: Buffer<K>,
+    pub(in crate::fixed) limits: Buffer<u64>,
+    pub(in crate::fixed) scratch: RangeScratch,
+    pub(in crate::fixed) offsets: Buffer<u64>,
+    pub(in crate::fixed) staged_starts: PinnedBuffer<K>,
+    pub(in crate::fixed) staged_ends: PinnedBuffer<K>,
+    /// Empty until a range has one.
+    pub(in crate::fixed) staged_limits: PinnedBuffer<u64>,
+    pub(in crate::fixed) staged_offsets: PinnedBuffer<u64>,
+    /// Empty until a piece's results have to be cut.
+    pub(in crate::fixed) staged_cursors: PinnedBuffer<u64>,
+    /// The ranges that are on their way.
+    pub(in crate::fixed) busy: Option<usize>,
+}
+
+impl<K: Key> Locating<K> {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            starts: device.alloc(0)?,
+            ends: device.alloc(0)?,
+            limits: device.alloc(0)?,
+            scratch: RangeScratch::new(device, 0)?,
+            offsets: device.alloc(0)?,
+            staged_starts: device.pinned(0)?,
+            staged_ends: device.pinned(0)?,
+            staged_limits: device.pinned(0)?,
+            staged_offsets: device.pinned(0)?,
+            staged_cursors: device.pinned(0)?,
+            busy: None,
+        })
+    }
+
+    /// Ranges for which there is room in main memory.
+    pub(in crate::fixed) fn room(&self) -> usize {
+        // The last one to grow stands for both.
+        self.staged_ends.len()
+    }
+
+    /// Makes room for bounds in main memory, and keeps those of the first `filled` ranges. Memory grows in powers of
+    /// two, and never shrinks.
+    pub(in crate::fixed) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
+        if self.room() < ranges {
+            let ranges = ranges.next_power_of_two();
+            grow(&mut self.staged_starts, device, ranges, filled)?;
+            grow(&mut self.staged_ends, device, ranges, filled)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for the same number of limits as bounds, and keeps those of the first `filled` ranges.
+    pub(in crate::fixed) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
+        let room = self.room();
+        if self.staged_limits.len() < room {
+            grow(&mut self.staged_limits, device, room, filled)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room on the device for ranges whose bounds are already in main memory, and for their results.
+    pub(in crate::fixed) fn reserve_search(&mut self, device: &Device, ranges: usize, limited: bool) -> Result<()> {
+        if self.staged_offsets.len() <= ranges {
+            let ranges = ranges.next_power_of_two();
+            self.starts = device.alloc(ranges)?;
+            self.ends = device.alloc(ranges)?;
+            self.scratch = RangeScratch::new(device, ranges)?;
+            self.offsets = device.alloc(ranges + 1)?;
+            // The last one to grow tells for all of them.
+            self.staged_offsets = device.pinned(ranges + 1)?;
+        }
+        if limited && self.limits.len() < self.starts.len() {
+            self.limits = device.alloc(self.starts.len())?;
+        }
+        Ok(())
+    }
+
+    /// Copies the cursors of the first `count` ranges, which are located, to main memory.
+    pub(in crate::fixed) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
+        if self.staged_cursors.len() < count {
+            self.staged_cursors = device.pinned(count.next_power_of_two())?;
+        }
+        self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)?;
+        self.synchronize()
+    }
+
+    /// Waits for the lane's stream.
+    pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
+        unsafe {
+            self.staged_starts.forget_uses();
+            self.staged_ends.forget_uses();
+            self.staged_limits.forget_uses();
+            self.staged_offsets.forget_uses();
+            self.staged_cursors.forget_uses();
+        }
+        Ok(())
+    }
+
+    /// Makes the lane's next piece wait for earlier work in other streams that reads this piece's rows: for the
+    /// gathering, but not for the copies after it.
+    pub(in crate::fixed) fn come_after_readers(&mut self) -> Result<()> {
+        self.scratch.cursors.write_on(&self.stream)?;
+        self.offsets.write_on(&self.stream)?;
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let bounds = self.starts.bytes() + self.ends.bytes() + self.limits.bytes() + self.offsets.bytes();
+        let staged_bounds = (self.staged_starts.len() + self.staged_ends.len()) * size_of::<K>();
+        let staged_words = self.staged_limits.len() + self.staged_offsets.len() + self.staged_cursors.len();
+        bounds + self.scratch.bytes() + staged_bounds + staged_words * size_of::<u64>()
+    }
+}
+
+/// Replaces memory by larger memory that starts with the same first elements.
+fn grow<T: Pod>(buffer: &mut PinnedBuffer<T>, device: &Device, len: usize, kept: usize) -> Result<()> {
+    let mut larger = device.pinned(len)?;
+    larger[..kept].copy_from_slice(&buffer[..kept]);
+    *buffer = larger;
+    Ok(())
+}
+
+/// Where the pairs of a window of results are gathered.
+pub(in crate::fixed) struct Gathering<K, V> {
+    pub(in crate::fixed) stream: Stream,
+    pub(in crate::fixed) keys: Buffer<K>,
+    pub(in crate::fixed) values: Buffer<V>,
+    pub(in crate::fixed) staged_keys: PinnedBuffer<K>,
+    pub(in crate::fixed) staged_values: PinnedBuffer<V>,
+    /// Cursors and offsets of a window that was cut. Empty until there is one.
+    pub(in crate::fixed) rows: [Buffer<u64>; 2],
+    pub(in crate::fixed) staged_rows: [PinnedBuffer<u64>; 2],
+    /// The pairs that are on their way.
+    pub(in crate::fixed) busy: Option<usize>,
+}
+
+impl<K: Key, V: Word> Gathering<K, V> {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            keys: device.alloc(0)?,
+            values: device.alloc(0)?,
+            staged_keys: device.pinned(0)?,
+            staged_values: device.pinned(0)?,
+            rows: [device.alloc(0)?, device.alloc(0)?],
+            staged_rows: [device.pinned(0)?, device.pinned(0)?],
+            busy: None,
+        })
+    }
+
+    /// Makes room for pairs. Memory grows in powers of two, and never shrinks.
+    pub(in crate::fixed) fn reserve(&mut self, device: &Device, pairs: usize) -> Result<()> {
+        // The last one to grow tells for all of them.
+        if self.staged_values.len() < pairs {
+            let pairs = pairs.next_power_of_two();
+            self.keys = device.alloc(pairs)?;
+            self.values = device.alloc(pairs)?;
+            self.staged_keys = device.pinned(pairs)?;
+            self.staged_values = device.pinned(pairs)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the rows of a window to the device: cursors, and one more offset than cursors.
+    pub(in crate::fixed) fn upload_rows(&mut self, device: &Device, rows: [&[u64]; 2]) -> Result<()> {
+        for (i, row) in rows.into_iter().enumerate() {
+            if self.staged_rows[i].len() < row.len() {
+                self.rows[i] = device.alloc(row.len().next_power_of_two())?;
+                self.staged_rows[i] = device.pinned(row.len().next_power_of_two())?;
+            }
+            self.staged_rows[i][..row.len()].copy_from_slice(row);
+            self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the lane's stream.
+    pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
+        self.stream.synchronize()?;
+        // SAFETY: the staged memory is used in this stream, which has been waited for, and in that of a small piece's
+        // lane, which is waited for before anything else is done.
+        unsafe { self.forget_staged() };
+        Ok(())
+    }
+
+    /// Forgets what uses the staged memory.
+    ///
+    /// # Safety
+    /// All of it is done.
+    pub(in crate::fixed) unsafe fn forget_staged(&mut self) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.staged_keys.forget_uses();
+            self.staged_values.forget_uses();
+            self.staged_rows.iter_mut().for_each(|row| row.forget_uses());
+        }
+    }
+
+    /// Queues the copy back of the first pairs after the kernel that gathers them.
+    pub(in crate::fixed) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
+        self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
+        self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let rows: usize = self.rows.iter().map(Buffer::bytes).sum();
+        2 * (self.keys.bytes() + self.values.bytes() + rows)
+    }
+}
+
+/// The lanes that gather, in turn.
+pub(in crate::fixed) struct Ring<K, V> {
+    lanes: Vec<Gathering<K, V>>,
+    /// The lane of the next window, which is that of the oldest window in flight.
+    next: usize,
+}
+
+impl<K, V> Default for Ring<K, V> {
+    fn default() -> Self {
+        Self { lanes: Vec::new(), next: 0 }
+    }
+}
+
+impl<K: Key, V: Word> Ring<K, V> {
+    /// The lane for the next window. The oldest window may still be in flight in it.
+    pub(in crate::fixed) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
+        if self.next == self.lanes.len() {
+            self.lanes.push(Gathering::new(device)?);
+        }
+        let at = self.next;
+        self.next = (self.next + 1) % GATHERING;
+        Ok(&mut self.lanes[at])
+    }
+
+    /// All lanes, that of the oldest window first.
+    pub(in crate::fixed) fn oldest_first(&mut self) -> impl Iterator<Item = &mut Gathering<K, V>> {
+        let oldest = self.next.min(self.lanes.len());
+        let (newer, older) = self.lanes.split_at_mut(oldest);
+        older.iter_mut().chain(newer)
+    }
+}
+
+/// All lanes of a batch.
+pub(in crate::fixed) struct RangeLanes<K, V> {
+    pub(in crate::fixed) locating: Vec<Locating<K>>,
+    pub(in crate::fixed) gathering: Ring<K, V>,
+}
+
+impl<K, V> Default for RangeLanes<K, V> {
+    fn default() -> Self {
+        Self { locating: Vec::new(), gathering: Ring::default() }
+    }
+}
+
+impl<K: Key, V: Word> RangeLanes<K, V> {
+    /// The lane that locates the `piece`-th piece.
+    pub(in crate::fixed) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
+        let at = piece % LOCATING;
+        if at == self.locating.len() {
+            self.locating.push(Locating::new(device)?);
+        }
+        Ok(&mut self.locating[at])
+    }
+
+    fn bytes(&self) -> usize {
+        let located: usize = self.locating.iter().map(Locating::bytes).sum();
+        located + self.gathering.lanes.iter().map(Gathering::bytes).sum::<usize>()
+    }
+
+    /// Waits for everything in flight, and forgets it.
+    fn settle(&mut self) {
+        for lane in &mut self.locating {
+            if lane.busy.take().is_some() {
+                let _ = lane.stream.synchronize();
+            }
+        }
+        for lane in &mut self.gathering.lanes {
+            if lane.busy.take().is_some() {
+                let _ = lane.stream.synchronize();
+            }
+        }
+        self.gathering.next = 0;
+    }
+}
+
+/// The lanes of batches of ranges, kept for the next ones.
+pub struct RangeStaging<K, V> {
+    idle: Mutex<Vec<RangeLanes<K, V>>>,
+    /// As measured, but in tests.
+    pub sizes: Sizes,
+}
+
+impl<K, V> Default for RangeStaging<K, V> {
+    fn default() -> Self {
+        Self { idle: Mutex::default(), sizes: Sizes::default() }
+    }
+}
+
+impl<K: Key, V: Word> RangeStaging<K, V> {
+    /// Lanes for a batch.
+    pub(in crate::fixed) fn take(&self) -> Taken<'_, K, V> {
+        let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        Taken { staging: self, lanes }
+    }
+
+    /// Bytes of device memory and of pinned memory of finished batches.
+    pub fn bytes(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeLanes::bytes).sum()
+    }
+}
+
+/// The lanes of a batch in progress. Even after an error, or a panic of the caller's iterator, nothing is in flight on
+/// memory that the next batch uses.
+pub(in crate::fixed) struct Taken<'a, K: Key, V: Word> {
+    staging: &'a RangeStaging<K, V>,
+    pub(in crate::fixed) lanes: RangeLanes<K, V>,
+}
+
+impl<K: Key, V: Word> Drop for Taken<'_, K, V> {
+    fn drop(&mut self) {
+        let mut lanes = core::mem::take(&mut self.lanes);
+        lanes.settle();
+        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+    }
+}

@@ -1,0 +1,325 @@
+//! Host batches of ranges on a device.
+//!
+//! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
+//! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
+//! lane). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
+//! them into parts that are gathered side by side. A small batch is gathered at once, into memory that is usually large
+//! enough, without waiting for its counts.
+
+mod cut;
+mod lanes;
+mod output;
+mod source;
+
+pub use lanes::RangeStaging;
+
+use super::FixedIndex;
+use super::range::{copy_rows, locate_rows};
+use cut::Cutter;
+pub(super) use lanes::LOCATING;
+use lanes::{Gathering, Locating, RangeLanes};
+use lanetree_base::Ranges;
+use lanetree_base::Result;
+use lanetree_base::staging::ACROSS_THE_BUS;
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::exclusive_scan;
+use lanetree_runtime::DeviceKind;
+use lanetree_simt::Global;
+use output::{Output, reserve_pairs};
+pub(super) use source::{Between, Each};
+use source::{Filled, Source};
+
+/// How a batch is divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Ranges of the first piece, when nothing is known of their lengths yet.
+    pub first: usize,
+    /// Ranges of a piece, at most.
+    pub piece: usize,
+    /// Pairs that a piece is to have.
+    pub aim: usize,
+    /// Pairs of a window, at most.
+    pub window: usize,
+    /// The most pairs of a range that are gathered in one part. At most a window's.
+    pub long: u64,
+    /// Pairs of a part of a longer one.
+    pub part: u64,
+    /// Ranges of a small batch.
+    pub small: usize,
+    /// Leaves whose ranks are fetched at a time.
+    pub leaves: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        let (first, piece, small, leaves) = (1 << 16, 1 << 18, ACROSS_THE_BUS, 1 << 16);
+        Self { first, piece, aim: 1 << 20, window: 1 << 21, long: 1 << 12, part: 1 << 10, small, leaves }
+    }
+}
+
+/// The fewest pairs that a small batch has room for: per range, and in all.
+const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
+
+/// The way of a batch of ranges.
+pub(super) trait Pieces: FixedIndex {
+    fn range_on_host(
+        &self,
+        starts: &[Self::Key],
+        ends: &[Self::Key],
+        limits: Option<&[u64]>,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        self.check_not_lost()?;
+        let tree = self.native().expect("a tree on the host is in main memory");
+        let (mut cursors, mut counts) = (vec![0; starts.len()], vec![0; starts.len()]);
+        locate_rows(tree, (starts, ends), limits, u64::MAX, &mut cursors, &mut counts);
+        out.offsets.clear();
+        let mut total = 0_u64;
+        out.offsets.push(0);
+        out.offsets.extend(counts.iter().map(|count| {
+            total = total.saturating_add(*count);
+            total
+        }));
+        reserve_pairs(out, total, total)?;
+        // Existing elements need not be zeroed: they are overwritten.
+        out.keys.resize(total as usize, bytemuck::Zeroable::zeroed());
+        out.values.resize(total as usize, bytemuck::Zeroable::zeroed());
+        copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
+        Ok(())
+    }
+
+    fn range_in_pieces(
+        &self,
+        source: &mut impl Source<Self::Key>,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        let sizes = self.staging().ranges.sizes;
+        let mut taken = self.staging().ranges.take();
+        let mut output = Output::new(out);
+        let average = |[ranges, pairs]: &[usize; 2]| match ranges {
+            0 => sizes.first,
+            // At least a tile of the kernel's.
+            _ => (sizes.aim.saturating_mul(*ranges) / (*pairs).max(1)).max(16).min(sizes.piece),
+        };
+        let done = self.in_pieces(source, &mut taken.lanes, average, |at_once, lanes, piece, left| {
+            let counted = match at_once {
+                true => self.gather_at_once(lanes, piece, left, &mut output)?,
+                false => self.gather_piece(lanes, piece, left, &mut output)?,
+            };
+            Ok([output.ranges.offsets.len().max(1) - 1, counted as usize])
+        });
+        let gathering = &mut taken.lanes.gathering;
+        let done = done.and_then(|()| gathering.oldest_first().try_for_each(|lane| finish(lane, &mut output)));
+        // Nothing is in flight after this.
+        drop(taken);
+        done?;
+        if out.offsets.is_empty() {
+            out.offsets.push(0);
+        }
+        Ok(())
+    }
+
+    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is in
+    /// flight, with the piece's number and a lower bound of the ranges left; for a small first piece it is called at
+    /// once. It returns how many ranges and pairs there have been. From these follows `room`, the number of ranges of
+    /// the next piece.
+    fn in_pieces(
+        &self,
+        source: &mut impl Source<Self::Key>,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        room: impl Fn(&[usize; 2]) -> usize,
+        mut collect: impl FnMut(bool, &mut RangeLanes<Self::Key, Self::Value>, usize, usize) -> Result<[usize; 2]>,
+    ) -> Result<()> {
+        self.check_not_lost()?;
+        let Sizes { small, piece: largest, .. } = self.staging().ranges.sizes;
+        let (mut before, mut seen) = (None, [0; 2]);
+        for piece in 0.. {
+            if source.is_done() {
+                break;
+            }
+            let lane = lanes.locating(self.device(), piece)?;
+            // Enough for all ranges that are left, so that memory does not grow from piece to piece; but at most the
+            // largest piece.
+            let expected = source.left().min(largest);
+            lane.reserve_bounds(self.device(), expected, 0)?;
+            let filled = source.fill(lane, self.device(), room(&seen))?;
+            lane.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
+            // Later ones follow windows that are in flight.
+            let at_once = piece == 0 && filled.count <= small;
+            self.locate_piece(lane, &filled, at_once)?;
+            if at_once {
+                seen = collect(true, lanes, piece, source.left())?;
+                continue;
+            }
+            if let Some(before) = before {
+                // This piece's ranges are left, too.
+                seen = collect(false, lanes, before, source.left().saturating_add(filled.count))?;
+            }
+            before = Some(piece);
+        }
+        if let Some(before) = before {
+            collect(false, lanes, before, source.left())?;
+        }
+        Ok(())
+    }
+
+    /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
+    fn locate_piece(&self, lane: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
+        let &Filled { count, limited } = filled;
+        lane.busy = Some(count);
+        let mut limits = Global::null();
+        // Pinned memory has the same address on a GPU.
+        let across = is_small && self.device().kind() == DeviceKind::Cuda;
+        let bounds = if across {
+            if limited {
+                limits = lane.staged_limits.read_on(&lane.stream)?;
+            }
+            (lane.staged_starts.read_on(&lane.stream)?.cast(), lane.staged_ends.read_on(&lane.stream)?.cast())
+        } else {
+            lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
+            lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
+            if limited {
+                lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
+                limits = lane.limits.read_on(&lane.stream)?;
+            }
+            (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
+        };
+        let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
+        // SAFETY: the lane's memory has room for that many ranges; the pointers are for its stream.
+        unsafe { self.launch_locate(&lane.stream, count, bounds, limits, u64::MAX, found)? };
+        let scratch = &mut lane.scratch;
+        exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
+        Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
+    }
+
+    /// Gathers a small piece in the stream that locates it, and waits for both. Returns the pairs so far. Pairs that
+    /// had no room are gathered the usual way.
+    fn gather_at_once(
+        &self,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        piece: usize,
+        left: usize,
+        output: &mut Output<'_, Self::Key, Self::Value>,
+    ) -> Result<u64> {
+        let lane = &mut lanes.locating[piece % LOCATING];
+        let count = lane.busy.unwrap_or(0);
+        let to = lanes.gathering.next(self.device())?;
+        let [each, all] = SMALL_PAIRS;
+        to.reserve(self.device(), (each * count).max(all).min(self.staging().ranges.sizes.window))?;
+        let room = to.staged_keys.len();
+        let across = self.device().kind() == DeviceKind::Cuda;
+        let pairs = match across {
+            true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
+            false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
+        };
+        // So few ranges have the device to themselves, and long ones get wider groups.
+        let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
+        let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
+        // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
+        // for the stream.
+        unsafe { self.launch_gather(&lane.stream, count, expected, rows, pairs, room)? };
+        lane.synchronize()?;
+        // SAFETY: the staged memory is used in the other lane's own stream, which is idle between windows, and in this
+        // one, which has been waited for.
+        unsafe { to.forget_staged() };
+        if lane.staged_offsets[count] > room as u64 {
+            return self.gather_piece(lanes, piece, left, output);
+        }
+        lane.busy = None;
+        let (total, _) = output.count(&lane.staged_offsets[..=count], left)?;
+        let total = total as usize;
+        if across {
+            output.append(&to.staged_keys[..total], &to.staged_values[..total]);
+        } else {
+            to.busy = Some(total);
+            to.download(0..total)?;
+            finish(to, output)?;
+        }
+        Ok(output.counted)
+    }
+
+    /// Queues the results of a located piece. Returns the pairs so far.
+    fn gather_piece(
+        &self,
+        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        piece: usize,
+        left: usize,
+        output: &mut Output<'_, Self::Key, Self::Value>,
+    ) -> Result<u64> {
+        let sizes = self.staging().ranges.sizes;
+        let RangeLanes { locating, gathering } = lanes;
+        let lane = &mut locating[piece % LOCATING];
+        lane.synchronize()?;
+        let count = lane.busy.take().unwrap_or(0);
+        let (total, longest) = output.count(&lane.staged_offsets[..=count], left)?;
+        if total == 0 {
+            return Ok(output.counted);
+        }
+        if total <= sizes.window as u64 && longest <= sizes.long {
+            let to = gathering.next(self.device())?;
+            finish(to, output)?;
+            to.reserve(self.device(), total as usize)?;
+            let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, count, rows, total as usize)? };
+            lane.come_after_readers()?;
+            to.download(0..total as usize)?;
+            return Ok(output.counted);
+        }
+        lane.fetch_cursors(self.device(), count)?;
+        let mut cutter = Cutter::new(self, &lane.staged_cursors[..count], &lane.staged_offsets[..=count]);
+        while let Some(pairs) = cutter.next_window()? {
+            let to = gathering.next(self.device())?;
+            finish(to, output)?;
+            to.reserve(self.device(), pairs)?;
+            to.busy = Some(0);
+            to.upload_rows(self.device(), [&cutter.cursors, &cutter.offsets])?;
+            let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
+            // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
+            unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
+            to.download(0..pairs)?;
+        }
+        Ok(output.counted)
+    }
+
+    /// Queues the gathering of a window.
+    ///
+    /// # Safety
+    /// The lane's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
+    /// They cover `pairs` pairs, for which the lane has room.
+    unsafe fn gather_window(
+        &self,
+        to: &mut Gathering<Self::Key, Self::Value>,
+        rows: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        pairs: usize,
+    ) -> Result<()> {
+        to.busy = Some(pairs);
+        let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_gather(&to.stream, rows, pairs, (cursors, offsets), out, pairs) }
+    }
+}
+
+impl<I: FixedIndex> Pieces for I {}
+
+/// Lets `fill` write new results into the memory of old ones. After an error, or a panic of the caller's iterator,
+/// there are no results.
+pub(super) fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
+where
+    Ranges<K, V>: Default,
+{
+    let mut results = core::mem::take(out);
+    fill(&mut results)?;
+    *out = results;
+    Ok(())
+}
+
+/// Waits for a lane's window, if it has one, and appends its pairs.
+fn finish<K: Key, V: Word>(lane: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
+    let Some(pairs) = lane.busy else { return Ok(()) };
+    lane.synchronize()?;
+    lane.busy = None;
+    output.append(&lane.staged_keys[..pairs], &lane.staged_values[..pairs]);
+    Ok(())
+}

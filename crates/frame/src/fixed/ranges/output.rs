@@ -1,0 +1,148 @@
+//! Where the results of a batch of ranges go.
+
+use core::mem::MaybeUninit;
+use lanetree_base::ranges::Ranges;
+use lanetree_base::{Error, Result};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{self as runtime, Device, MemoryInfo};
+use rayon::prelude::*;
+
+/// Elements that a thread copies at a time, if several threads copy.
+const COPY: usize = 1 << 15;
+
+/// The results so far.
+pub(in crate::fixed) struct Output<'a, K, V> {
+    pub(in crate::fixed) ranges: &'a mut Ranges<K, V>,
+    /// Pairs of the ranges whose counts are known.
+    pub(in crate::fixed) counted: u64,
+}
+
+impl<'a, K: Key, V: Word> Output<'a, K, V> {
+    pub(in crate::fixed) fn new(ranges: &'a mut Ranges<K, V>) -> Self {
+        ranges.offsets.clear();
+        ranges.keys.clear();
+        ranges.values.clear();
+        Self { ranges, counted: 0 }
+    }
+
+    /// Takes a piece's offsets, and makes room for its pairs. Returns its pairs, and those of its longest range.
+    pub(in crate::fixed) fn count(&mut self, offsets: &[u64], left: usize) -> Result<(u64, u64)> {
+        let (count, before) = (offsets.len() - 1, self.counted);
+        let total = offsets[count];
+        let length = |pair: &[u64]| pair[1] - pair[0];
+        let longest = match count <= COPY {
+            true => offsets.windows(2).map(length).max(),
+            false => offsets.par_windows(2).with_min_len(COPY).map(length).max(),
+        };
+        let out = &mut *self.ranges;
+        let known = out.offsets.len().max(1) - 1 + count;
+        reserve_offsets(&mut out.offsets, count + 1, left)?;
+        if out.offsets.is_empty() {
+            out.offsets.push(0);
+        }
+        self.counted = before.checked_add(total).ok_or_else(|| out_of_memory(u128::MAX))?;
+        // Assumes that the remaining ranges have as many pairs each as those before, within reason.
+        let expected = self.counted as f64 * (known.saturating_add(left) as f64 / known as f64).min(64.0);
+        reserve_pairs(out, self.counted, expected as u64)?;
+        append(&mut out.offsets, &offsets[1..], |offset| before + offset);
+        Ok((total, longest.unwrap_or(0)))
+    }
+
+    /// Appends pairs, for which there is room.
+    pub(in crate::fixed) fn append(&mut self, keys: &[K], values: &[V]) {
+        append(&mut self.ranges.keys, keys, |key| key);
+        append(&mut self.ranges.values, values, |value| value);
+    }
+}
+
+fn out_of_memory(requested: u128) -> Error {
+    let host = Device::host();
+    let MemoryInfo { free, total } = host.memory().unwrap_or_default();
+    runtime::Error::OutOfMemory { requested, free, total, device: host.to_string() }.into()
+}
+
+/// Makes room for `needed` more offsets, and for up to `left` more after them.
+fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result<()> {
+    if offsets.capacity() - offsets.len() >= needed {
+        return Ok(());
+    }
+    // How many are left is what the caller's iterator claims; it is believed only if there is plenty of room.
+    let expected = needed.saturating_add(left);
+    let plenty = free_memory()? / 2;
+    if expected.saturating_mul(size_of::<u64>()) <= plenty && offsets.try_reserve(expected).is_ok() {
+        return Ok(());
+    }
+    let bytes = (offsets.len() as u128 + needed as u128) * size_of::<u64>() as u128;
+    offsets.try_reserve(needed).map_err(|_| out_of_memory(bytes))
+}
+
+/// Free bytes of main memory, as far as the system reports them.
+fn free_memory() -> Result<usize> {
+    Ok(match Device::host().memory()?.free {
+        0 => usize::MAX,
+        free => usize::try_from(free).unwrap_or(usize::MAX),
+    })
+}
+
+/// Makes room for `needed` pairs in all, or for as many as are expected. The system grants more memory than it has, and
+/// kills processes that use it all. So this first asks how much is free.
+pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
+    let bytes = size_of::<K>() + size_of::<V>();
+    let no_room = || out_of_memory(u128::from(needed) * bytes as u128);
+    let needed = usize::try_from(needed).map_err(|_| no_room())?;
+    let capacity = out.keys.capacity().min(out.values.capacity());
+    if needed <= capacity {
+        return Ok(());
+    }
+    let free = free_memory()?;
+    // Neither vector need be as long as the other: the caller may have left anything in them.
+    let (keys, values) = (out.keys.len(), out.values.len());
+    let more = |pairs: usize| {
+        let more_keys = pairs.saturating_sub(keys).saturating_mul(size_of::<K>());
+        more_keys.saturating_add(pairs.saturating_sub(values).saturating_mul(size_of::<V>()))
+    };
+    if more(needed) > free {
+        return Err(no_room());
+    }
+    let mut try_reserve = |pairs: usize| {
+        out.keys.try_reserve_exact(pairs.saturating_sub(keys)).is_ok()
+            && out.values.try_reserve_exact(pairs.saturating_sub(values)).is_ok()
+    };
+    let generous = needed.max(expected as usize).max(capacity.saturating_mul(2));
+    let granted = more(generous) <= free / 2 && try_reserve(generous);
+    if granted || try_reserve(needed) { Ok(()) } else { Err(no_room()) }
+}
+
+/// Appends converted elements, with several threads if there are many.
+fn append<T: Copy + Sync, U: Send>(out: &mut Vec<U>, from: &[T], convert: impl Fn(T) -> U + Sync) {
+    out.reserve(from.len());
+    let to = &mut out.spare_capacity_mut()[..from.len()];
+    let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
+        for (to, from) in to.iter_mut().zip(from) {
+            to.write(convert(*from));
+        }
+    };
+    match from.len() <= COPY {
+        true => write(to, from),
+        false => to.par_chunks_mut(COPY).zip(from.par_chunks(COPY)).for_each(|(to, from)| write(to, from)),
+    }
+    // SAFETY: `from.len()` elements were written right after the last one.
+    unsafe { out.set_len(out.len() + from.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_beyond_memory_are_refused_before_they_are_gathered() {
+        let mut out = Ranges::<u64, u64> { offsets: vec![0, 1], keys: vec![7], values: vec![8] };
+        for pairs in [1 << 44, 1 << 60, u64::MAX] {
+            let error = reserve_pairs(&mut out, pairs, pairs).unwrap_err().to_string();
+            assert!(error.contains("has no room for"), "{error}");
+        }
+        assert_eq!((&out.keys[..], &out.values[..]), (&[7][..], &[8][..]));
+        reserve_pairs(&mut out, 1000, u64::MAX).unwrap();
+        assert!(out.keys.capacity() >= 1000 && out.values.capacity() >= 1000);
+    }
+}

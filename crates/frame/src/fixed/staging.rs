@@ -1,0 +1,35 @@
+//! Host batches of look-ups on a device: see [`lanetree_base::staging`].
+
+use super::ranges::RangeStaging;
+use core::fmt;
+use lanetree_base::staging::PinnedStaging;
+use lanetree_layout::{Key, Word};
+
+/// The lanes of threads and of batches, kept for the next ones.
+pub struct Staging<K, V> {
+    /// Those of look-ups.
+    pub queries: lanetree_base::staging::Staging,
+    /// Those of pinned batches.
+    pub pinned: PinnedStaging<K, V>,
+    /// Those of batches of ranges.
+    pub ranges: RangeStaging<K, V>,
+}
+
+impl<K, V> Default for Staging<K, V> {
+    fn default() -> Self {
+        Self { queries: Default::default(), pinned: PinnedStaging::default(), ranges: RangeStaging::default() }
+    }
+}
+
+impl<K: Key, V: Word> Staging<K, V> {
+    /// Bytes of device memory and of pinned memory of finished batches.
+    pub fn bytes(&self) -> usize {
+        self.queries.bytes() + self.pinned.bytes() + self.ranges.bytes()
+    }
+}
+
+impl<K: Key, V: Word> fmt::Debug for Staging<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Staging[{} bytes]", self.bytes())
+    }
+}

@@ -1,0 +1,8 @@
+//! What Lanetree's indexes have in common.
+//!
+//! An index over keys of a fixed size supplies [`FixedIndex`](fixed::FixedIndex): a search on the CPU, and a launch for
+//! each kernel. It is given every query in host form and in device form, staged through the device if need be.
+
+pub mod fixed;
+
+pub use lanetree_base::*;

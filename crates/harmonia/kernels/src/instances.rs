@@ -1,0 +1,77 @@
+//! The instances that are compiled, one PTX module per key word, value word and fanout; `calls` chooses among them.
+
+use crate::update::{ApplyLeaves, Locate};
+use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
+
+/// The tuning of the instances, as data: for each fanout, the lanes `G` per query and queries `Q` in
+/// flight of the look-ups, widest group last, and the pair of the rank, neighbour and range kernels.
+///
+/// Several queries in flight are worth their registers if a lane reads a node in one or two steps; wider nodes are read
+/// with an early exit, one query at a time. Measured in `docs/performance.md`.
+macro_rules! with_table {
+    ($then:ident, $($argument:tt),*) => {
+        $then! { $($argument),*;
+            8 => (4, 4), [(1, 1), (2, 1), (4, 4), (8, 4)];
+            16 => (4, 2), [(1, 1), (2, 1), (4, 2), (8, 4), (16, 4)];
+            32 => (8, 2), [(2, 1), (4, 1), (8, 2), (16, 4), (32, 4)];
+            64 => (8, 2), [(4, 1), (8, 2), (16, 2), (32, 2)];
+            128 => (16, 2), [(4, 1), (8, 1), (16, 2), (32, 2)];
+        }
+    };
+}
+
+macro_rules! group_widths {
+    (; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
+        /// The widths of thread groups, in lanes per query, with which look-ups of a fanout are
+        /// compiled, narrowest first; empty for a fanout without kernels.
+        pub const fn group_widths(fanout: u32) -> &'static [u32] {
+            match fanout {
+                $($fanout => &[$($g),*],)*
+                _ => &[],
+            }
+        }
+        /// The queries in flight per group of a fanout's look-ups with groups of this many lanes; 0 if there is no such
+        /// kernel.
+        pub const fn queries_in_flight(fanout: u32, group: u32) -> u32 {
+            match (fanout, group) {
+                $($(($fanout, $g) => $q,)*)*
+                _ => 0,
+            }
+        }
+    };
+}
+pub(crate) use with_table;
+with_table!(group_widths,);
+
+/// Lanes that apply the changes of a leaf.
+pub const fn leaf_lanes(fanout: u32) -> u32 {
+    if fanout < 32 { fanout } else { 32 }
+}
+
+macro_rules! instances {
+    ($k:ident, $v:ident; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
+        pastey::paste! {
+            $(
+                    $(
+                        lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _slot>], [<harmonia_ $k _ $v _f $fanout>], Get<$k, $v, true, $fanout, $g, $q>);
+                        lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _psum>], [<harmonia_ $k _ $v _f $fanout>], Get<$k, $v, false, $fanout, $g, $q>);
+                    )*
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_sorted>], [<harmonia_ $k _ $v _f $fanout>], GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __rank>], [<harmonia_ $k _ $v _f $fanout>], Rank<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __neighbor>], [<harmonia_ $k _ $v _f $fanout>], Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __range>], [<harmonia_ $k _ $v _f $fanout>], Range<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __locate>], [<harmonia_ $k _ $v _f $fanout>], Locate<$k, $v, $fanout, $rank_g, $rank_q>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply_leaves>], [<harmonia_ $k _ $v _f $fanout>], ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g8>], [<harmonia_ $k _ $v _f $fanout>], Gather<$k, $v, $fanout, 8>);
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<harmonia_ $k _ $v _f $fanout>], Gather<$k, $v, $fanout, 32>);
+            )*
+        }
+    };
+}
+with_table!(instances, u32, u32);
+with_table!(instances, u32, u64);
+with_table!(instances, u64, u32);
+with_table!(instances, u64, u64);
+
+/// The widths of thread groups, in lanes per range, with which [`Gather`] is compiled.
+pub const GATHER_WIDTHS: [u32; 2] = [8, 32];

@@ -1,0 +1,97 @@
+//! Predecessors and successors.
+
+use crate::layout::{leaf_offset, leaf_values_offset};
+use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
+use core::marker::PhantomData;
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Neighbor`].
+    pub struct NeighborArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Queries: `[count]`.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the neighbour's key; unspecified if there is none.
+        pub keys: GlobalMut<K>,
+        /// Out: `[count]`, its value, or `miss`.
+        pub values: GlobalMut<V>,
+        /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
+        pub found: GlobalMut<u32>,
+        /// [`Side::Upper`]: the predecessor, the last key at or below the query. [`Side::Lower`]: the successor, the
+        /// first key at or above it.
+        pub side: u32,
+        #[doc(hidden)]
+        pub padding: u32,
+        /// The value written to `values` if there is no neighbour.
+        pub miss: V,
+    }
+}
+
+/// Finds the predecessors or successors of a batch of keys. One warp per 32 queries; any block of
+/// whole warps.
+#[derive(Debug)]
+pub struct Neighbor<K, V, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize> Kernel
+    for Neighbor<K, V, SLOT, F, G, Q>
+{
+    type Args = NeighborArgs<K, V>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(F, Q);
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let tile = tile_start(simt, WARP);
+        if tile >= args.count {
+            return;
+        }
+        let lane = simt.lane();
+        let index = tile + u64::from(lane);
+        let side = if args.side == Side::Upper as u32 { Side::Upper } else { Side::Lower };
+        let mut word = Some(K::MIN);
+        if index < args.count {
+            // SAFETY: `index` is a query.
+            let query = unsafe { simt.load(args.queries, index, Hint::Streaming) };
+            word = search_word(query.xor(tree.flip), side);
+        }
+        let mut place = None;
+        if tree.leaf_count > 0 {
+            // SAFETY: the tree is valid and not empty.
+            let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, tree, word.unwrap_or(K::MAX)) };
+            // The last slot of a leaf always holds its last pair; so when all slots are below a query,
+            // all pairs are.
+            place = match side {
+                Side::Lower if count < F => Some((leaf, count)),
+                Side::Lower => (leaf + 1 < tree.leaf_count).then_some((leaf + 1, 0)),
+                Side::Upper if word.is_none() => Some((tree.leaf_count - 1, F - 1)),
+                Side::Upper if count > 0 => Some((leaf, count - 1)),
+                Side::Upper => (leaf > 0).then(|| (leaf - 1, F - 1)),
+            };
+        }
+        if index < args.count {
+            let mut value = args.miss;
+            if let Some((leaf, slot)) = place {
+                let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
+                let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
+                // SAFETY: the slot holds a pair of the tree, and `index` is a query.
+                unsafe {
+                    let key = simt.load(key_at, u64::from(slot), Hint::ReadOnly).xor(tree.flip);
+                    simt.store(args.keys, index, key, Hint::Streaming);
+                    value = simt.load(value_at, u64::from(slot), Hint::ReadOnly);
+                }
+            }
+            // SAFETY: `index` is a query.
+            unsafe { simt.store(args.values, index, value, Hint::Streaming) };
+        }
+        if !args.found.is_null() {
+            let bits = simt.ballot(FULL_MASK, place.is_some() && index < args.count);
+            if lane == 0 {
+                // SAFETY: one word per started tile.
+                unsafe { simt.store(args.found, tile / u64::from(WARP), bits, Hint::Streaming) };
+            }
+        }
+    }
+}

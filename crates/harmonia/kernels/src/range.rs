@@ -1,0 +1,165 @@
+//! Range queries, in two kernels with a prefix sum between them: [`Range`] finds where each range
+//! begins and how many pairs it has, [`Gather`] copies the pairs.
+
+use crate::layout::{leaf_offset, leaf_values_offset};
+use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
+use core::marker::PhantomData;
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Range`].
+    pub struct RangeArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// First keys of the ranges: `[count]`.
+        pub starts: Global<K>,
+        /// Last keys: `[count]`. A range whose end lies before its start is empty.
+        pub ends: Global<K>,
+        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
+        pub limits: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Most pairs of a range.
+        pub limit: u64,
+        /// Out: `[count]`, where each range begins: leaf in the high half, slot in the low one. Null if
+        /// only the counts are wanted.
+        pub cursors: GlobalMut<u64>,
+        /// Out: `[count]`, the pairs of each range.
+        pub counts: GlobalMut<u64>,
+        /// The [`Side`] of a start's equal keys on which the range begins: lower, so they are in the range.
+        pub start_side: u32,
+        /// The [`Side`] of an end's equal keys on which the range ends: upper, so they are in the range.
+        pub end_side: u32,
+    }
+}
+
+/// Ranges of a warp's tile: its lower lanes look for their starts, the upper ones for their ends, at
+/// the same time, so that the end of a short range finds its leaf in the cache.
+const RANGES: u32 = WARP / 2;
+
+/// Locates a batch of ranges. One warp per 16 ranges; any block of whole warps.
+#[derive(Debug)]
+pub struct Range<K, V, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize> Kernel
+    for Range<K, V, SLOT, F, G, Q>
+{
+    type Args = RangeArgs<K>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(F, Q);
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let tile = tile_start(simt, RANGES);
+        if tile >= args.count {
+            return;
+        }
+        let lane = simt.lane();
+        let index = tile + u64::from(lane % RANGES);
+        let (from, side) = if lane < RANGES { (args.starts, args.start_side) } else { (args.ends, args.end_side) };
+        let side = if side == Side::Upper as u32 { Side::Upper } else { Side::Lower };
+        let mut word = Some(K::MIN);
+        if index < args.count {
+            // SAFETY: `index` is a range.
+            let bound = unsafe { simt.load(from, index, Hint::Streaming) };
+            word = search_word(bound.xor(tree.flip), side);
+        }
+        let (mut rank, mut cursor) = (0, 0);
+        if tree.leaf_count > 0 {
+            // SAFETY: the tree is valid and not empty.
+            let (leaf, count) = unsafe { locate::<S, K, V, SLOT, F, G, Q>(simt, tree, word.unwrap_or(K::MAX)) };
+            // SAFETY: the leaf is one of the tree's.
+            let (first, next) = unsafe { tree.leaf_ranks(simt, leaf) };
+            rank = first + u64::from(count);
+            rank = if rank < next { rank } else { next };
+            // After a leaf's last pair, copying continues with the next leaf's first pair.
+            cursor = u64::from_halves((rank - first) as u32, leaf);
+            rank = if word.is_some() { rank } else { tree.len };
+        }
+        let end = simt.shuffle(FULL_MASK, rank, lane % RANGES + RANGES);
+        if lane < RANGES && index < args.count {
+            let mut limit = args.limit;
+            if !args.limits.is_null() {
+                // SAFETY: `index` is a range.
+                limit = limit.min(unsafe { simt.load(args.limits, index, Hint::Streaming) });
+            }
+            // SAFETY: `index` is a range.
+            unsafe {
+                simt.store(args.counts, index, end.saturating_sub(rank).min(limit), Hint::Default);
+                if !args.cursors.is_null() {
+                    simt.store(args.cursors, index, cursor, Hint::Default);
+                }
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Gather`].
+    pub struct GatherArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Where each range begins: `[count]`, from [`RangeArgs::cursors`].
+        pub cursors: Global<u64>,
+        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
+        pub offsets: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Out: `[capacity]`, the keys of all ranges, in order.
+        pub keys: GlobalMut<K>,
+        /// Out: `[capacity]`, their values.
+        pub values: GlobalMut<V>,
+        /// Pairs for which there is room; pairs past it are not written.
+        pub capacity: u64,
+    }
+}
+
+/// Copies the pairs of a batch of ranges. `G` lanes per range; any block of whole warps.
+#[derive(Debug)]
+pub struct Gather<K, V, const F: u32, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G> {
+    type Args = GatherArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let index = simt.global_index() / u64::from(G);
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a range; the slots visited hold pairs of the tree, since the counts were
+        // taken from it; offsets below the capacity lie inside the outputs.
+        unsafe {
+            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
+            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
+            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            let mut leaf = cursor.high();
+            let mut slot = cursor.low() + simt.lane() % G;
+            let mut at = begin + u64::from(simt.lane() % G);
+            let leaf_len = |leaf: u32| {
+                if tree.ranks.is_null() {
+                    return tree.per_leaf;
+                }
+                let (first, next) = tree.leaf_ranks(simt, leaf);
+                (next - first) as u32
+            };
+            let mut len = if at < end { leaf_len(leaf) } else { 0 };
+            while at < end {
+                while slot >= len {
+                    slot -= len;
+                    leaf += 1;
+                    len = leaf_len(leaf);
+                }
+                let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
+                let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
+                let key = simt.load(key_at, u64::from(slot), Hint::ReadOnly).xor(tree.flip);
+                let value = simt.load(value_at, u64::from(slot), Hint::ReadOnly);
+                simt.store(args.keys, at, key, Hint::Streaming);
+                simt.store(args.values, at, value, Hint::Streaming);
+                slot += G;
+                at += u64::from(G);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Harmonia on a device: what the frame makes every query of, and how look-ups are tuned.
+
+use super::launch;
+use super::native;
+use super::walk::Ranks;
+use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
+use core::ops::Deref;
+use lanetree_frame::Result;
+use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side};
+use lanetree_kernels_harmonia::{
+    self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
+};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Device, Stream};
+use lanetree_simt::{Global, GlobalMut, WARP};
+
+/// How a look-up is tuned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LookUp {
+    /// The lanes that serve a look-up together; [`GroupWidth::Auto`] by default.
+    pub group: GroupWidth,
+    /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
+    pub order: BatchOrder,
+    /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
+    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
+    pub child: ChildRegion,
+}
+
+impl Default for LookUp {
+    fn default() -> Self {
+        Self { group: GroupWidth::default(), order: BatchOrder::default(), child: ChildRegion::NodeSlot }
+    }
+}
+
+/// A tree's queries on a stream, in device form: those of the frame ([`fixed::OnStream`], to which it derefs), and how they are
+/// tuned.
+#[derive(Debug)]
+pub struct OnStream<'a, K: Key, V: Word>(fixed::OnStream<'a, Harmonia<K, V>>);
+
+impl<K: Key, V: Word> Clone for OnStream<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key, V: Word> Copy for OnStream<'_, K, V> {}
+
+impl<'a, K: Key, V: Word> Deref for OnStream<'a, K, V> {
+    type Target = fixed::OnStream<'a, Harmonia<K, V>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+    pub(super) fn new(tree: &'a Harmonia<K, V>, stream: &'a Stream) -> Self {
+        Self(fixed::OnStream::new(tree, stream))
+    }
+
+    /// [`LookUp::group`].
+    #[must_use]
+    pub fn group(self, group: GroupWidth) -> Self {
+        Self(self.tuned(LookUp { group, ..*self.tuning() }))
+    }
+
+    /// [`LookUp::order`].
+    #[must_use]
+    pub fn order(self, order: BatchOrder) -> Self {
+        Self(self.tuned(LookUp { order, ..*self.tuning() }))
+    }
+
+    /// [`LookUp::child`].
+    #[must_use]
+    pub fn child_region(self, child: ChildRegion) -> Self {
+        Self(self.tuned(LookUp { child, ..*self.tuning() }))
+    }
+
+    /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
+    ///
+    /// # Errors
+    /// [`GroupWidth`](lanetree_frame::Error::GroupWidth).
+    pub fn group_width(&self) -> Result<u32> {
+        self.index().group_width(self.tuning())
+    }
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    fn group_width(&self, tuning: &LookUp) -> Result<u32> {
+        tuning.group.choose(self.fanout(), K::Bits::BYTES, tuning.order, self.shape.len)
+    }
+
+    /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory: as measured, from two
+    /// queries per leaf on. With one per leaf it is faster to look each up by itself.
+    fn is_dense(&self, tuning: &LookUp, count: usize) -> bool {
+        // A caller that asks for another width or child region gets it.
+        let free = tuning.group == GroupWidth::Auto && tuning.child == ChildRegion::NodeSlot;
+        free && tuning.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.shape.leaves)
+    }
+}
+
+impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
+    type Key = K;
+    type Value = V;
+    type Tuning = LookUp;
+    type View<'a> = native::View<'a, K, V>;
+    type Walk = Ranks;
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn len(&self) -> u64 {
+        self.shape.len
+    }
+
+    fn staging(&self) -> &fixed::Staging<K, V> {
+        &self.staging
+    }
+
+    fn check_not_lost(&self) -> Result<()> {
+        self.whole.check()
+    }
+
+    fn view(&self) -> Option<native::View<'_, K, V>> {
+        let ranks = match &self.ranks {
+            Some(ranks) => Some(ranks.as_slice()?),
+            None => None,
+        };
+        Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?, ranks))
+    }
+
+    fn check_tuning(&self, tuning: &LookUp) -> Result<()> {
+        self.group_width(tuning).map(drop)
+    }
+
+    unsafe fn launch_get(
+        &self,
+        stream: &Stream,
+        tuning: &LookUp,
+        queries: Global<K::Bits>,
+        count: usize,
+        values: GlobalMut<V>,
+        found: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let group = self.group_width(tuning)?;
+        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, found, miss };
+        if self.is_dense(tuning, count) {
+            let launch = launch::over(stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
+            // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+            return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(self.fanout(), &args)) }?);
+        }
+        let launch = launch::over(stream, count, 1)?;
+        // SAFETY: as above.
+        Ok(unsafe { launch.run(calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args)) }?)
+    }
+
+    unsafe fn launch_rank(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        side: Side,
+    ) -> Result<()> {
+        let (tree, side) = (self.tree_ref(stream)?, side as u32);
+        let args = RankArgs { tree, queries, count: count as u64, ranks, side, padding: 0 };
+        let launch = launch::over(stream, count, 1)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::rank::<K::Bits, V>(self.fanout(), &args)) }?)
+    }
+
+    unsafe fn launch_neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        outputs: NeighborOutputs<K::Bits, V>,
+        miss: V,
+        side: Side,
+    ) -> Result<()> {
+        let NeighborOutputs { keys, values, found } = outputs;
+        let (tree, side) = (self.tree_ref(stream)?, side as u32);
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, found, side, padding: 0, miss };
+        let launch = launch::over(stream, count, 1)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::neighbor::<K::Bits, V>(self.fanout(), &args)) }?)
+    }
+
+    unsafe fn launch_locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        let args = RangeArgs {
+            tree: self.tree_ref(stream)?,
+            starts,
+            ends,
+            limits,
+            count: count as u64,
+            limit,
+            cursors,
+            counts,
+            start_side: Side::Lower as u32,
+            end_side: Side::Upper as u32,
+        };
+        // Two threads per range: one for each bound.
+        let launch = launch::over(stream, count, 2)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::range::<K::Bits, V>(self.fanout(), &args)) }?)
+    }
+
+    unsafe fn launch_gather(
+        &self,
+        stream: &Stream,
+        count: usize,
+        expected: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+        capacity: usize,
+    ) -> Result<()> {
+        let (tree, capacity) = (self.tree_ref(stream)?, capacity as u64);
+        let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
+        let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
+        let launch = launch::over(stream, count, group)?;
+        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
+        Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args)) }?)
+    }
+
+    fn advance(&self, walk: &mut Ranks, block: usize, cursor: u64, pairs: u64) -> Result<u64> {
+        let (leaf, slot) = (cursor >> 32, cursor & u64::from(u32::MAX));
+        let (leaf, slot) = match &self.ranks {
+            None => {
+                let per_leaf = u64::from(self.shape.per_leaf);
+                let rank = leaf * per_leaf + slot + pairs;
+                (rank / per_leaf, rank % per_leaf)
+            }
+            Some(ranks) => {
+                let (entries, block) = (self.shape.leaves as usize + 1, block.max(2));
+                let first = walk.of(ranks, entries, block, leaf as usize)?;
+                let rank = first + slot + pairs;
+                let (leaf, first) = walk.leaf(ranks, entries, block, leaf as usize, rank)?;
+                (leaf as u64, rank - first)
+            }
+        };
+        Ok(leaf << 32 | slot)
+    }
+}
+
+lanetree_frame::inherent_forms! {
+    /// Every query in host form.
+    impl<K: Key, V: Word> Harmonia<K, V>
+}

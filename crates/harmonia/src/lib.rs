@@ -1,0 +1,257 @@
+//! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019).
+//!
+//! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
+//! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
+//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`] is a tree that the CPU updates
+//! while its copy on a device answers queries.
+//!
+//! ```
+//! use lanetree::{Device, Harmonia};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut index = Harmonia::build(&Device::host(), &[30_u32, 10, 20], &[3_u64, 1, 2])?;
+//! assert_eq!(index.get_many(&[10, 15])?, [Some(1), None]);
+//! assert_eq!(index.predecessor_many(&[15])?, [Some((10, 1))]);
+//! assert_eq!(index.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+//!
+//! let report = index.insert_many(&[15, 30], &[7, 8])?;
+//! assert_eq!((report.inserted, report.replaced), (1, 1));
+//! assert_eq!(index.lower_bound_many(&[20])?, [2]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Harmonia::on`] has the device form: queries and results in buffers, on a stream of the caller's.
+
+mod build;
+mod bulk;
+mod device;
+mod iter;
+mod launch;
+mod native;
+mod profile;
+mod psa;
+#[cfg(test)]
+mod ranges_tests;
+#[cfg(test)]
+mod staging_tests;
+mod tuning;
+mod update;
+#[cfg(test)]
+mod validate;
+mod walk;
+
+pub use build::Builder;
+pub use bulk::BuildScratch;
+pub use device::{LookUp, OnStream};
+pub use iter::Iter;
+pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
+pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
+pub use profile::{GroupProfile, WidthProfile};
+pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
+pub use tuning::{BatchOrder, GroupWidth};
+pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Range;
+use lanetree_frame::Guarded;
+use lanetree_frame::Result;
+use lanetree_frame::fixed;
+use lanetree_frame::pointers::optional;
+use lanetree_kernels_harmonia::TreeRef;
+use lanetree_kernels_harmonia::layout::{Shape, inner_slot, leaf_offset};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, Device, Stream};
+
+/// A Harmonia tree over keys `K` with values `V`, on a device.
+pub struct Harmonia<K: Key, V: Word> {
+    device: Device,
+    shape: Shape,
+    /// Inner nodes, `fanout` words each. The memory of this and the other regions may be larger than the shape says.
+    inner: Buffer<K::Bits>,
+    /// One first child per inner node.
+    prefix_sum: Buffer<u32>,
+    /// Leaves: bytes, in words of 8.
+    leaves: Buffer<u64>,
+    /// The number of pairs before each leaf, and past the last one, once an update has made them differ from what the
+    /// shape says.
+    ranks: Option<Buffer<u64>>,
+    /// The number of pairs in each leaf of a tree that was updated in place on a device; the ranks are their sums.
+    lens: Option<Buffer<u32>>,
+    /// The memory of host batches.
+    staging: fixed::Staging<K, V>,
+    /// Whether the regions' contents are known: they are not after a batch of updates that failed half-way.
+    whole: Guarded<()>,
+    words: PhantomData<V>,
+}
+
+/// The size and shape of a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Pairs.
+    pub len: u64,
+    /// Slots of a node.
+    pub fanout: u32,
+    /// Levels, the leaves' included; 0 for an empty tree.
+    pub levels: u32,
+    /// Inner nodes.
+    pub inner_nodes: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// The part of the leaves' slots that hold pairs, in 0..=1.
+    pub fill: f64,
+    /// Bytes of the inner nodes' keys.
+    pub inner_bytes: u64,
+    /// Bytes of the prefix-sum child region.
+    pub child_bytes: u64,
+    /// Bytes of the leaves, keys and values.
+    pub leaf_bytes: u64,
+    /// Bytes of the leaves' ranks, which a tree has once it was updated.
+    pub rank_bytes: u64,
+    /// Bytes of the whole tree per pair; 0 for an empty tree.
+    pub bytes_per_key: f64,
+}
+
+impl Stats {
+    /// Bytes of device memory that the tree takes.
+    pub fn bytes(&self) -> u64 {
+        self.inner_bytes + self.child_bytes + self.leaf_bytes + self.rank_bytes
+    }
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// Options for building other than the default tree.
+    pub fn builder() -> Builder<K, V> {
+        Builder::default()
+    }
+
+    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the last one's value
+    /// is kept.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
+        Self::builder().build(device, keys, values)
+    }
+
+    /// Pairs in the tree.
+    pub fn len(&self) -> u64 {
+        self.shape.len
+    }
+
+    /// Whether the tree has no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.shape.len == 0
+    }
+
+    /// The device that holds the tree.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The slots of a node.
+    pub fn fanout(&self) -> u32 {
+        self.shape.fanout
+    }
+
+    /// The size and shape of the tree.
+    pub fn stats(&self) -> Stats {
+        let shape = &self.shape;
+        let slots = u64::from(shape.leaves) * u64::from(shape.fanout);
+        let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+        let mut stats = Stats {
+            len: shape.len,
+            fanout: shape.fanout,
+            levels: shape.height + u32::from(shape.leaves > 0),
+            inner_nodes: u64::from(shape.inner),
+            leaves: u64::from(shape.leaves),
+            fill: ratio(shape.len, slots),
+            inner_bytes: self.inner.bytes() as u64,
+            child_bytes: self.prefix_sum.bytes() as u64,
+            leaf_bytes: self.leaves.bytes() as u64,
+            rank_bytes: (self.ranks.as_ref().map_or(0, Buffer::bytes) + self.lens.as_ref().map_or(0, Buffer::bytes))
+                as u64,
+            bytes_per_key: 0.0,
+        };
+        stats.bytes_per_key = ratio(stats.bytes(), shape.len);
+        stats
+    }
+
+    /// The device addresses of the nodes of a level in the key region, for tools that look at memory accesses. The root
+    /// has level 0, the leaves the last level; `None` for a level that does not exist.
+    pub fn level_addresses(&self, level: u32) -> Range<usize> {
+        let shape = &self.shape;
+        if level < shape.height {
+            let base = self.inner.addresses().start;
+            let at = |node| base + inner_slot(shape.fanout, node, 0) as usize * K::Bits::BYTES;
+            return at(shape.level_first(level))..at(shape.level_first(level + 1));
+        }
+        let leaves = if level == shape.height { shape.leaves } else { 0 };
+        let base = self.leaves.addresses().start;
+        base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
+    }
+
+    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
+    /// batches. For each thread that has been in such a call at the same time: at most four pieces of 2^20 queries, two
+    /// pieces of 2^18 ranges, and four windows of 2^21 pairs.
+    pub fn staging_bytes(&self) -> usize {
+        self.staging.bytes()
+    }
+
+    /// The tree's queries on a stream of the same device: the device form of every call.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, K, V> {
+        OnStream::new(self, stream)
+    }
+
+    /// What a kernel in a stream needs to know of the tree, which must not be lost. This and [`Harmonia::view`] are the
+    /// only ways to the tree's memory.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) for a stream of another device.
+    fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
+        self.whole.check()?;
+        Ok(TreeRef {
+            inner: self.inner.read_on(stream)?,
+            prefix_sum: self.prefix_sum.read_on(stream)?,
+            leaves: self.leaves.read_on(stream)?.cast(),
+            ranks: optional(self.ranks.as_ref(), stream)?,
+            len: self.shape.len,
+            height: self.shape.height,
+            first_leaf: self.shape.inner,
+            per_leaf: self.shape.per_leaf,
+            leaf_count: self.shape.leaves,
+            flip: K::FLIP,
+        })
+    }
+}
+
+impl<K: Key, V: Word> fmt::Debug for Harmonia<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Harmonia<{}, {}>[{} pairs, fanout {}, on {}]",
+            K::NAME,
+            V::NAME,
+            self.shape.len,
+            self.shape.fanout,
+            self.device
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_lie_one_behind_another() {
+        let keys: Vec<u64> = (0..4096).collect();
+        let tree = Harmonia::builder().fanout(8).build_sorted(&Device::host(), &keys, &keys).unwrap();
+        let bytes = [0, 1, 2, 3, 4].map(|level| tree.level_addresses(level).len() as u64);
+        assert_eq!(bytes, [64, 8 * 64, 64 * 64, 512 * 128, 0]);
+        assert_eq!(tree.level_addresses(1).end, tree.level_addresses(2).start);
+        assert_eq!(bytes.iter().sum::<u64>() + tree.stats().child_bytes, tree.stats().bytes());
+    }
+}

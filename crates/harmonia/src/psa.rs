@@ -1,0 +1,385 @@
+//! Partially-sorted aggregation (the paper's section 4.1): queries are sorted by their top bits before they
+//! are looked up, so that neighbours share their paths; and the decision whether that pays.
+
+use super::launch;
+use super::{BatchOrder, Harmonia, LookUp, OnStream};
+use core::fmt;
+use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::{Error, Result};
+use lanetree_kernels_harmonia::calls;
+use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::{RadixSortScratch, radix_argsort};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Event, Stream};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Bytes of a line of the caches.
+const LINE: u64 = 128;
+
+/// The paper's equation 2: the number of most significant bits by which to sort queries, `N = B - log2(2^B / T * K)`,
+/// for keys of `B` bits, a tree of `T` keys and `K` keys per cache line. Queries that share these bits fall into about
+/// one line, if keys are uniform over their space.
+pub fn psa_bits<K: Key>(keys: u64) -> u32 {
+    let lines = (keys / (LINE / K::Bits::BYTES as u64)).max(1);
+    lines.ilog2().min(K::Bits::BITS)
+}
+
+/// How many bits of their keys queries are sorted by before they are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuerySort {
+    /// Not at all.
+    #[default]
+    None,
+    /// By this many of the most significant bits; [`psa_bits`] is the paper's number.
+    TopBits(u32),
+    /// By all bits.
+    Full,
+}
+
+impl QuerySort {
+    fn bits<K: Key>(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::TopBits(bits) => bits,
+            Self::Full => K::Bits::BITS,
+        }
+    }
+
+    /// The order in which queries are afterwards.
+    fn order<K: Key>(self) -> BatchOrder {
+        match self.bits::<K>() {
+            0 => BatchOrder::Random,
+            bits if bits == K::Bits::BITS => BatchOrder::Sorted,
+            bits => BatchOrder::TopBits(bits),
+        }
+    }
+}
+
+impl fmt::Display for QuerySort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("not sorted"),
+            Self::TopBits(bits) => write!(f, "sorted by the top {bits} bits"),
+            Self::Full => f.write_str("sorted"),
+        }
+    }
+}
+
+/// Scratch memory of sorted look-ups: for each query twice its key, its value, and 8 more bytes.
+#[derive(Debug)]
+pub struct PsaScratch<K: Key, V: Word> {
+    keys: Buffer<K>,
+    positions: Buffer<u32>,
+    values: Buffer<V>,
+    found: Buffer<u32>,
+    sort: RadixSortScratch<K, u32>,
+}
+
+impl<K: Key, V: Word> PsaScratch<K, V> {
+    /// For batches of up to that many queries.
+    ///
+    /// # Errors
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
+    pub fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            keys: device.alloc(queries)?,
+            positions: device.alloc(queries)?,
+            values: device.alloc(queries)?,
+            found: device.alloc(queries.div_ceil(32))?,
+            sort: RadixSortScratch::for_pairs(device, queries)?,
+        })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let (words, own) = (self.positions.bytes() + self.found.bytes(), self.keys.bytes() + self.values.bytes());
+        words + own + self.sort.bytes()
+    }
+}
+
+impl<K: Key, V: Word> OnStream<'_, K, V> {
+    /// [`OnStream::get`] with a sort: the queries are sorted as `sort` says and looked up in that order, and the
+    /// results are put back into the original order of the queries. The host looks up without sorting.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`]; [`BitRange`](Error::BitRange) for more bits than a key has;
+    /// [`OutputLength`](Error::OutputLength) for scratch memory that is too small.
+    pub fn get_by_sorting(
+        &self,
+        sort: QuerySort,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        found: Option<&mut Buffer<u32>>,
+        miss: V,
+        scratch: &mut PsaScratch<K, V>,
+    ) -> Result<()> {
+        let (count, width) = (queries.len(), K::Bits::BITS);
+        let bits = sort.bits::<K>();
+        if bits > width {
+            return Err(Error::BitRange { start: 0, end: bits, width });
+        }
+        if bits == 0 || self.stream().device().kind() == DeviceKind::Host {
+            return self.get(queries, values, found, miss);
+        }
+        self.check("the values' buffer", count, values)?;
+        self.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
+        if let Some(found) = &found {
+            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let sorted = (&mut scratch.keys, &mut scratch.positions);
+        radix_argsort(self.stream(), queries, count, width - bits..width, sorted, &mut scratch.sort)?;
+        let wanted = if found.is_some() { scratch.found.write_on(self.stream())? } else { GlobalMut::null() };
+        let keys = lanetree_frame::fixed::bits::<K>(self.stream(), &scratch.keys)?;
+        let by_order = scratch.values.write_on(self.stream())?;
+        // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
+        unsafe {
+            let tuned = LookUp { order: sort.order::<K>(), ..*self.tuning() };
+            self.index().launch_get(self.stream(), &tuned, keys, count, by_order, wanted, miss)?;
+        }
+        let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
+        if let Some(found) = found {
+            found.fill_zero_range(self.stream(), 0..count.div_ceil(32))?;
+            (found_at, out_found) = (scratch.found.read_on(self.stream())?, found.write_on(self.stream())?);
+        }
+        let args = ScatterArgs {
+            values: scratch.values.read_on(self.stream())?,
+            found: found_at,
+            positions: scratch.positions.read_on(self.stream())?,
+            count: count as u64,
+            out: values.write_on(self.stream())?,
+            out_found,
+        };
+        let launch = launch::over(self.stream(), count.div_ceil(SCATTERED), 1)?;
+        // SAFETY: the buffers were checked to be long enough; every pointer is for this stream. The positions are those
+        // that the sort has just written, each below `count`.
+        Ok(unsafe { launch.run(calls::scatter(&args)) }?)
+    }
+}
+
+/// What sorting and looking up cost on a device, in nanoseconds per query: measured, for one tree and
+/// batches of one size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PsaModel {
+    /// Queries of the batches that were measured.
+    pub queries: usize,
+    /// The bits of equation 2.
+    pub bits: u32,
+    /// Lanes per query that [`GroupWidth::Auto`](super::GroupWidth::Auto) chooses for queries in random order, sorted
+    /// by these bits, and sorted completely. Sorted queries that are dense enough are looked up by whole leaves
+    /// instead.
+    pub lanes: [u32; 3],
+    /// Looking up queries in random order.
+    pub random: f64,
+    /// Looking up queries that are sorted by these bits.
+    pub clustered: f64,
+    /// Looking up sorted queries.
+    pub sorted: f64,
+    /// Sorting by these bits, and by all.
+    pub sort_bits: f64,
+    /// See [`PsaModel::sort_bits`].
+    pub sort_full: f64,
+    /// Putting the results back into their places.
+    pub scatter: f64,
+}
+
+/// A choice, and what it is based on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PsaPlan {
+    /// What is predicted to be fastest.
+    pub choice: QuerySort,
+    /// Nanoseconds per query: without sorting, by the bits of equation 2, and by all bits.
+    pub predicted: [f64; 3],
+    /// What that follows from.
+    pub model: PsaModel,
+}
+
+impl PsaModel {
+    /// The fastest way with a batch in random order.
+    pub fn plan(&self) -> PsaPlan {
+        let partial = self.sort_bits + self.clustered + self.scatter;
+        let predicted = [self.random, partial, self.sort_full + self.sorted + self.scatter];
+        let choices = [QuerySort::None, QuerySort::TopBits(self.bits), QuerySort::Full];
+        let best = (0..3).min_by(|&a, &b| predicted[a].total_cmp(&predicted[b])).unwrap_or(0);
+        PsaPlan { choice: choices[best], predicted, model: *self }
+    }
+}
+
+impl fmt::Display for PsaPlan {
+    /// What was chosen, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { choice, predicted: [none, partial, full], model } = self;
+        let PsaModel { queries, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter } = model;
+        let lanes = lanes[1];
+        write!(
+            f,
+            "queries are {choice}: of {queries} queries each takes {none:.4} ns unsorted, \
+             {partial:.4} ns sorted by the top {bits} bits ({sort_bits:.4} to sort, {clustered:.4} to look up with \
+             {lanes} lanes a query, \
+             {scatter:.4} to put the result back), {full:.4} ns sorted by all ({sort_full:.4}, {sorted:.4}, \
+             {scatter:.4}); a look-up in random order takes {random:.4} ns"
+        )
+    }
+}
+
+/// Runs of each measurement; the fastest counts.
+const RUNS: usize = 3;
+
+/// Times work in a stream.
+struct Clock<'a> {
+    stream: &'a Stream,
+    start: Event,
+    end: Event,
+    queries: usize,
+}
+
+impl Clock<'_> {
+    /// Nanoseconds per query of the fastest of a few runs.
+    fn fastest(&self, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+        let mut best = f64::INFINITY;
+        for _ in 0..RUNS {
+            self.start.record(self.stream)?;
+            work()?;
+            self.end.record(self.stream)?;
+            self.stream.synchronize()?;
+            best = best.min(f64::from(Event::elapsed_ms(&self.start, &self.end)?) * 1e6 / self.queries as f64);
+        }
+        Ok(best)
+    }
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// Measures what sorting a batch like `queries` costs and saves on this tree. Allocates what it needs, and waits
+    /// for the stream many times; it takes about as long as 20 batches. `None` on the host, which does not sort, and
+    /// without queries.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_by_sorting`].
+    pub fn measure_psa(&self, stream: &Stream, queries: &Buffer<K>) -> Result<Option<PsaModel>> {
+        let (device, count, width) = (self.device(), queries.len(), K::Bits::BITS);
+        if device.kind() == DeviceKind::Host || count == 0 {
+            return Ok(None);
+        }
+        let bits = psa_bits::<K>(self.len()).max(1);
+        let mut scratch = PsaScratch::<K, V>::new(device, count)?;
+        let mut values = device.alloc::<V>(count)?;
+        let clock = Clock { stream, start: device.event()?, end: device.event()?, queries: count };
+        let sort = |bits: u32, scratch: &mut PsaScratch<K, V>| {
+            clock.fastest(|| {
+                let sorted = (&mut scratch.keys, &mut scratch.positions);
+                radix_argsort(stream, queries, count, width - bits..width, sorted, &mut scratch.sort)
+            })
+        };
+        let get = |order, keys: &Buffer<K>, values: &mut Buffer<V>| {
+            clock.fastest(|| self.on(stream).order(order).get(keys, values, None, V::MIN))
+        };
+        let sorts = [QuerySort::None, QuerySort::TopBits(bits), QuerySort::Full];
+        let orders = sorts.map(|sort| sort.order::<K>());
+        let mut lanes = [0; 3];
+        for (lanes, order) in lanes.iter_mut().zip(orders) {
+            *lanes = self.on(stream).order(order).group_width()?;
+        }
+        let random = get(orders[0], queries, &mut values)?;
+        let sort_bits = sort(bits, &mut scratch)?;
+        let clustered = get(orders[1], &scratch.keys, &mut scratch.values)?;
+        let sort_full = sort(width, &mut scratch)?;
+        let sorted = get(orders[2], &scratch.keys, &mut scratch.values)?;
+        let args = ScatterArgs {
+            values: scratch.values.read_on(stream)?,
+            found: Global::null(),
+            positions: scratch.positions.read_on(stream)?,
+            count: count as u64,
+            out: values.write_on(stream)?,
+            out_found: GlobalMut::null(),
+        };
+        let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
+        // SAFETY: all memory was made here for this many queries, and lives until the stream has been waited for; the
+        // positions are those that the sort has written, each below `count`.
+        let scatter = clock.fastest(|| Ok(unsafe { launch.run(calls::scatter(&args)) }?))?;
+        Ok(Some(PsaModel { queries: count, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanetree_frame::Device;
+
+    #[test]
+    fn the_bits_are_those_of_equation_2() {
+        // 2^64 / 2^26 * 16 keys: a line covers the lower 42 bits of 64.
+        assert_eq!(psa_bits::<u64>(1 << 26), 22);
+        assert_eq!(psa_bits::<i32>(1 << 26), 21);
+        assert_eq!((psa_bits::<u64>(0), psa_bits::<u64>(15), psa_bits::<u64>(16)), (0, 0, 0));
+    }
+
+    #[test]
+    fn sorted_look_ups_answer_in_the_order_of_the_queries() {
+        for device in [Device::host(), Device::emulated_with_seed(5)] {
+            let stream = device.stream().unwrap();
+            let keys: Vec<i32> = (-500..500).map(|i| i * 1_000_003).collect();
+            let values: Vec<u64> = (0..1000).collect();
+            let tree = Harmonia::build(&device, &keys, &values).unwrap();
+            let queries: Vec<i32> =
+                (0..777).map(|i| (i * 7919 % 1200 - 600) * 1_000_003 + i32::from(i % 5 == 0)).collect();
+            let expected = tree.get_many(&queries).unwrap();
+            let buffer = device.upload(&queries).unwrap();
+            let mut scratch = PsaScratch::new(&device, 777).unwrap();
+            for sort in [QuerySort::None, QuerySort::TopBits(5), QuerySort::TopBits(12), QuerySort::Full] {
+                let mut out = device.upload(&[7_u64; 780]).unwrap();
+                let mut found = device.upload(&[u32::MAX; 26]).unwrap();
+                let on = tree.on(&stream);
+                on.get_by_sorting(sort, &buffer, &mut out, Some(&mut found), 99, &mut scratch).unwrap();
+                let (out, found) = (out.to_vec().unwrap(), found.to_vec().unwrap());
+                for (i, value) in expected.iter().enumerate() {
+                    assert_eq!((out[i], found[i / 32] >> (i % 32) & 1 == 1), (value.unwrap_or(99), value.is_some()));
+                }
+                assert_eq!((&out[777..], found[25]), (&[7; 3][..], u32::MAX), "beyond the batch, {sort}");
+                on.get_by_sorting(sort, &buffer, &mut device.alloc(777).unwrap(), None, 99, &mut scratch).unwrap();
+            }
+            let error = tree
+                .on(&stream)
+                .get_by_sorting(QuerySort::TopBits(33), &buffer, &mut device.alloc(777).unwrap(), None, 0, &mut scratch)
+                .unwrap_err();
+            assert!(matches!(error, Error::BitRange { end: 33, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_says_why() {
+        let model = PsaModel {
+            queries: 1 << 20,
+            bits: 16,
+            lanes: [4, 2, 1],
+            random: 1.0,
+            clustered: 0.3,
+            sorted: 0.1,
+            sort_bits: 0.2,
+            sort_full: 0.9,
+            scatter: 0.1,
+        };
+        assert_eq!(model.plan().choice, QuerySort::TopBits(16));
+        assert_eq!(PsaModel { random: 0.5, ..model }.plan().choice, QuerySort::None);
+        assert_eq!(PsaModel { sort_full: 0.2, ..model }.plan().choice, QuerySort::Full);
+        let text = model.plan().to_string();
+        assert!(text.starts_with("queries are sorted by the top 16 bits: of 1048576 queries"), "{text}");
+        assert!(text.contains("0.3000 to look up with 2 lanes a query, 0.1000 to put"), "{text}");
+    }
+
+    #[test]
+    fn a_model_is_measured_where_there_are_kernels() {
+        let device = Device::emulated();
+        let tree = Harmonia::build(&device, &[1_u64, 2, 3], &[1_u32, 2, 3]).unwrap();
+        let stream = device.stream().unwrap();
+        let queries = device.upload(&[3_u64, 1, 9]).unwrap();
+        let model = tree.measure_psa(&stream, &queries).unwrap().unwrap();
+        assert_eq!((model.queries, model.bits), (3, 1));
+        let host = Harmonia::build(&Device::host(), &[1_u64], &[1_u32]).unwrap();
+        let queries = Device::host().upload(&[3_u64]).unwrap();
+        assert!(host.measure_psa(&Device::host().stream().unwrap(), &queries).unwrap().is_none());
+    }
+}

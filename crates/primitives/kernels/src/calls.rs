@@ -1,0 +1,125 @@
+//! The choice of a kernel, by the words, which are known when the code is compiled, and by whether there are values.
+//! Without values `V` is `u32`, and does not matter.
+
+use crate::instances::{runs, select};
+use crate::local_sort::{LocalSort, LocalSortArgs};
+use crate::merge::{Merge, MergeArgs, Splits};
+use crate::radix_sort::{
+    HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
+    OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
+};
+use crate::runs::{Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
+use crate::scan::{ExclusiveSum, InclusiveMax, Scan, ScanArgs};
+use crate::select::{CountFlags, Select, SelectArgs};
+use lanetree_simt::{Call, Entry, Instance, Word, entry_by_words};
+
+/// Compaction: elements whose flag is set, in front of the others if `partition`, or without them.
+pub fn select<K: Word, V: Word>(values: bool, partition: bool, args: &SelectArgs<K, V>) -> Call<'_> {
+    Call::new(
+        match (values, partition) {
+            (false, false) => entry_by_words!(K => select!(K, u32, false, false)),
+            (false, true) => entry_by_words!(K => select!(K, u32, false, true)),
+            (true, false) => entry_by_words!(K, V => select!(K, V, true, false)),
+            (true, true) => entry_by_words!(K, V => select!(K, V, true, true)),
+        },
+        args,
+    )
+}
+
+/// The search for the tiles of a merge.
+pub fn splits<K: Word, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+    Call::new(
+        if values { entry_by_words!(K, V => Splits<K, V, true>) } else { entry_by_words!(K => Splits<K, u32, false>) },
+        args,
+    )
+}
+
+/// A merge, in which pairs of the second sequence replace those of the first if `replace`.
+pub fn merge<K: Word, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+    Call::new(
+        match (values, replace) {
+            (false, false) => entry_by_words!(K => Merge<K, u32, false, false>),
+            (false, true) => entry_by_words!(K => Merge<K, u32, false, true>),
+            (true, false) => entry_by_words!(K, V => Merge<K, V, true, false>),
+            (true, true) => entry_by_words!(K, V => Merge<K, V, true, true>),
+        },
+        args,
+    )
+}
+
+/// Runs to their keys.
+pub fn unique<K: Word>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
+    Call::new(entry_by_words!(K => runs!(K, Unique)), args)
+}
+
+/// Runs to their last values.
+pub fn last<K: Word, V: Word>(args: &RunArgs<K, V, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => runs!(K, Last<V>)), args)
+}
+
+/// Runs to their lengths.
+pub fn lengths<K: Word, L: Word>(args: &RunArgs<K, u32, L>) -> Call<'_> {
+    Call::new(entry_by_words!(K, L => runs!(K, Lengths<L>)), args)
+}
+
+/// Runs to the sums of their values.
+pub fn sums<K: Word, V: Word>(args: &RunArgs<K, V, u64>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => runs!(K, Sums<V>)), args)
+}
+
+/// Exclusive prefix sums of counts.
+pub fn exclusive_sum<T: Word>(args: &ScanArgs<T, u64>) -> Call<'_> {
+    Call::new(entry_by_words!(T => Scan<ExclusiveSum<T>>), args)
+}
+
+/// Running maxima.
+pub fn inclusive_max<T: Word>(args: &ScanArgs<T, T>) -> Call<'_> {
+    Call::new(entry_by_words!(T => Scan<InclusiveMax<T>>), args)
+}
+
+/// The count of set flags.
+pub fn count_flags(args: &SelectArgs<u32, u32>) -> Call<'_> {
+    Call::of::<CountFlags>(args)
+}
+
+/// The histogram of all digits of a sort.
+pub fn histogram<K: Word>(args: &HistogramArgs<K>) -> Call<'_> {
+    Call::new(if K::BITS == 32 { HistogramU32::ENTRY } else { HistogramU64::ENTRY }, args)
+}
+
+/// The prefix sums of the histograms.
+pub fn offsets(args: &OffsetsArgs) -> Call<'_> {
+    Call::of::<Offsets>(args)
+}
+
+/// The kernel of a pass, with the elements and the threads of a block.
+const fn pass<K: Word, V: Word>(values: bool) -> (&'static Entry, u32, u32) {
+    match (K::BITS, values, V::BITS) {
+        (32, false, _) => (OnesweepU32::ENTRY, OnesweepU32::TILE, OnesweepU32::THREADS),
+        (_, false, _) => (OnesweepU64::ENTRY, OnesweepU64::TILE, OnesweepU64::THREADS),
+        (32, true, 32) => (OnesweepU32U32::ENTRY, OnesweepU32U32::TILE, OnesweepU32U32::THREADS),
+        (32, true, _) => (OnesweepU32U64::ENTRY, OnesweepU32U64::TILE, OnesweepU32U64::THREADS),
+        (_, true, 32) => (OnesweepU64U32::ENTRY, OnesweepU64U32::TILE, OnesweepU64U32::THREADS),
+        (_, true, _) => (OnesweepU64U64::ENTRY, OnesweepU64U64::TILE, OnesweepU64U64::THREADS),
+    }
+}
+
+/// A pass of a sort, or a portion of it, in blocks of [`threads`].
+pub fn onesweep<K: Word, V: Word>(values: bool, args: &OnesweepArgs<K, V>) -> Call<'_> {
+    Call::new(if values { const { pass::<K, V>(true).0 } } else { const { pass::<K, V>(false).0 } }, args)
+}
+
+/// Elements of a block of [`onesweep`].
+pub fn tile<K: Word, V: Word>(values: bool) -> u64 {
+    pass::<K, V>(values).1.into()
+}
+
+/// Threads of a block of [`onesweep`].
+pub fn threads<K: Word, V: Word>(values: bool) -> u32 {
+    pass::<K, V>(values).2
+}
+
+/// The local sort.
+pub fn local_sort<K: Word, V: Word>(args: &LocalSortArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => LocalSort<K, V>), args)
+}

@@ -1,0 +1,70 @@
+//! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
+//! and value word, with `primitives_u64` for keys without values.
+
+use crate::merge::{Merge, Splits};
+use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
+use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
+use crate::select::{CountFlags, Select};
+use lanetree_simt::{Word, instance};
+
+instance!(primitives_scan__count_flags, primitives_scan, CountFlags);
+instance!(primitives_scan__exclusive_sum_u32, primitives_scan, Scan<ExclusiveSum<u32>>);
+instance!(primitives_scan__exclusive_sum_u64, primitives_scan, Scan<ExclusiveSum<u64>>);
+instance!(primitives_scan__inclusive_max_u32, primitives_scan, Scan<InclusiveMax<u32>>);
+instance!(primitives_scan__inclusive_max_u64, primitives_scan, Scan<InclusiveMax<u64>>);
+
+/// [`Select`] with the tile of its elements.
+macro_rules! select {
+    ($k:ty, $v:ty, $values:literal, $partition:literal) => {
+        Select<$k, $v, $values, $partition, {
+            $crate::select::steps(<$k as Word>::BYTES + if $values { <$v as Word>::BYTES } else { 0 }, $partition)
+        }>
+    };
+}
+/// [`Runs`] with the tile of their inputs.
+macro_rules! runs {
+    ($k:ty, $reduction:ty) => {
+        Runs<$k, $reduction, { $crate::runs::steps(<$reduction as Reduction>::HAS_VALUES) }>
+    };
+}
+
+pub(crate) use {runs, select};
+
+macro_rules! select_and_merge {
+    ($module:ident, $k:ident, $v:ident, $values:literal) => {
+        pastey::paste! {
+            instance!([<$module __select>], $module, select!($k, $v, $values, false));
+            instance!([<$module __partition>], $module, select!($k, $v, $values, true));
+            instance!([<$module __splits>], $module, Splits<$k, $v, $values>);
+            instance!([<$module __merge>], $module, Merge<$k, $v, $values, false>);
+            instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, true>);
+        }
+    };
+}
+
+macro_rules! keys {
+    ($k:ident) => {
+        pastey::paste! {
+            select_and_merge!([<primitives_ $k>], $k, u32, false);
+            instance!([<primitives_ $k __unique>], [<primitives_ $k>], runs!($k, Unique));
+            instance!([<primitives_ $k __lengths_u32>], [<primitives_ $k>], runs!($k, Lengths<u32>));
+            instance!([<primitives_ $k __lengths_u64>], [<primitives_ $k>], runs!($k, Lengths<u64>));
+        }
+    };
+}
+keys!(u32);
+keys!(u64);
+
+macro_rules! pairs {
+    ($k:ident, $v:ident) => {
+        pastey::paste! {
+            select_and_merge!([<primitives_ $k _ $v>], $k, $v, true);
+            instance!([<primitives_ $k _ $v __last>], [<primitives_ $k _ $v>], runs!($k, Last<$v>));
+            instance!([<primitives_ $k _ $v __sums>], [<primitives_ $k _ $v>], runs!($k, Sums<$v>));
+        }
+    };
+}
+pairs!(u32, u32);
+pairs!(u32, u64);
+pairs!(u64, u32);
+pairs!(u64, u64);

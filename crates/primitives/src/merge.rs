@@ -1,0 +1,381 @@
+//! Two sorted sequences into one.
+
+use super::TASK;
+use super::check;
+use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
+use super::launch::{self, state_len};
+use super::native::{self, Writer};
+use core::ops::Range;
+use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_base::{Buffer, Device, Result, Stream};
+use lanetree_kernels_primitives::THREADS;
+use lanetree_kernels_primitives::calls;
+use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
+use lanetree_layout::{Key, Word};
+
+/// What a merge does with a key that is in both sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MergeRule {
+    /// All elements are kept; the first sequence's come before the second's.
+    KeepBoth,
+    /// The second sequence's elements are kept, the first's are dropped. For two strictly ascending sequences this is
+    /// an upsert of the second into the first, or the union of two sets.
+    SecondReplacesFirst,
+}
+
+/// Scratch memory of [`merge_keys`] and [`merge_pairs`]: 16 bytes for 2816 elements of both sequences.
+#[derive(Debug)]
+pub struct MergeScratch {
+    splits: Buffer<u64>,
+    state: Buffer<u64>,
+}
+
+impl MergeScratch {
+    /// Enough for sequences of `count` elements together, of any type.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.
+    pub fn new(device: &Device, count: usize) -> Result<Self> {
+        let tiles = (count as u64).div_ceil(TILE).max(1);
+        Ok(Self { splits: device.alloc(tiles as usize + 1)?, state: device.alloc(state_len(tiles, CARRY_WORDS))? })
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.splits.bytes() + self.state.bytes()
+    }
+}
+
+/// Merges two ascending sequences of keys into one, and counts its keys. In the stream's order; may return before it is
+/// done.
+///
+/// The output needs room for both sequences, whatever is replaced, and `scratch` must be made for that many elements.
+/// If a sequence does not ascend, the result is unspecified, but has at most as many keys as the output needs room for.
+///
+/// # Errors
+/// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
+/// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
+pub fn merge_keys<K: Key>(
+    stream: &Stream,
+    rule: MergeRule,
+    first: Keys<'_, K>,
+    second: Keys<'_, K>,
+    output: KeysMut<'_, K>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    run::<K, u32>(stream, rule, [first.into(), second.into()], output.into(), scratch)
+}
+
+/// Merges two sequences of pairs whose keys ascend. Otherwise like [`merge_keys`].
+///
+/// # Errors
+/// As [`merge_keys`].
+pub fn merge_pairs<K: Key, V: Word>(
+    stream: &Stream,
+    rule: MergeRule,
+    first: Pairs<'_, K, V>,
+    second: Pairs<'_, K, V>,
+    output: PairsMut<'_, K, V>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    run(stream, rule, [first.into(), second.into()], output.into(), scratch)
+}
+
+fn run<K: Key, V: Word>(
+    stream: &Stream,
+    rule: MergeRule,
+    inputs: [Input<'_, K, V>; 2],
+    output: Output<'_, K, V>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    let at_most = inputs[0].count.at_most().saturating_add(inputs[1].count.at_most());
+    for input in &inputs {
+        input.check(stream)?;
+    }
+    output.check(stream, at_most)?;
+    if check::is_host(stream) {
+        on_host(rule, inputs.map(|input| input.reached()), output);
+        return Ok(());
+    }
+    let tiles = (at_most as u64).div_ceil(TILE).max(1);
+    check::buffer(stream, "the scratch memory", tiles as usize + 1, &scratch.splits)?;
+    check::buffer(stream, "the scratch memory", state_len(tiles, CARRY_WORDS), &scratch.state)?;
+    let launch = launch::tiles(stream, at_most, TILE)?;
+    let replace = rule == MergeRule::SecondReplacesFirst;
+    if replace {
+        launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
+    }
+    let [first, second] = inputs;
+    let has_values = first.values.is_some();
+    let args = MergeArgs::<K::Bits, V> {
+        first_keys: first.keys.read_on(stream)?.cast(),
+        first_values: optional(first.values, stream)?,
+        first_count: first.count.argument(stream)?,
+        second_keys: second.keys.read_on(stream)?.cast(),
+        second_values: optional(second.values, stream)?,
+        second_count: second.count.argument(stream)?,
+        flip: K::FLIP,
+        splits: scratch.splits.write_on(stream)?,
+        state: scratch.state.write_on(stream)?,
+        out_keys: output.keys.write_on(stream)?.cast(),
+        out_values: optional_mut(output.values, stream)?,
+        out_count: output.count.write_on(stream)?,
+    };
+    let threads = launch::tiles(stream, tiles as usize + 1, THREADS.into())?;
+    // SAFETY: inputs, output and scratch memory were checked to be long enough; every pointer is for this stream; the
+    // output and the scratch memory are borrowed mutably, so nothing else is among them.
+    unsafe {
+        threads.run(calls::splits(has_values, &args))?;
+        launch.run(calls::merge(has_values, replace, &args))?;
+    }
+    Ok(())
+}
+
+fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
+    let Some((out_keys, out_values, out_count)) = output.reached() else { return };
+    let [(first, first_values), (second, second_values)] = inputs;
+    let parts: Vec<[Range<usize>; 2]> = native::parts(first.len() + second.len(), TASK)
+        .into_iter()
+        .map(|part| {
+            // The bounds matter if the sequences do not ascend: not even then may anything panic.
+            let start = split(first, second, part.start);
+            let end = split(first, second, part.end).clamp(start, start + part.len());
+            let second_start = part.start - start;
+            let second_end = second_start + part.len() - (end - start);
+            [start..end, second_start.min(second.len())..second_end.min(second.len())]
+        })
+        .collect();
+    let replace = rule == MergeRule::SecondReplacesFirst;
+    let merge = |part: &[Range<usize>; 2], each: &mut dyn FnMut(K, Option<V>)| {
+        let [mut i, mut j] = [part[0].start, part[1].start];
+        let [first_end, second_end] = [part[0].end, part[1].end];
+        while i < first_end || j < second_end {
+            if i < first_end && (j >= second_end || first[i] <= second[j]) {
+                // The second's may be the next part's.
+                if !(replace && second.get(j) == Some(&first[i])) {
+                    each(first[i], first_values.get(i).copied());
+                }
+                i += 1;
+            } else {
+                each(second[j], second_values.get(j).copied());
+                j += 1;
+            }
+        }
+    };
+    let count = |part: &[Range<usize>; 2]| {
+        if !replace {
+            return part[0].len() + part[1].len();
+        }
+        let mut count = 0;
+        merge(part, &mut |_, _| count += 1);
+        count
+    };
+    let fill = |part: &[Range<usize>; 2], keys_to: &mut [K], values_to: &mut [V]| {
+        let mut writer = Writer::new(keys_to, values_to);
+        merge(part, &mut |key, value| writer.push(key, value));
+    };
+    *out_count = native::compact(&parts, count, fill, out_keys, out_values) as u64;
+}
+
+/// How many of the first `diagonal` elements of the merge come from the first sequence.
+fn split<K: Ord>(first: &[K], second: &[K], diagonal: usize) -> usize {
+    let (mut low, mut high) = (diagonal.saturating_sub(second.len()), diagonal.min(first.len()));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if first[middle] <= second[diagonal - 1 - middle] {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Count;
+    use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, written};
+    use super::*;
+
+    /// Sizes around tiles of 2816, balanced and not.
+    const SIZES: [(usize, usize); 14] = [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+        (100, 28),
+        (2815, 0),
+        (0, 2817),
+        (1408, 1408),
+        (2000, 817),
+        (2000, 1841),
+        (9000, 3),
+        (3, 9000),
+        (6000, 5500),
+        (40_000, 30_000),
+    ];
+
+    fn expected<K: Key, V: Word>(rule: MergeRule, first: &[(K, V)], second: &[(K, V)]) -> Vec<(K, V)> {
+        let replaced = |key: K| {
+            rule == MergeRule::SecondReplacesFirst && second.binary_search_by_key(&key, |&(key, _)| key).is_ok()
+        };
+        let mut all: Vec<(K, V)> = first.iter().copied().filter(|&(key, _)| !replaced(key)).collect();
+        all.extend(second);
+        all.sort_by_key(|&(key, _)| key);
+        all
+    }
+
+    fn merges<K: Key, V: Word>() {
+        for device in devices() {
+            let stream = stream(&device);
+            let mut scratch = MergeScratch::new(&device, 70_000).unwrap();
+            for (sizes, rule) in SIZES
+                .into_iter()
+                .flat_map(|sizes| [(sizes, MergeRule::KeepBoth), (sizes, MergeRule::SecondReplacesFirst)])
+            {
+                let (n, m) = sizes;
+                if !is_thorough(&device) && n + m < 5000 {
+                    continue;
+                }
+                let mut rng = rng(n + m);
+                let distinct = rule == MergeRule::SecondReplacesFirst;
+                // Few keys, so that many are equal; every one of a dense stretch; or hardly any.
+                for space in [50, n as u64 + 1, 3 * (n + m) as u64 + 1, 1 << 31] {
+                    let mut keys = |len| {
+                        let mut keys: Vec<K> = sorted(len, space, &mut rng);
+                        if distinct {
+                            keys.dedup();
+                        }
+                        keys
+                    };
+                    let (first, second) = (keys(n), keys(m));
+                    let value = |i: usize| V::truncate(i as u64 * 0x1_0000_0001);
+                    let first: Vec<(K, V)> = first.into_iter().zip((0..).map(value)).collect();
+                    let second: Vec<(K, V)> = second.into_iter().zip((1 << 30..).map(value)).collect();
+                    let expected = expected(rule, &first, &second);
+                    let upload = |pairs: &[(K, V)]| {
+                        let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().copied().unzip();
+                        (device.upload(&keys).unwrap(), device.upload(&values).unwrap())
+                    };
+                    let ((a, a_values), (b, b_values)) = (upload(&first), upload(&second));
+                    let (room, mut count) = (first.len() + second.len(), poisoned(&device, 2));
+                    let (mut keys, mut values) = (poisoned(&device, room + 1), poisoned(&device, room + 1));
+                    let len = |pairs: &[(K, V)]| Count::Host(pairs.len());
+                    merge_pairs(
+                        &stream,
+                        rule,
+                        Pairs { keys: &a, values: &a_values, count: len(&first) },
+                        Pairs { keys: &b, values: &b_values, count: len(&second) },
+                        PairsMut { keys: &mut keys, values: &mut values, count: &mut count },
+                        &mut scratch,
+                    )
+                    .unwrap();
+                    let what = format!("{rule:?} of {n} and {m} from {space} on {device}");
+                    assert_eq!(written(&count, 1), [expected.len() as u64], "{what}");
+                    let merged = written(&keys, expected.len());
+                    let pairs: Vec<(K, V)> = merged.into_iter().zip(written(&values, expected.len())).collect();
+                    assert!(pairs == expected, "{what}");
+
+                    (count, keys) = (poisoned(&device, 2), poisoned(&device, room + 1));
+                    merge_keys(
+                        &stream,
+                        rule,
+                        Keys { keys: &a, count: len(&first) },
+                        Keys { keys: &b, count: len(&second) },
+                        KeysMut { keys: &mut keys, count: &mut count },
+                        &mut scratch,
+                    )
+                    .unwrap();
+                    assert_eq!(written(&count, 1), [expected.len() as u64], "keys: {what}");
+                    let found = written(&keys, expected.len());
+                    assert!(found.iter().eq(expected.iter().map(|(key, _)| key)), "keys: {what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn merges_of_any_sizes_on_every_device() {
+        merges::<u32, u32>();
+        merges::<u64, u32>();
+    }
+
+    #[test]
+    fn merges_of_signed_keys_and_wide_values() {
+        merges::<i32, u64>();
+        merges::<i64, u64>();
+    }
+
+    #[test]
+    fn the_first_sequences_duplicates_go_too() {
+        for device in devices() {
+            let (keys, values) = (vec![5_u32; 9000], (0..9000).collect::<Vec<u32>>());
+            let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let pairs = |len| Pairs { keys: &keys, values: &values, count: Count::Host(len) };
+            let (mut out_keys, mut out_values) = (poisoned(&device, 18_000), poisoned(&device, 18_000));
+            let mut count = poisoned(&device, 1);
+            let mut scratch = MergeScratch::new(&device, 18_000).unwrap();
+            let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut count };
+            let rule = MergeRule::SecondReplacesFirst;
+            merge_pairs(&stream(&device), rule, pairs(9000), pairs(2), output, &mut scratch).unwrap();
+            assert_eq!(written(&count, 1), [2]);
+            assert_eq!((written(&out_keys, 2), written(&out_values, 2)), (vec![5, 5], vec![0, 1]), "{device}");
+        }
+    }
+
+    #[test]
+    fn counts_may_be_on_the_device() {
+        for device in devices() {
+            let keys: Vec<u64> = (0..9000).collect();
+            let (keys, lens) = (device.upload(&keys).unwrap(), device.upload(&[3_u64]).unwrap());
+            let count = Count::Device { count: &lens, at_most: 9000 };
+            let (mut out, mut found) = (poisoned(&device, 18_000), poisoned(&device, 1));
+            let mut scratch = MergeScratch::new(&device, 18_000).unwrap();
+            for (rule, expected) in [
+                (MergeRule::KeepBoth, vec![0_u64, 0, 1, 1, 2, 2, 3, 4]),
+                (MergeRule::SecondReplacesFirst, vec![0, 1, 2, 3, 4]),
+            ] {
+                let first = Keys { keys: &keys, count };
+                let second = Keys { keys: &keys, count: 5.into() };
+                let output = KeysMut { keys: &mut out, count: &mut found };
+                merge_keys(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
+                assert_eq!(written(&found, 1), [expected.len() as u64]);
+                assert_eq!(out.to_vec().unwrap()[..expected.len()], expected, "{device}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_ascend_is_merged_somehow() {
+        for device in devices() {
+            let mut rng = rng(1);
+            let unsorted = |len| (0..len).map(|_| sorted::<u32>(1, 1000, &mut rng)[0]).collect::<Vec<u32>>();
+            let [first, second] = [7000, 6000].map(unsorted).map(|keys| device.upload(&keys).unwrap());
+            let (mut out, mut count) = (poisoned(&device, 13_000), poisoned(&device, 1));
+            let mut scratch = MergeScratch::new(&device, 13_000).unwrap();
+            for rule in [MergeRule::KeepBoth, MergeRule::SecondReplacesFirst] {
+                let (first, second) =
+                    (Keys { keys: &first, count: 7000.into() }, Keys { keys: &second, count: 6000.into() });
+                let output = KeysMut { keys: &mut out, count: &mut count };
+                merge_keys(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
+                assert!(written(&count, 1)[0] <= 13_000);
+            }
+        }
+    }
+
+    #[test]
+    fn short_outputs_are_refused() {
+        for device in devices() {
+            let keys = device.upload(&[1_u32, 2, 3]).unwrap();
+            let (mut out, mut count) = (device.alloc(5).unwrap(), device.alloc(1).unwrap());
+            let mut scratch = MergeScratch::new(&device, 6).unwrap();
+            let (first, second) = (Keys { keys: &keys, count: 3.into() }, Keys { keys: &keys, count: 3.into() });
+            let output = KeysMut { keys: &mut out, count: &mut count };
+            assert_eq!(
+                message(merge_keys(&stream(&device), MergeRule::KeepBoth, first, second, output, &mut scratch)),
+                "the result keys' buffer holds 5 elements, but 6 are needed; allocate at least 6"
+            );
+        }
+    }
+}

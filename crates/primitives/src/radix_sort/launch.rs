@@ -1,0 +1,159 @@
+//! The launches of a sort.
+
+use super::TICKETS;
+use lanetree_base::{Error, Result, Stream, Word};
+use lanetree_kernels_primitives::calls::{histogram, offsets, onesweep, threads, tile};
+use lanetree_kernels_primitives::radix_sort::{
+    Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX,
+};
+use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut, LaunchShape};
+
+/// Blocks of the histogram on a multiprocessor.
+const HISTOGRAM_BLOCKS: u64 = 4;
+
+/// The buffers between which a sort's passes alternate.
+pub(super) struct Arrays<K, V> {
+    pub(super) input: (Global<K>, Global<V>),
+    /// Where the last pass ends.
+    pub(super) output: (GlobalMut<K>, GlobalMut<V>),
+    /// Where the last but one does.
+    pub(super) spare: (GlobalMut<K>, GlobalMut<V>),
+}
+
+impl<K: Word, V: Word> Arrays<K, V> {
+    /// The first pass writes to the spare buffers, so an odd number of passes ends there.
+    pub(super) fn in_place(
+        own: (GlobalMut<K>, GlobalMut<V>),
+        spare: (GlobalMut<K>, GlobalMut<V>),
+        passes: u32,
+    ) -> Self {
+        let (output, other) = if passes.is_multiple_of(2) { (own, spare) } else { (spare, own) };
+        Self { input: (own.0.as_const(), own.1.as_const()), output, spare: other }
+    }
+}
+
+/// Where a sort counts.
+pub(super) struct Counters {
+    /// `[MAX_PASSES + 2][RADIX]`, zeros.
+    pub(super) counts: GlobalMut<u64>,
+    /// Tile counters, followed by states for each tile and digit.
+    pub(super) states: GlobalMut<u32>,
+}
+
+/// A sort whose buffers were checked.
+pub(super) struct Sort<'a, K> {
+    pub(super) stream: &'a Stream,
+    pub(super) len: u64,
+    pub(super) digits: Digits,
+    pub(super) flip: K,
+    pub(super) counters: Counters,
+    pub(super) multiprocessors: u32,
+    /// The most elements of a launch.
+    pub(super) portion: u64,
+}
+
+impl<K: Word> Sort<'_, K> {
+    /// Sorts keys alone.
+    ///
+    /// # Safety
+    /// As [`Sort::pairs`].
+    pub(super) unsafe fn keys(&self, arrays: &Arrays<K, u32>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.run(arrays, false) }
+    }
+
+    /// Sorts pairs; without input values, the values are the elements' positions.
+    ///
+    /// # Safety
+    /// The arrays have the sort's elements each, of which the spare ones only matter with two passes or more, and the
+    /// sort's stream may read the input and write the others; so it may the counters, which are for as many elements.
+    pub(super) unsafe fn pairs<V: Word>(&self, arrays: &Arrays<K, V>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.run(arrays, true) }
+    }
+
+    /// # Safety
+    /// As [`Sort::pairs`].
+    unsafe fn run<V: Word>(&self, arrays: &Arrays<K, V>, pairs: bool) -> Result<()> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        let tile = tile::<K, V>(pairs);
+        let tiles = self.len.div_ceil(tile);
+        let passes = self.digits.passes();
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.histogram(arrays.input.0, tiles)?;
+            self.launch(passes, RADIX).run(offsets(&OffsetsArgs { counts: self.counters.counts }))?;
+        }
+        let mut from = arrays.input;
+        for pass in 0..passes {
+            let to = if (passes - pass) % 2 == 1 { arrays.output } else { arrays.spare };
+            let mut args = OnesweepArgs {
+                keys: from.0,
+                keys_out: to.0,
+                values: from.1,
+                values_out: to.1,
+                len: self.len,
+                offsets: self.offsets(pass).as_const(),
+                next_offsets: GlobalMut::null(),
+                states: self.counters.states.byte_add(4 * TICKETS as u64),
+                ticket: self.counters.states.byte_add(4 * u64::from(pass)),
+                first_tile: 0,
+                parity: pass % 2,
+                digit: self.digits.digit(pass),
+                flip: self.flip,
+            };
+            let per_launch = (self.portion / tile).max(1);
+            for (launch, first) in (0..tiles).step_by(per_launch as usize).enumerate() {
+                args.first_tile = first as u32;
+                let blocks = (tiles - first).min(per_launch);
+                let is_last = first + blocks == tiles;
+                // Two slots for the offsets; launches alternate between them.
+                args.next_offsets =
+                    if is_last { GlobalMut::null() } else { self.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
+                // SAFETY: the caller's contract. Positions come from the histogram of the same keys, which nobody else
+                // writes meanwhile: so they lie inside the outputs.
+                unsafe { self.launch(blocks as u32, threads::<K, V>(pairs)).run(onesweep(pairs, &args))? };
+                args.offsets = args.next_offsets.as_const();
+            }
+            from = (to.0.as_const(), to.1.as_const());
+        }
+        Ok(())
+    }
+
+    /// Row `row` of the counts.
+    fn offsets(&self, row: u32) -> GlobalMut<u64> {
+        self.counters.counts.byte_add(8 * u64::from(row) * u64::from(RADIX))
+    }
+
+    /// # Safety
+    /// As [`Sort::pairs`].
+    unsafe fn histogram(&self, keys: Global<K>, tiles: u64) -> Result<()> {
+        let args = HistogramArgs {
+            keys,
+            len: self.len,
+            counts: self.counters.counts,
+            states: self.counters.states,
+            states_len: TICKETS as u64 + tiles * u64::from(RADIX),
+            flip: self.flip,
+            passes: self.digits.passes(),
+            digits: core::array::from_fn(|pass| self.digits.digit(pass as u32)),
+        };
+        let most = HISTOGRAM_BLOCKS * u64::from(self.multiprocessors.max(1));
+        let blocks = self.len.div_ceil(HISTOGRAM_TILE).min(most).max(self.len.div_ceil(1 << 31));
+        let blocks = u32::try_from(blocks).map_err(|_| Error::TooManyElements { elements: self.len as usize })?;
+        // SAFETY: the caller's contract.
+        Ok(unsafe { self.launch(blocks, HISTOGRAM_THREADS).run(histogram(&args)) }?)
+    }
+
+    fn launch(&self, blocks: u32, threads: u32) -> Launch<'_> {
+        Launch::new(self.stream, LaunchShape { blocks, threads, dynamic_shared: 0 })
+    }
+}
+
+/// The fewest elements of a block, with or without values.
+pub(super) fn smallest_tile<K: Word, V: Word>() -> u64 {
+    tile::<K, V>(false).min(tile::<K, V>(true))
+}

@@ -1,0 +1,35 @@
+//! The CPU's own path: rayon's stable merge sort, by the same bits.
+
+use core::ops::Range;
+use lanetree_base::{Key, Word};
+use rayon::prelude::*;
+
+/// Sorts keys by a range of their bits.
+pub(super) fn sort_keys<K: Key>(keys: &mut [K], bits: Range<u32>) {
+    if !bits.is_empty() {
+        let field = field(bits);
+        keys.par_sort_by_key(|key| field(*key));
+    }
+}
+
+/// Sorts keys and their values by a range of the keys' bits.
+pub(crate) fn sort_pairs<K: Key, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
+    if bits.is_empty() {
+        return;
+    }
+    let field = field(bits);
+    let mut pairs: Vec<(K, V)> = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
+    pairs.par_sort_by_key(|pair| field(pair.0));
+    (keys, values).into_par_iter().zip(pairs).for_each(|((key, value), pair)| (*key, *value) = pair);
+}
+
+/// Writes each element's own position to it.
+pub(super) fn number<V: Word>(positions: &mut [V]) {
+    positions.par_iter_mut().enumerate().for_each(|(i, position)| *position = V::truncate(i as u64));
+}
+
+/// The part of a key's order-preserving word in a range of bits, which is not empty.
+fn field<K: Key>(bits: Range<u32>) -> impl Fn(K) -> u64 + Sync {
+    let Range { start, end } = bits;
+    move |key| key.encode().widen() << (64 - end) >> (64 - end + start)
+}

@@ -1,0 +1,64 @@
+//! Helpers of the operations' tests.
+
+use lanetree_base::{Buffer, Device, Result, Stream};
+use lanetree_layout::{Key, Word};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+/// The devices of this machine: the CPU, and kernels in their natural order and in others.
+pub(super) fn devices() -> Vec<Device> {
+    vec![Device::host(), Device::emulated(), Device::emulated_with_seed(1), Device::emulated_with_seed(2)]
+}
+
+/// Whether all of a test's cases are worth their time on a device.
+pub(super) fn is_thorough(device: &Device) -> bool {
+    *device == Device::host() || device.to_string().contains("seed 0")
+}
+
+pub(super) fn rng(seed: usize) -> StdRng {
+    StdRng::seed_from_u64(seed as u64)
+}
+
+/// Sorted keys from a space of `space` keys around the middle of the key space, where signed keys change their sign.
+pub(super) fn sorted<K: Key>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
+    let middle = K::Bits::MAX.widen() / 2;
+    let mut keys: Vec<K> = (0..len)
+        .map(|_| {
+            let distance = rng.random_range(0..space);
+            K::decode(K::Bits::truncate(middle - space / 2 + distance))
+        })
+        .collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Any 32-bit words.
+pub(super) fn words(len: usize, rng: &mut StdRng) -> Vec<u32> {
+    (0..len).map(|_| rng.next_u32()).collect()
+}
+
+/// A buffer whose elements are not zero: what is not written shows.
+pub(super) fn poisoned<T: bytemuck::Pod>(device: &Device, len: usize) -> Buffer<T> {
+    let mut data = vec![T::zeroed(); len];
+    bytemuck::cast_slice_mut::<T, u8>(&mut data).fill(0xa5);
+    device.upload(&data).unwrap()
+}
+
+/// The first `len` elements, after checking that the others are untouched.
+pub(super) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug>(buffer: &Buffer<T>, len: usize) -> Vec<T> {
+    let mut all = buffer.to_vec().unwrap();
+    for element in all.drain(len..) {
+        assert!(bytemuck::bytes_of(&element).iter().all(|&byte| byte == 0xa5), "{element:?} behind {len} results");
+    }
+    all
+}
+
+/// The message of an error.
+pub(super) fn message(result: Result<()>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// A stream of the device.
+pub(super) fn stream(device: &Device) -> Stream {
+    device.stream().unwrap()
+}
