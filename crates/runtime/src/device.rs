@@ -171,9 +171,9 @@ impl Device {
     }
 
     /// Memory of the caller's, or of another library, as a buffer of `len` elements from `start` on: device memory of a
-    /// GPU; ordinary memory on the host and the emulator. Nothing is copied, and nothing waited for. Dropping the buffer
-    /// waits for the streams that use it and leaves the memory alone; [`Buffer::into_raw`] does so too, and tells of
-    /// errors. No pool has a part in it. With `len` 0 the address is ignored.
+    /// GPU; ordinary memory on the host and the emulator. Copies nothing and waits for nothing. Dropping the buffer
+    /// waits for the streams that use it and does not free the memory; [`Buffer::into_raw`] does the same, and also
+    /// returns errors. No pool is involved. If `len` is 0, the address is ignored.
     ///
     /// ```
     /// use lanetree_runtime::Device;

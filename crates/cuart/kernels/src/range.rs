@@ -133,7 +133,7 @@ kernel_args! {
         pub links: Global<u64>,
         /// Where each one's key goes, in bytes, and their total: `[pairs + 1]`; null if all have `width` bytes.
         pub offsets: Global<u64>,
-        /// How many: `[1]`, of which `capacity` count.
+        /// How many: `[1]`; at most `capacity` of them are copied.
         pub pairs: Global<u64>,
         /// The most pairs.
         pub capacity: u64,

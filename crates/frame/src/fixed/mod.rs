@@ -53,7 +53,7 @@ pub trait View<K, V>: Copy + Send + Sync {
     fn rank(&self, queries: &[K], upper: bool, each: impl FnMut(usize, u64));
     /// Finds the last pair at or below each query, or the first one at or above it.
     fn neighbor(&self, queries: &[K], predecessor: bool, each: impl FnMut(usize, Option<(K, V)>));
-    /// Copies the pairs from a rank on, of which there are enough.
+    /// Copies pairs from a rank on; there are enough of them.
     fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]);
 }
 

@@ -47,7 +47,7 @@ pub struct Leaf32 {
 
 macro_rules! pod {
     ($($leaf:ty),*) => {$(
-        // SAFETY: made of integers and arrays of them, of which all bits may be zero.
+        // SAFETY: made of integers and arrays of integers, which may be all zero.
         unsafe impl Zeroable for $leaf {}
         // SAFETY: as above, and without padding: its fields' sizes add up to its own, as the tests check.
         unsafe impl Pod for $leaf {}
@@ -98,7 +98,7 @@ pub const fn device_leaf_units(len: usize) -> usize {
     (DEVICE_HEADER + len).div_ceil(UNIT)
 }
 
-/// Writes a device leaf to its units, of which there are [`device_leaf_units`].
+/// Writes a device leaf to its [`device_leaf_units`] units.
 pub fn write_device_leaf(units: &mut [[u64; 2]], key: &[u8], value: u64, rank: u64) {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(units);
     bytes[..8].copy_from_slice(&value.to_ne_bytes());

@@ -92,7 +92,7 @@ impl Link {
     /// The largest index.
     pub const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
 
-    /// The link to a node or leaf, of which `span` is the length of the prefix or key.
+    /// The link to a node or leaf; `span` is the length of its prefix or key.
     #[inline(always)]
     pub const fn new(kind: Kind, span: usize, index: u64) -> Self {
         debug_assert!(index <= Self::MAX_INDEX);

@@ -91,7 +91,7 @@ pub struct N256 {
 
 macro_rules! pod {
     ($($node:ty),*) => {$(
-        // SAFETY: made of integers and arrays of them, of which all bits may be zero.
+        // SAFETY: made of integers and arrays of integers, which may be all zero.
         unsafe impl Zeroable for $node {}
         // SAFETY: as above, and without padding: its fields' sizes add up to its own, as the tests check.
         unsafe impl Pod for $node {}

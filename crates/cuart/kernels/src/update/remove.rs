@@ -99,7 +99,7 @@ unsafe fn find<S: Simt>(simt: S, tree: &TreeMut, root: GlobalMut<u64>, key: KeyR
 /// Per thread. Clears a leaf and puts it on the free list.
 ///
 /// # Safety
-/// No link leads to the leaf any more, and this is the thread that took it away.
+/// No link leads to the leaf, and this thread removed the last one.
 #[inline(always)]
 unsafe fn clear<S: Simt>(simt: S, args: &RemoveArgs, leaf: Link) {
     let words = match leaf.kind() {

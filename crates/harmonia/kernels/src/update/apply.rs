@@ -71,7 +71,7 @@ impl<K: Word, V: Word> Copy<K, V> {
     }
 }
 
-/// Leaves that are written anew.
+/// Leaves that are rewritten.
 #[derive(Clone, Copy)]
 struct Target {
     first_leaf: u32,
