@@ -33,7 +33,7 @@ pub enum Side {
     Upper = 1,
 }
 
-/// Where neighbours go: in memory that the device reaches.
+/// Where neighbours go: in memory that the device can reach.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighborOutputs<B, V> {
     /// Keys, in the caller's form.
@@ -135,7 +135,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read that many queries and write that many ranks, in memory that the device reaches.
+    /// The stream may read that many queries and write that many ranks, in memory that the device can reach.
     unsafe fn launch_rank(
         &self,
         stream: &Stream,
@@ -151,7 +151,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read that many queries and write that many results, in memory that the device reaches.
+    /// The stream may read that many queries and write that many results, in memory that the device can reach.
     unsafe fn launch_neighbor(
         &self,
         stream: &Stream,
@@ -188,8 +188,8 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read that many cursors, which are those of this index as it is, and offsets, of which there is
-    /// one more, and write `capacity` pairs, in memory that the device reaches.
+    /// The stream may read `count` cursors of the index's current state and `count + 1` offsets, and write `capacity`
+    /// pairs, in memory that the device can reach.
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
