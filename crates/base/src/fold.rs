@@ -1,22 +1,22 @@
-//! What a batch amounts to: one change per distinct key.
+//! The net effect of a batch: one change per distinct key.
 
 use crate::Op;
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
 
-/// What all operations of one key amount to.
+/// The net effect of all operations of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<V> {
     /// The key has this value afterwards.
     Put(V),
-    /// The key has this value afterwards, if it was there before.
+    /// The key has this value afterwards, if it was present before.
     PutIfPresent(V),
     /// The key is not there afterwards.
     Remove,
 }
 
 impl<V> Change<V> {
-    /// This change and then another one, as one.
+    /// This change followed by another one, combined.
     pub fn then(self, next: Self) -> Self {
         match (self, next) {
             (Self::Put(_), Self::PutIfPresent(value)) => Self::Put(value),

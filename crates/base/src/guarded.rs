@@ -1,10 +1,10 @@
-//! What an index holds, behind the question whether it is whole.
+//! The contents of an index, reachable only through a check that it is not lost.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// The contents of an index. Whoever wants them asks whether a change has failed half-way: there is no other way to
-/// them, so no call can forget to ask.
+/// The contents of an index. The only access to them checks whether a change has failed half-way, so no call can forget
+/// the check.
 #[derive(Debug)]
 pub struct Guarded<T> {
     contents: T,
@@ -31,8 +31,8 @@ impl<T> Guarded<T> {
         self.check().map(|()| &self.contents)
     }
 
-    /// The contents, for what does not change what the index holds: to make room, say. If that fails, they are as they
-    /// were.
+    /// The contents, for work that does not change what the index holds, such as making room. If that fails, they are
+    /// unchanged.
     ///
     /// # Errors
     /// [`Error::Lost`].
@@ -40,8 +40,8 @@ impl<T> Guarded<T> {
         self.check().map(|()| &mut self.contents)
     }
 
-    /// Changes what the index holds. All that a change needs is there before: if it fails or panics, nobody knows how
-    /// much of it was done, and the contents are lost.
+    /// Changes what the index holds. Everything that a change needs is allocated before. If it fails or panics, it is
+    /// unknown how much of it was done, and the contents are lost.
     ///
     /// # Errors
     /// [`Error::Lost`].
@@ -62,13 +62,13 @@ impl<T> Guarded<T> {
         Ok(result)
     }
 
-    /// Puts other contents in the place of these, lost or not.
+    /// Replaces the contents, lost or not.
     pub fn replace(&mut self, contents: T) {
         *self = Self::new(contents);
     }
 
-    /// What was known of the contents before the change that failed: for sizes and shapes, which calls tell that return
-    /// no errors.
+    /// What was known of the contents before the change that failed: for sizes and shapes, from calls that return no
+    /// errors.
     pub fn known(&self) -> &T {
         &self.contents
     }

@@ -1,10 +1,10 @@
 //! What Lanetree's indexes have in common.
 //!
-//! For users: [keys](Key), batches of [byte strings](ByteKeys), [ranges](KeyRange), [operations](Op) and what became of
-//! them, and [errors](Error). The crate `lanetree` re-exports all of it.
+//! For users: [keys](Key), batches of [byte strings](ByteKeys), [ranges](KeyRange), [operations](Op) and their reports,
+//! and [errors](Error). The crate `lanetree` re-exports all of it.
 //!
-//! For an index: [`Guarded`] keeps its contents and says when they are lost; [`staging`] takes batches of host memory
-//! through a device; [`fold`] makes one change of all operations of a key.
+//! For an index: [`Guarded`] holds its contents and says when they are lost; [`staging`] sends batches from host memory
+//! through a device; [`fold`] combines all operations of a key into one change.
 
 pub mod byte_keys;
 pub mod error;

@@ -2,8 +2,8 @@
 
 use crate::UpdateReport;
 
-/// Changed memory that lies no further apart than this many bytes is sent together: a copy of its own costs
-/// about as much as sending that many more.
+/// Changed memory at most this many bytes apart is sent together: a copy of its own costs about as much as sending that
+/// many more.
 pub const GAP: u64 = 64 << 10;
 
 /// What a batch did to both.

@@ -1,14 +1,14 @@
-//! What a batch of updates says, and what became of it.
+//! The operations of a batch of updates, and its outcome.
 
 /// One operation of a batch. A batch has the effect of its operations one after another, in the batch's
 /// order; so the last write to a key wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<K, V> {
-    /// Inserts a pair, or replaces the value of a key that is there.
+    /// Inserts a pair, or replaces the value of a key that is present.
     Insert(K, V),
-    /// Replaces the value of a key that is there; otherwise does nothing.
+    /// Replaces the value of a key that is present; otherwise does nothing.
     Update(K, V),
-    /// Removes a key and its value; where it is not there, does nothing.
+    /// Removes a key and its value; if it is not present, does nothing.
     Remove(K),
 }
 
@@ -27,12 +27,11 @@ pub enum UpdatePath {
     /// Nothing was to be changed.
     #[default]
     Unchanged,
-    /// Leaf by leaf, in nodes that had room; in CuART, in nodes that were split or became larger where they had
-    /// none.
+    /// Leaf by leaf, in nodes that had room; in CuART also in nodes that were split or replaced by larger ones.
     InPlace,
     /// Nodes were split or merged, and the key region moved to make room (the paper's way).
     Moved,
-    /// The tree was built again from its pairs and the batch's.
+    /// The tree was rebuilt from its pairs and the batch's.
     Rebuilt,
 }
 
@@ -41,11 +40,11 @@ pub enum UpdatePath {
 pub struct UpdateReport {
     /// Keys that were not there, and are.
     pub inserted: u64,
-    /// Keys that were there, and have been given a value, be it the same.
+    /// Keys that were present and were given a value, even if it is the same.
     pub replaced: u64,
     /// Keys that were there, and are not.
     pub removed: u64,
-    /// Keys that were not there, and are not: nothing was done.
+    /// Keys that were not present before or after: nothing was done.
     pub unmatched: u64,
     /// How it was done.
     pub path: UpdatePath,

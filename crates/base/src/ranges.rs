@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use lanetree_layout::{Key, Word};
 
-/// One range query: two bounds, each inclusive, exclusive or absent, and at most so many pairs.
+/// One range query: two bounds, each inclusive, exclusive or absent, and a limit on the number of pairs.
 ///
 /// Any range expression over keys converts into one: `3..7`, `3..=7`, `..`, `(Bound, Bound)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,14 @@ impl<K: Key> KeyRange<K> {
         Self { start: bounds.start_bound().cloned(), end: bounds.end_bound().cloned(), limit: u64::MAX }
     }
 
-    /// The same range, of which only the first `limit` pairs are wanted.
+    /// The same range, limited to its first `limit` pairs.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
 
-    /// The inclusive bounds and the limit of the `index`-th range of a batch; a start behind the end if no key
-    /// can be in it.
+    /// The inclusive bounds and the limit of the `index`-th range of a batch; a start above the end if no key can be in
+    /// it.
     ///
     /// # Errors
     /// [`Error::ReversedRange`].
@@ -61,7 +61,7 @@ impl<K: Key> From<RangeFull> for KeyRange<K> {
     }
 }
 
-/// A batch of ranges as kernels want it: inclusive bounds in separate arrays.
+/// A batch of ranges as kernels take it: inclusive bounds in separate arrays.
 pub struct RangeBatch<K> {
     pub starts: Vec<K>,
     pub ends: Vec<K>,
@@ -111,8 +111,8 @@ fn inclusive<K: Key>(range: &KeyRange<K>) -> Option<(K, K)> {
 /// The results of a batch of ranges, in compressed sparse row form: the pairs of range *i* are those
 /// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys.
 ///
-/// Plain vectors, to be taken where that saves a copy: `core::mem::take(&mut ranges.values)`. What is left may be given
-/// to [`Harmonia::range_many_into`](crate::Harmonia::range_many_into) again, which does not care what it holds.
+/// These are plain vectors; take one to save a copy: `core::mem::take(&mut ranges.values)`. The rest can be passed to
+/// [`Harmonia::range_many_into`](crate::Harmonia::range_many_into) again, whatever it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<K, V> {
     /// One more than there are ranges, ascending from 0.

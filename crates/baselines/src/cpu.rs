@@ -55,7 +55,7 @@ pub struct BTree<K, V> {
 }
 
 impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> BTree<K, V> {
-    /// Of pairs in any order; of equal keys, the last one's value stays. Ascending pairs build fastest.
+    /// Of pairs in any order; of equal keys, the last one's value is kept. Ascending pairs build fastest.
     pub fn new(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         Self { map: pairs.into_iter().collect() }
     }

@@ -19,7 +19,7 @@ pub struct Oracle<K, V> {
 }
 
 impl<K: Ord + Copy, V: Copy> Oracle<K, V> {
-    /// The pairs of two slices of the same length; of equal keys, the last one's value stays.
+    /// The pairs of two slices of the same length; of equal keys, the last one's value is kept.
     pub fn new(keys: &[K], values: &[V]) -> Self {
         let mut pairs: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
         // Stable: turned around, the last of equal keys comes first, and `dedup` keeps the first.

@@ -86,13 +86,13 @@ impl<V: Word> Builder<V> {
         Self { long_keys, ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// Sorts a copy of the pairs, unless they are sorted, with all of rayon's threads.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::KeyTooLong`] for a key of more than 2^32 - 1 bytes, or of more
-    /// than 32 with [`LongKeys::Refuse`]; [`Error::Runtime`] where there is no room.
+    /// [`Error::LengthMismatch`]; [`Error::KeyTooLong`] for a key of more than 2^32 - 1 bytes, or of more than 32 with
+    /// [`LongKeys::Refuse`]; [`Error::Runtime`] if there is no room.
     pub fn build<'k>(&self, device: &Device, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<Cuart<V>> {
         let keys = keys.into();
         self.check(keys, values)?;
@@ -103,8 +103,8 @@ impl<V: Word> Builder<V> {
         self.build_picked(device, keys, values, order)
     }
 
-    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to each
-    /// other, the last one's value stays.
+    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to each other, the
+    /// last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.

@@ -35,7 +35,7 @@ impl<V: Word> Cuart<V> {
     /// memory, or with 2^32 or more keys, is copied to the host, rebuilt there, and copied back.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room, or from the device: the tree is as it was. [`Error::Lost`].
+    /// [`Error::Runtime`] if there is no room, or from the device: the tree is unchanged. [`Error::Lost`].
     pub fn compact(&mut self) -> Result<()> {
         let tree = self.parts()?;
         if tree.ordered {

@@ -5,6 +5,26 @@
 //! into strings of the same order. A tree is built in bulk ([`Builder`]) and read in batches, from any number of
 //! threads. Changes also come in batches ([`Cuart::apply`]). [`Mirrored`] is a tree that the CPU changes while its copy
 //! on a device answers queries; [`Hybrid`] keeps short keys on a device and long ones on the CPU.
+//!
+//! ```
+//! use lanetree::{ByteKeysBuf, Cuart, Device};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let keys: ByteKeysBuf = ["de", "deu", "fr"].into_iter().collect();
+//! let mut tree = Cuart::build(&Device::host(), &keys, &[1_u32, 2, 3])?;
+//! assert_eq!(tree.get_many(&keys)?, [Some(1), Some(2), Some(3)]);
+//!
+//! // Inserts and removals cost a tree its ranks; `compact` rebuilds it with ranks.
+//! let more: ByteKeysBuf = ["en"].into_iter().collect();
+//! tree.insert_many(&more, &[4])?;
+//! assert!(!tree.is_compact());
+//! tree.compact()?;
+//! assert_eq!(tree.lower_bound_many(&keys)?, [0, 1, 3]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Cuart::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
 mod compact;
@@ -120,7 +140,7 @@ impl<V: Word> Cuart<V> {
         Builder::default()
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].

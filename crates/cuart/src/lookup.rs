@@ -14,7 +14,7 @@ use rayon::prelude::*;
 pub type Neighbor<V> = Option<(Vec<u8>, V)>;
 
 impl<V: Word> Cuart<V> {
-    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
+    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
     /// None on the host. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].
@@ -47,7 +47,7 @@ impl<V: Word> Cuart<V> {
         Ok(())
     }
 
-    /// Ranks keys: how many of the tree's are below each.
+    /// Ranks keys: how many of the tree's keys are below each.
     ///
     /// # Errors
     /// [`Error::NotCompact`] if keys were inserted or removed. On a device also [`Error::LeavesInMainMemory`] for a
@@ -57,7 +57,7 @@ impl<V: Word> Cuart<V> {
         self.rank_many(keys.into(), Side::Lower)
     }
 
-    /// Ranks keys: how many of the tree's are not above each.
+    /// Ranks keys: how many of the tree's keys are at or below each.
     ///
     /// # Errors
     /// As [`Cuart::lower_bound_many`].
@@ -65,7 +65,7 @@ impl<V: Word> Cuart<V> {
         self.rank_many(keys.into(), Side::Upper)
     }
 
-    /// Finds the last pair whose key is not above each query. In a compact tree, [`Cuart::upper_bound_many`] and
+    /// Finds the last pair whose key is at or below each query. In a compact tree, [`Cuart::upper_bound_many`] and
     /// [`Cuart::pair`] give the same without copying keys.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<V: Word> Cuart<V> {
         Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
     }
 
-    /// Finds the first pair whose key is not below each query.
+    /// Finds the first pair whose key is at or above each query.
     ///
     /// # Errors
     /// As [`Cuart::predecessor_many`].

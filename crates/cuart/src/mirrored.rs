@@ -44,7 +44,7 @@ impl<V: Word> Mirrored<V> {
     /// Copies a tree of the host's to a device.
     ///
     /// # Errors
-    /// [`Error::NotOnHost`] for a tree that is not on the host; [`Error::Runtime`] where the device has no room.
+    /// [`Error::NotOnHost`] for a tree that is not on the host; [`Error::Runtime`] if the device has no room.
     pub fn new(host: Cuart<V>, device: &Device) -> Result<Self> {
         if host.device.kind() != DeviceKind::Host {
             return Err(Error::NotOnHost { device: host.device.to_string() });

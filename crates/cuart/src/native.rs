@@ -59,8 +59,7 @@ impl<'a> View<'a> {
         self.get_each(queries, range, Self::value, each);
     }
 
-    /// Finds the leaves of the queries of a range: `out[i]` for the `i`-th of them, none where there is no such
-    /// key.
+    /// Finds the leaves of the queries of a range: `out[i]` for the `i`-th of them, none if there is no such key.
     pub(super) fn find(&self, queries: ByteKeys<'_>, range: Range<usize>, out: &mut [Link]) {
         let first = range.start;
         let each = |query: usize, leaf: Option<u64>| out[query - first] = leaf.map_or(Link::NONE, Link::from_bits);

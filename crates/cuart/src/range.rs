@@ -166,7 +166,7 @@ fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
     joined(parts)
 }
 
-/// Ranges one part behind the other.
+/// Ranges, one part after another.
 pub(super) fn joined<V: Word>(parts: Vec<RangesPart<V>>) -> ByteRanges<V> {
     let mut out = ByteRanges { offsets: vec![0], keys: ByteKeysBuf::new(), values: Vec::new() };
     for (ends, keys, values) in parts {

@@ -53,21 +53,21 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { fanout: Some(fanout), ..self }
     }
 
-    /// The part of each leaf's slots that the build fills, in (0, 1]; 1 by default. A leaf gets at least
-    /// one pair. What is left open is for inserts, which then go where they belong without moving others.
-    /// Inner nodes are always full: no update adds children to one.
+    /// The part of each leaf's slots that the build fills, in (0, 1]; 1 by default. A leaf gets at least one pair. Free
+    /// slots are for inserts, which then need not move other leaves. Inner nodes are always full: no update adds
+    /// children to one.
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self { fill: Some(fill), ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the tree is on the device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`];
-    /// [`Error::Runtime`] where the device has no room.
+    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`]; [`Error::Runtime`] if
+    /// the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
         self.shape(keys.len())?;
@@ -78,8 +78,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.build_pairs(device, pairs)
     }
 
-    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to
-    /// each other, the last one's value stays.
+    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to each other, the
+    /// last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
@@ -122,7 +122,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         if !FANOUTS.contains(&fanout) {
             return Err(Error::Fanout { fanout, available: &FANOUTS });
         }
-        // Written so that a fill that is not a number is refused too.
+        // Written so that a fill of NaN is also rejected.
         if !(fill > 0.0 && fill <= 1.0) {
             return Err(Error::Fill { fill });
         }
@@ -130,17 +130,17 @@ impl<K: Key, V: Word> Builder<K, V> {
     }
 }
 
-/// Builds from the `shape.len` strictly ascending pairs, each asked for once or more.
+/// Builds from `shape.len` strictly ascending pairs; each pair may be requested several times.
 pub(super) fn build_distinct<K: Key, V: Word>(
     device: &Device,
     shape: Shape,
     pair: impl Fn(usize) -> (K::Bits, V) + Sync,
 ) -> Result<Harmonia<K, V>> {
-    // All of the device's memory first: if it does not suffice, nothing was done in vain.
+    // Allocate all device memory first: if there is not enough, no work was wasted.
     let mut inner = device.alloc::<K::Bits>(shape.inner_slots() as usize)?;
     let mut prefix_sum = device.alloc::<u32>(shape.inner as usize)?;
     let mut leaves = device.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;
-    // Asked for leaves only that have another one behind them, which are full.
+    // Called only for leaves that another one follows; these are full.
     let last_key = |leaf: usize| pair((leaf + 1) * shape.per_leaf as usize - 1).0;
     fill_buffer(&mut leaves, |words| fill_leaves::<K::Bits, V>(&shape, words, &pair))?;
     fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
@@ -167,7 +167,7 @@ pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
     Err(Error::LengthMismatch { keys: keys.len(), values: values.len() })
 }
 
-/// Lets `fill` write a buffer: in place where it is main memory, else by way of it.
+/// Lets `fill` write a buffer: in place if it is main memory, else through a copy in main memory.
 fn fill_buffer<T: Word>(buffer: &mut Buffer<T>, fill: impl FnOnce(&mut [T])) -> Result<()> {
     if let Some(slice) = buffer.as_mut_slice() {
         fill(slice);
@@ -205,8 +205,8 @@ fn fill_leaves<K: Word, V: Word>(shape: &Shape, words: &mut [u64], pair: &(impl 
     });
 }
 
-/// Fills the child region of inner nodes that all have [`Shape::children`] children but for the last of
-/// each level.
+/// Fills the child region of inner nodes, which all have [`Shape::children`] children, except for the last one of each
+/// level.
 pub(super) fn fill_prefix_sum(shape: &Shape, children: &mut [u32]) {
     for level in 0..shape.height {
         let nodes = level_range(shape, level);
@@ -216,8 +216,8 @@ pub(super) fn fill_prefix_sum(shape: &Shape, children: &mut [u32]) {
     }
 }
 
-/// Fills the inner nodes above leaves of which `last_key` tells the largest key: as many children to each
-/// node as [`Shape::children`] says, but for the last of each level.
+/// Fills the inner nodes above leaves; `last_key` returns a leaf's largest key. Each node has [`Shape::children`]
+/// children, except for the last one of each level.
 pub(super) fn fill_inner<K: Word>(shape: &Shape, words: &mut [K], last_key: &(impl Fn(usize) -> K + Sync)) {
     let fanout = shape.fanout as usize;
     // Leaves under a child of the level's nodes, if it is full.
@@ -233,7 +233,7 @@ pub(super) fn fill_inner<K: Word>(shape: &Shape, words: &mut [K], last_key: &(im
                 let first = i as u64 * u64::from(shape.children);
                 let children = u64::from(shape.children).min(u64::from(children_in_level) - first);
                 for (slot, separator) in node[..fanout - 1].iter_mut().enumerate() {
-                    // All children but the last are full, so each one's last leaf has a known place.
+                    // All children except the last are full, so the index of each one's last leaf is known.
                     *separator = if slot as u64 + 1 < children {
                         last_key(((first + slot as u64 + 1) * under_child - 1) as usize)
                     } else {

@@ -1,4 +1,4 @@
-//! Bulk build on the device, from pairs that are there.
+//! Bulk build on the device, from pairs that are already there.
 
 use super::launch;
 use super::{Builder, Harmonia};
@@ -14,9 +14,8 @@ use lanetree_layout::{Key, Word};
 use lanetree_primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 
-/// Scratch memory of builds on a device, to be used again by the next: for unsorted pairs twice as much as
-/// they take themselves, and for pairs among which keys occur twice as much again, which is allocated when
-/// that is first so.
+/// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
+/// the pairs. The same amount again is allocated when keys first occur more than once.
 #[derive(Debug)]
 pub struct BuildScratch<K: Key, V: Word> {
     device: Device,
@@ -32,7 +31,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
     /// For builds of up to `len` unsorted pairs.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room; [`TooManyElements`](Error::TooManyElements).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
     pub fn for_unsorted(device: &Device, len: usize) -> Result<Self> {
         let mut scratch = Self::for_sorted(device)?;
         if device.kind() != DeviceKind::Host {
@@ -42,10 +41,10 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
         Ok(scratch)
     }
 
-    /// For builds from sorted pairs, however many.
+    /// For builds from any number of sorted pairs.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room.
+    /// [`Runtime`](Error::Runtime) if the device has no room.
     pub fn for_sorted(device: &Device) -> Result<Self> {
         Ok(Self { device: device.clone(), sorted: None, sort: None, distinct: None, findings: device.alloc(2)? })
     }
@@ -62,7 +61,7 @@ impl<K: Key, V: Word> BuildScratch<K, V> {
     }
 }
 
-/// Where the distinct pairs go, and how many they are.
+/// Where the distinct pairs go, and how many there are.
 #[derive(Debug)]
 struct Distinct<K, V> {
     keys: Buffer<K>,
@@ -81,9 +80,10 @@ struct Order {
 
 impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
-    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value stays. Returns when the tree is
-    /// complete. The tree's memory, and later what its host batches take, comes from the stream's device: from
-    /// its [pool](lanetree_frame::Pool), if that handle has one. On the host as [`Builder::build`], without the scratch memory.
+    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept. Returns when the tree is complete.
+    /// The tree's memory, and later what its host batches take, comes from the stream's device: from its
+    /// [pool](lanetree_frame::Pool), if that handle has one. On the host as [`Builder::build`], without the scratch
+    /// memory.
     ///
     /// # Errors
     /// As [`Builder::build`]; [`OutputLength`](Error::OutputLength) for buffers or scratch memory that are
@@ -113,9 +113,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         result
     }
 
-    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal
-    /// keys the last one's value stays. Returns when the tree is complete. On the host as
-    /// [`Builder::build_sorted`].
+    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys the
+    /// last one's value is kept. Returns when the tree is complete. On the host as [`Builder::build_sorted`].
     ///
     /// # Errors
     /// As [`Builder::build_on`], and [`NotSorted`](Error::NotSorted).
@@ -221,7 +220,7 @@ fn check_input<K: Key, V: Word>(
     same_device(stream.device(), scratch, "the scratch memory")
 }
 
-/// Finds out how keys are ordered. Waits for the stream.
+/// Determines how keys are ordered. Waits for the stream.
 fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
     // Enough threads for every multiprocessor, each with many keys.
     const MOST_THREADS: usize = 1 << 20;
@@ -251,7 +250,7 @@ pub(super) struct Regions<K: Word, V: Word> {
 }
 
 impl<K: Word, V: Word> Regions<K, V> {
-    /// Room for a shape, and for `slack` more leaves and what is above them.
+    /// Room for a shape, and for `slack` more leaves and the nodes above them.
     pub(super) fn new(device: &Device, shape: &Shape, slack: u32) -> Result<Self> {
         let with_slack = |nodes: u32| nodes as usize + slack as usize;
         let leaf_words = leaf_bytes::<K, V>(shape.fanout) as usize / 8;

@@ -19,10 +19,10 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 pub struct LookUp {
     /// The lanes that serve a look-up together; [`GroupWidth::Auto`] by default.
     pub group: GroupWidth,
-    /// What is known of the queries' order, for [`GroupWidth::Auto`]; nothing by default.
+    /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
     pub order: BatchOrder,
-    /// Where look-ups read first children; the nodes themselves by default, which measures best. The
-    /// paper's prefix-sum array is [`ChildRegion::PrefixSum`].
+    /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
+    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
     pub child: ChildRegion,
 }
 
@@ -89,10 +89,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         tuning.group.choose(self.fanout(), K::Bits::BYTES, tuning.order, self.shape.len)
     }
 
-    /// Whether so many sorted queries are worth bringing whole leaves to the multiprocessors: measured,
-    /// from two queries a leaf on. With one they are better looked up each for itself.
+    /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory: as measured, from two
+    /// queries per leaf on. With one per leaf it is faster to look each up by itself.
     fn is_dense(&self, tuning: &LookUp, count: usize) -> bool {
-        // Another width or child region is asked for to be had.
+        // A caller that asks for another width or child region gets it.
         let free = tuning.group == GroupWidth::Auto && tuning.child == ChildRegion::NodeSlot;
         free && tuning.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.shape.leaves)
     }

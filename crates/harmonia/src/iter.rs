@@ -9,8 +9,8 @@ use lanetree_layout::{Key, Word};
 /// Leaves that are fetched from the device at a time.
 const LEAVES: u32 = 1 << 14;
 
-/// Iterates over a tree's pairs in ascending order of their keys. Fetches the leaves from the device in
-/// large blocks; an item is an error where that fails, and the iteration ends there. The first item of a lost tree is
+/// Iterates over a tree's pairs in ascending order of their keys. Fetches the leaves from the device in large blocks;
+/// if that fails, the item is an error and the iteration ends. The first item of a lost tree is
 /// [`Error::Lost`](lanetree_frame::Error::Lost).
 #[derive(Debug)]
 pub struct Iter<'a, K: Key, V: Word> {
@@ -83,7 +83,7 @@ impl<K: Key, V: Word> Iterator for Iter<'_, K, V> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = (self.tree.len() - self.fetched) as usize + self.pairs.len();
-        // Short of that only where fetching fails.
+        // Fewer only if fetching fails.
         (0, Some(left))
     }
 }

@@ -1,9 +1,27 @@
 //! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019).
 //!
 //! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
-//! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read, in batches, from
-//! any number of threads and streams. Updates come in batches too ([`Harmonia::apply`]); [`Mirrored`] is a
-//! tree that the CPU updates while its copy on a device answers queries.
+//! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
+//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`] is a tree that the CPU updates
+//! while its copy on a device answers queries.
+//!
+//! ```
+//! use lanetree::{Device, Harmonia};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut index = Harmonia::build(&Device::host(), &[30_u32, 10, 20], &[3_u64, 1, 2])?;
+//! assert_eq!(index.get_many(&[10, 15])?, [Some(1), None]);
+//! assert_eq!(index.predecessor_many(&[15])?, [Some((10, 1))]);
+//! assert_eq!(index.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+//!
+//! let report = index.insert_many(&[15, 30], &[7, 8])?;
+//! assert_eq!((report.inserted, report.replaced), (1, 1));
+//! assert_eq!(index.lower_bound_many(&[20])?, [2]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Harmonia::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
 mod bulk;
@@ -50,22 +68,20 @@ use lanetree_runtime::{Buffer, Device, Stream};
 pub struct Harmonia<K: Key, V: Word> {
     device: Device,
     shape: Shape,
-    /// Inner nodes, `fanout` words each. Of this and the other regions, the memory may be larger than the
-    /// shape says.
+    /// Inner nodes, `fanout` words each. The memory of this and the other regions may be larger than the shape says.
     inner: Buffer<K::Bits>,
     /// One first child per inner node.
     prefix_sum: Buffer<u32>,
     /// Leaves: bytes, in words of 8.
     leaves: Buffer<u64>,
-    /// How many pairs lie before each leaf, and behind the last, once an update has made them differ
-    /// from what the shape says.
+    /// The number of pairs before each leaf, and past the last one, once an update has made them differ from what the
+    /// shape says.
     ranks: Option<Buffer<u64>>,
-    /// The pairs of each leaf of a tree that was updated in place on a device: what its ranks are the sums
-    /// of.
+    /// The number of pairs in each leaf of a tree that was updated in place on a device; the ranks are their sums.
     lens: Option<Buffer<u32>>,
     /// The memory of host batches.
     staging: fixed::Staging<K, V>,
-    /// Whether what the regions hold is known: not after a batch of updates that failed half-way.
+    /// Whether the regions' contents are known: they are not after a batch of updates that failed half-way.
     whole: Guarded<()>,
     words: PhantomData<V>,
 }
@@ -94,7 +110,7 @@ pub struct Stats {
     pub leaf_bytes: u64,
     /// Bytes of the leaves' ranks, which a tree has once it was updated.
     pub rank_bytes: u64,
-    /// Bytes of all of it, per pair; 0 for an empty tree.
+    /// Bytes of the whole tree per pair; 0 for an empty tree.
     pub bytes_per_key: f64,
 }
 
@@ -106,13 +122,13 @@ impl Stats {
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// How to build a tree other than the default one.
+    /// Options for building other than the default tree.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the
-    /// last one's value stays.
+    /// Builds a tree over pairs in any order, with the default fanout, full nodes. Of equal keys, the last one's value
+    /// is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -163,8 +179,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stats
     }
 
-    /// The device addresses of the nodes of a level in the key region, the root's being 0 and the leaves' the
-    /// last, for tools that look at memory accesses; none for a level that there is not.
+    /// The device addresses of the nodes of a level in the key region, for tools that look at memory accesses. The root
+    /// has level 0, the leaves the last level; `None` for a level that does not exist.
     pub fn level_addresses(&self, level: u32) -> Range<usize> {
         let shape = &self.shape;
         if level < shape.height {
@@ -177,9 +193,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
     }
 
-    /// Bytes that host batches on a device have taken, page-locked ones included, and that are kept for the
-    /// next ones: for each thread that has been in such a call at the same time, at most those of four pieces of
-    /// 2^20 queries, of two of 2^18 ranges, and of four windows of 2^21 pairs.
+    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
+    /// batches. For each thread that has been in such a call at the same time: at most four pieces of 2^20 queries, two
+    /// pieces of 2^18 ranges, and four windows of 2^21 pairs.
     pub fn staging_bytes(&self) -> usize {
         self.staging.bytes()
     }
@@ -189,8 +205,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         OnStream::new(self, stream)
     }
 
-    /// What a kernel in a stream needs to know of the tree, which is not lost: no call comes by the tree's memory but
-    /// through here and [`Harmonia::view`].
+    /// What a kernel in a stream needs to know of the tree, which must not be lost. This and [`Harmonia::view`] are the
+    /// only ways to the tree's memory.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) for a stream of another device.

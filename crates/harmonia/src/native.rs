@@ -73,8 +73,8 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         });
     }
 
-    /// Calls `each` with the leaf where each of `count` words belongs, and the inner node above it (0 where
-    /// there is none). Reads inner nodes only. The tree must not be empty.
+    /// Calls `each` with the leaf where each of `count` words belongs, and the inner node above it (0 if there is
+    /// none). Reads inner nodes only. The tree must not be empty.
     pub(super) fn for_each_leaf(
         &self,
         count: usize,

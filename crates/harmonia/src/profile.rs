@@ -7,33 +7,32 @@ use lanetree_kernels_harmonia::layout::inner_slot;
 use lanetree_layout::{Key, Word};
 use std::collections::HashMap;
 
-/// What a sample of queries says of each width of thread groups.
+/// What a sample of queries says about each width of thread groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupProfile {
-    /// The widths, the widest first, as far as they were tried.
+    /// The widths that were tried, the widest first.
     pub widths: Vec<WidthProfile>,
     /// The width that the model arrives at.
     pub chosen: u32,
 }
 
-/// What a sample of queries says of one width.
+/// What a sample of queries says about one width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WidthProfile {
     /// Lanes per query.
     pub lanes: u32,
-    /// Steps of a warp per inner level, on average: the most that any of its queries needs, each step
-    /// comparing as many separators as the group has lanes.
+    /// Average steps of a warp per inner level. A warp takes as many steps as the query of it that needs most; in a
+    /// step, a group compares one separator per lane.
     pub steps: f64,
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Chooses the width of thread groups as the paper does: from the widest, narrowing by half as long
-    /// as twice the queries per warp outweigh the steps that a level then takes,
-    /// `2 * steps(wide) / steps(narrow) > 1`.
+    /// Chooses the width of thread groups as the paper does: it starts with the widest, and halves the width as long as
+    /// twice the queries per warp outweigh the additional steps per level, `2 * steps(wide) / steps(narrow) > 1`.
     ///
     /// Takes a sample of queries, about a thousand; fewer than 32 are repeated to fill a warp. The model
-    /// counts comparisons. It knows nothing of memory, which is what limits look-ups on today's cards:
-    /// [`GroupWidth::Auto`](super::GroupWidth::Auto) goes by measurements.
+    /// counts comparisons. It ignores memory, which limits look-ups on today's cards;
+    /// [`GroupWidth::Auto`](super::GroupWidth::Auto) uses measurements instead.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from fetching the nodes on the sample's paths.
@@ -106,7 +105,7 @@ mod tests {
         let tree = Harmonia::builder().fanout(64).build(&Device::host(), &keys, &keys).unwrap();
         let sample: Vec<u64> = (0..1000).map(|i| i * 99_991 % 100_000).collect();
         let profile = tree.profile_group_width(&sample).unwrap();
-        // Never more steps with more lanes; and no further than narrowing gains.
+        // More lanes never take more steps; and narrowing stops when it no longer gains.
         assert!(profile.widths.windows(2).all(|pair| pair[0].steps <= pair[1].steps), "{profile:?}");
         let gains = profile.widths.windows(2).map(|pair| 2.0 * pair[0].steps / pair[1].steps > 1.0);
         let gains: Vec<bool> = gains.collect();
@@ -114,7 +113,7 @@ mod tests {
         assert!(others.iter().all(|&gains| gains), "{profile:?}");
         let chosen = profile.widths[profile.widths.len() - if *last { 1 } else { 2 }].lanes;
         assert_eq!(profile.chosen, chosen, "{profile:?}");
-        // Queries that pass no separator take one step at any width: the narrowest is enough.
+        // Queries that pass no separator take one step at any width, so the narrowest is enough.
         let profile = tree.profile_group_width(&[0; 100]).unwrap();
         let tried: Vec<(u32, f64)> = profile.widths.iter().map(|width| (width.lanes, width.steps)).collect();
         let all: Vec<(u32, f64)> = group_widths(64).iter().rev().map(|&lanes| (lanes, 1.0)).collect();
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn steps_are_those_of_the_slowest_query_of_a_warp() {
-        // One level, 8 queries; at 8 lanes, 4 queries to a warp.
+        // One level, 8 queries; at 8 lanes, 4 queries per warp.
         let level = vec![vec![0, 7, 8, 0, 1, 2, 3, 4]];
         assert_eq!(warp_steps(&level, 8), (2.0 + 1.0) / 2.0);
         assert_eq!(warp_steps(&level, 32), (8.0) / 8.0);

@@ -1,5 +1,5 @@
 //! Partially-sorted aggregation (the paper's section 4.1): queries are sorted by their top bits before they
-//! are looked up, so that neighbours share their paths; and the choice whether that pays.
+//! are looked up, so that neighbours share their paths; and the decision whether that pays.
 
 use super::launch;
 use super::{BatchOrder, Harmonia, LookUp, OnStream};
@@ -16,21 +16,21 @@ use lanetree_simt::{Global, GlobalMut};
 /// Bytes of a line of the caches.
 const LINE: u64 = 128;
 
-/// The paper's equation 2: by how many of their most significant bits queries are to be sorted,
-/// `N = B - log2(2^B / T * K)`, for keys of `B` bits, a tree of `T` keys and `K` keys to a line of the
-/// caches. Queries that share these bits fall in about one line, if keys are uniform over their space.
+/// The paper's equation 2: the number of most significant bits by which to sort queries, `N = B - log2(2^B / T * K)`,
+/// for keys of `B` bits, a tree of `T` keys and `K` keys per cache line. Queries that share these bits fall into about
+/// one line, if keys are uniform over their space.
 pub fn psa_bits<K: Key>(keys: u64) -> u32 {
     let lines = (keys / (LINE / K::Bits::BYTES as u64)).max(1);
     lines.ilog2().min(K::Bits::BITS)
 }
 
-/// By how much of their keys queries are sorted before they are looked up.
+/// How many bits of their keys queries are sorted by before they are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuerySort {
     /// Not at all.
     #[default]
     None,
-    /// By so many of the most significant bits; [`psa_bits`] is the paper's number.
+    /// By this many of the most significant bits; [`psa_bits`] is the paper's number.
     TopBits(u32),
     /// By all bits.
     Full,
@@ -65,7 +65,7 @@ impl fmt::Display for QuerySort {
     }
 }
 
-/// Scratch memory of sorted look-ups: for each query its key twice, its value, and 8 bytes more.
+/// Scratch memory of sorted look-ups: for each query twice its key, its value, and 8 more bytes.
 #[derive(Debug)]
 pub struct PsaScratch<K: Key, V: Word> {
     keys: Buffer<K>,
@@ -76,10 +76,10 @@ pub struct PsaScratch<K: Key, V: Word> {
 }
 
 impl<K: Key, V: Word> PsaScratch<K, V> {
-    /// For batches of up to so many queries.
+    /// For batches of up to that many queries.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room; [`TooManyElements`](Error::TooManyElements).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
     pub fn new(device: &Device, queries: usize) -> Result<Self> {
         Ok(Self {
             keys: device.alloc(queries)?,
@@ -98,8 +98,8 @@ impl<K: Key, V: Word> PsaScratch<K, V> {
 }
 
 impl<K: Key, V: Word> OnStream<'_, K, V> {
-    /// [`OnStream::get`] by way of a sort: the queries are sorted as `sort` says, looked up in that order, and
-    /// the results put back into the order in which the queries were given. The host searches as ever.
+    /// [`OnStream::get`] with a sort: the queries are sorted as `sort` says and looked up in that order, and the
+    /// results are put back into the original order of the queries. The host looks up without sorting.
     ///
     /// # Errors
     /// As [`OnStream::get`]; [`BitRange`](Error::BitRange) for more bits than a key has;
@@ -134,7 +134,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         let wanted = if found.is_some() { scratch.found.write_on(self.stream())? } else { GlobalMut::null() };
         let keys = lanetree_frame::fixed::bits::<K>(self.stream(), &scratch.keys)?;
         let by_order = scratch.values.write_on(self.stream())?;
-        // SAFETY: the scratch memory was checked to be for so many queries; the pointers are for this stream.
+        // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
         unsafe {
             let tuned = LookUp { order: sort.order::<K>(), ..*self.tuning() };
             self.index().launch_get(self.stream(), &tuned, keys, count, by_order, wanted, miss)?;
@@ -168,9 +168,9 @@ pub struct PsaModel {
     pub queries: usize,
     /// The bits of equation 2.
     pub bits: u32,
-    /// Lanes that serve a query together, where queries are in random order, sorted by these bits, and sorted:
-    /// what [`GroupWidth::Auto`](super::GroupWidth::Auto) comes to. Sorted ones that are dense enough are looked
-    /// up by whole leaves instead.
+    /// Lanes per query that [`GroupWidth::Auto`](super::GroupWidth::Auto) chooses for queries in random order, sorted
+    /// by these bits, and sorted completely. Sorted queries that are dense enough are looked up by whole leaves
+    /// instead.
     pub lanes: [u32; 3],
     /// Looking up queries in random order.
     pub random: f64,
@@ -253,9 +253,9 @@ impl Clock<'_> {
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Measures what sorting a batch like `queries` costs and saves on this tree. Allocates what it needs, and
-    /// waits for the stream again and again: about 20 batches' time. `None` on the host, which does not sort,
-    /// and for no queries.
+    /// Measures what sorting a batch like `queries` costs and saves on this tree. Allocates what it needs, and waits
+    /// for the stream many times; it takes about as long as 20 batches. `None` on the host, which does not sort, and
+    /// without queries.
     ///
     /// # Errors
     /// As [`OnStream::get_by_sorting`].
@@ -297,7 +297,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out_found: GlobalMut::null(),
         };
         let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
-        // SAFETY: all of it was made here for so many queries, and lives until the stream has been waited for; the
+        // SAFETY: all memory was made here for this many queries, and lives until the stream has been waited for; the
         // positions are those that the sort has written, each below `count`.
         let scatter = clock.fastest(|| Ok(unsafe { launch.run(calls::scatter(&args)) }?))?;
         Ok(Some(PsaModel { queries: count, bits, lanes, random, clustered, sorted, sort_bits, sort_full, scatter }))
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_bits_are_those_of_equation_2() {
-        // 2^64 / 2^26 * 16 keys: 42 bits of 64 are a line's.
+        // 2^64 / 2^26 * 16 keys: a line covers the lower 42 bits of 64.
         assert_eq!(psa_bits::<u64>(1 << 26), 22);
         assert_eq!(psa_bits::<i32>(1 << 26), 21);
         assert_eq!((psa_bits::<u64>(0), psa_bits::<u64>(15), psa_bits::<u64>(16)), (0, 0, 0));

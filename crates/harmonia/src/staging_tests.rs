@@ -16,8 +16,8 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
     let mut tree = Harmonia::build(&device, &keys, &values).unwrap();
     tree.staging.queries.lengths = Lengths { short: 32, long: 64, bytes: 1 << 20 };
     tree.staging.pinned.piece = 64;
-    // Lanes of 64 queries of 8 bytes and up to 2048 bytes of results, on the device and page-locked; and
-    // those of page-locked batches.
+    // Lanes of 64 queries of 8 bytes and up to 2048 bytes of results, in device memory and in pinned memory; and those
+    // of batches between pinned buffers.
     let most = rayon::current_num_threads() * LANES * 2 * (512 + 2048) + PINNED_LANES * 1024;
     for round in 0..60_i64 {
         let count = [0, 1, 63, 64, 65, 500, 257][round as usize % 7];
@@ -53,7 +53,7 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
     let queries: Vec<u32> = (0..500).map(|i| i * 3).collect();
     let expected: Vec<Option<u32>> = queries.iter().map(|key| (key % 5 == 0).then_some(*key)).collect();
     tree.get_many(&queries).unwrap();
-    // How many threads and lanes take part is a matter of chance, but for the most.
+    // The number of threads and lanes that take part varies; only its maximum is fixed.
     let most = rayon::current_num_threads() * LANES * 2 * (256 + 2048);
     for at in [0, 33, 250, 499] {
         let staged = tree.staging_bytes();
@@ -65,7 +65,7 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
                 Results { arrays: [4, 0], bits: 0 },
                 |stream, queries, count, out| {
                     let (values, found) = (out.arrays[0].cast(), GlobalMut::null());
-                    // SAFETY: `stage` calls this with addresses for so many queries.
+                    // SAFETY: `stage` calls this with addresses for that many queries.
                     unsafe { tree.launch_get(stream, &LookUp::default(), queries, count, values, found, 7) }
                 },
                 |piece, _| assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch"),

@@ -6,22 +6,22 @@ use lanetree_kernels_harmonia::group_widths;
 /// The lanes of a warp that serve one query together: the paper's thread group (section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupWidth {
-    /// What was measured best for the fanout and the [`BatchOrder`].
+    /// The width that was measured to be fastest for the fanout and the [`BatchOrder`].
     #[default]
     Auto,
-    /// This many; [`Error::GroupWidth`] where no kernel has it.
+    /// This many; [`Error::GroupWidth`] if there is no such kernel.
     Lanes(u32),
 }
 
-/// What the caller knows of the order of a batch's queries. It changes the speed, never the result.
+/// What the caller knows about the order of a batch's queries. It affects the speed, never the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BatchOrder {
-    /// Nothing: neighbours in the batch are strangers in the tree.
+    /// Nothing: neighbours in the batch are far apart in the tree.
     #[default]
     Random,
-    /// Sorted by their upper bits, or otherwise close: neighbours mostly share their upper nodes.
+    /// Sorted by their upper bits, or otherwise clustered: neighbours mostly share their upper nodes.
     Clustered,
-    /// Sorted by so many of their most significant bits: how close neighbours are follows from the tree.
+    /// Sorted by this many of their most significant bits. How close neighbours are in the tree follows from its size.
     TopBits(u32),
     /// Sorted: neighbours mostly share their leaves.
     Sorted,
@@ -42,7 +42,7 @@ impl GroupWidth {
     }
 }
 
-/// How close in the tree neighbours in a batch are.
+/// How close neighbours in a batch are in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closeness {
     /// Strangers.
@@ -55,15 +55,15 @@ enum Closeness {
     Sorted,
 }
 
-/// Queries sorted by their top bits are as good as sorted where so many keys, or fewer, share these bits: at
-/// fanout 8 one lane and two are equally fast there (`look-up-top-bits.txt`, n = 2^23 and 2^26).
+/// Queries sorted by their top bits count as sorted if at most this many keys share these bits: at fanout 8, one lane
+/// and two are equally fast there (`look-up-top-bits.txt`, n = 2^23 and 2^26).
 const SORTED: u64 = 64;
 
-/// They are clustered up to so many, 64 KiB of leaves: with more, a node is seldom in L1 already.
+/// Queries count as clustered up to this many keys (64 KiB of leaves): with more, a node is rarely in L1 already.
 const CLUSTERED: u64 = 1 << 12;
 
 impl Closeness {
-    /// In a tree of so many keys, supposed to be uniform.
+    /// In a tree of that many keys, supposed to be uniform.
     fn of(order: BatchOrder, keys: u64) -> Self {
         match order {
             BatchOrder::Random | BatchOrder::TopBits(0) => Self::Random,
@@ -78,10 +78,10 @@ impl Closeness {
     }
 }
 
-/// Measured on an NVIDIA H200, n = 2^26, 2^26 queries that hit. Random queries want a node read in one
-/// access of 16 bytes per lane; the closer the queries, the more of a node is in L1 already, and the
-/// more a narrow group saves in instructions. Regions were not measured for keys of 4 bytes, nor clusters of
-/// other than 2^10 keys: they have what lies nearest.
+/// Measured on an NVIDIA H200, n = 2^26, 2^26 queries that hit. For random queries it is best to read a node in one
+/// access of 16 bytes per lane. The closer the queries, the more of a node is in L1 already, and the more instructions
+/// a narrow group saves. Child regions were not measured for 4-byte keys, nor clusters of sizes other than 2^10 keys:
+/// these use the nearest measurement.
 fn measured(fanout: u32, key_bytes: usize, closeness: Closeness) -> u32 {
     use Closeness::{Clustered, Random, Region, Sorted};
     match (fanout, key_bytes, closeness) {
@@ -131,7 +131,7 @@ mod tests {
         let of = |bits, keys| Closeness::of(BatchOrder::TopBits(bits), keys);
         assert_eq!([0, 8, 16, 22, 64].map(|bits| of(bits, 1 << 26)), {
             use Closeness::{Clustered, Random, Region, Sorted};
-            // Equation 2's 22 bits leave a line of keys: 16.
+            // Equation 2's 22 bits leave one line of keys: 16.
             [Random, Region, Clustered, Sorted, Sorted]
         });
         assert_eq!((of(16, 1 << 20), of(64, u64::MAX)), (Closeness::Sorted, Closeness::Sorted));

@@ -1,4 +1,4 @@
-//! What must hold of every tree, checked.
+//! Checks of the invariants of every tree.
 
 use super::Harmonia;
 use core::ops::Range;
@@ -7,7 +7,7 @@ use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Checks everything that queries rely on, of a tree that the CPU can reach.
+    /// Checks everything that queries rely on, for a tree that the CPU can reach.
     ///
     /// # Panics
     /// If something does not hold.

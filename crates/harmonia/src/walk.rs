@@ -19,7 +19,7 @@ impl Ranks {
         Ok(self.ranks[leaf - self.first])
     }
 
-    /// The leaf of a rank, which is not before `leaf`, and the rank of its first pair.
+    /// The leaf of a rank, at or after `leaf`, and the rank of its first pair.
     pub(super) fn leaf(
         &mut self,
         all: &Buffer<u64>,
@@ -36,7 +36,7 @@ impl Ranks {
             if at + 1 < self.ranks.len() || self.first + self.ranks.len() == entries {
                 return Ok((self.first + at, self.ranks[at]));
             }
-            // The next leaf's rank tells whether it is this one.
+            // The next leaf's rank says whether it is this leaf.
             leaf = self.first + at;
             self.fetch(all, entries, block, leaf)?;
         }

@@ -28,14 +28,14 @@ fn main() -> lanetree::Result<()> {
     index.on(&stream).order(BatchOrder::Sorted).get(&queries, &mut found_values, Some(&mut found), u64::MAX)?;
     end.record(&stream)?;
 
-    // More work behind it on the same stream: ranges, with all memory allocated beforehand.
+    // More work after it on the same stream: ranges, with all memory allocated in advance.
     let starts = device.upload(&[0_u64, 30, 2_999_997])?;
     let ends = device.upload(&[10_u64, 29, u64::MAX])?;
     let mut scratch = RangeScratch::new(&device, starts.len())?;
     let mut ranges = DeviceRanges::new(&device, starts.len(), 100)?;
     index.on(&stream).range(&starts, &ends, None, u64::MAX, &mut scratch, &mut ranges)?;
 
-    // Copies do not wait for streams: the caller does.
+    // Copies to the host would wait for the stream, too; this call also reports errors of the kernels.
     stream.synchronize()?;
     let found_values = found_values.to_vec()?;
     let hits: u32 = found.to_vec()?.iter().map(|word| word.count_ones()).sum();

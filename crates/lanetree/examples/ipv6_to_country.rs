@@ -109,8 +109,8 @@ fn run() -> Result<(), String> {
         return Ok(());
     }
 
-    // Of the whole space almost all is in no range: addresses in random ranges, then, and a quarter of them from
-    // what is behind.
+    // Almost the whole address space is in no range. So take addresses in random ranges, and a quarter of them just
+    // past a range.
     let some: Vec<u128> = (0..ADDRESSES)
         .map(|i| {
             let word = spread(i);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The file has a word on each line, in any order. For each argument it tells whether it is a word, and which
-//! words begin with it; then it looks up 4 million words, half of them misspelt, and counts the words behind
+//! words begin with it; then it looks up 4 million words, half of them misspelt, and counts the words after
 //! a million prefixes, and tells how fast.
 
 use lanetree::{ByteKeysBuf, Cuart, Device};
@@ -24,7 +24,7 @@ const LOOKUPS: u64 = 1 << 22;
 /// Prefixes for the rate.
 const PREFIXES: u64 = 1 << 20;
 
-/// Words that are listed behind a prefix.
+/// Words that are listed after a prefix.
 const LISTED: usize = 5;
 
 fn run() -> Result<(), String> {

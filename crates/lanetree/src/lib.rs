@@ -1,12 +1,20 @@
 //! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
 //!
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
-//! ranges, thousands to billions at a time. It lives on a [`Device`]:
+//! ranges, thousands to billions at a time. There are two:
+//!
+//! * [`Harmonia`]: a B+tree over integers (feature `harmonia`); see [`harmonia`] for its options;
+//! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options.
+//!
+//! An index lives on a [`Device`]:
 //!
 //! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`, which needs nothing to build, and at
 //!   run time the driver; the feature `cust` adds sharing with the crate cust, [`runtime`]`::cust`);
 //! * [`Device::host`]: the CPU, natively, in parallel with rayon, over the same layout;
 //! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
+//!
+//! [`Device::best`] is the first GPU if there is one, else the CPU. [`primitives`] has the sorts, scans and merges that
+//! the indexes are built from.
 //!
 //! ```
 //! use lanetree::{Device, Harmonia};
@@ -28,20 +36,19 @@
 //! ```
 //!
 //! # Keys and values
-//! Keys are `u32`, `u64`, `i32` or `i64`, every value of them legal; values are `u32` or `u64` (row
-//! numbers, say). Of equal keys in the input of a build, the last one's value stays.
+//! Harmonia's keys are `u32`, `u64`, `i32` or `i64`, and every value is a legal key. CuART's keys are byte strings
+//! ([`ByteKeys`], [`ByteKeysBuf`], [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
+//! the input of a build, the last one's value is kept.
 //!
 //! # Two forms of every call
-//! *Host form*: slices in, vectors out, on the calling thread ([`Harmonia::get_many`]); it returns when
-//! the results are there. *Device form*: [`Buffer`]s in and out on a [`Stream`] of the caller's
-//! ([`Harmonia::on`]); it allocates nothing, synchronises nothing and may return before the work is
-//! done.
+//! *Host form*: slices in, vectors out ([`Harmonia::get_many`]); it returns when the results are complete.
+//! *Device form*: [`Buffer`]s in and out, on a [`Stream`] of the caller's ([`Harmonia::on`]). It allocates nothing,
+//! synchronises nothing and may return before the work is done.
 //!
 //! # Memory
-//! An index and its scratch memory take their memory from the [`Device`] handle that they are made with, and
-//! say how many bytes they have. A handle that a [`Pool`] gives out ([`Pool::device`]) takes it from the pool
-//! and gives it back there: host batches, builds and scratch memory then cost no calls of the driver from one
-//! batch to the next.
+//! An index and its scratch memory are allocated through the [`Device`] handle that they are made with, and report
+//! their bytes. A handle from [`Pool::device`] takes memory from the [`Pool`] and returns it there. Host batches, builds
+//! and scratch memory then need no driver calls for memory from one batch to the next.
 //!
 //! ```
 //! use lanetree::{Device, Harmonia, Pool};
@@ -63,8 +70,7 @@
 //! ```
 //!
 //! # Errors
-//! Everything that input can bring about is an [`Error`] that names the value; nothing panics, and a
-//! failed build leaves nothing behind.
+//! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind.
 
 #[cfg(feature = "cuart")]
 #[doc(inline)]

@@ -1,5 +1,5 @@
 //! Whatever fails on the device while a CuART tree is changed, and whenever: the call says so, and afterwards the tree
-//! is as it was, or says that it is lost; what the host or a pool lacks of memory loses nothing.
+//! is unchanged, or says that it is lost; what the host or a pool lacks of memory loses nothing.
 //!
 //! On the emulator: each test runs once for every launch, kernel, transfer and allocation of its work.
 
@@ -150,8 +150,8 @@ impl Batch {
 
     fn check(&mut self, error: &Error, call: &Call) {
         if self.on_its_way.get() {
-            // A kernel failed after the call had returned, and nothing on the device can be used any more: it is only
-            // here that a test can mend it.
+            // A kernel failed after the call had returned, and nothing on the device can be used any longer: it is only
+            // here that a test can repair it.
             return assert!(matches!(error, Error::Runtime(_)), "{error}");
         }
         let Self { subject, stream, keys, values, found, scratch, .. } = self;

@@ -9,7 +9,7 @@ fn packed(keys: &[&str]) -> ByteKeysBuf {
 
 #[test]
 fn a_key_of_more_than_4_gib_is_not_a_short_one() {
-    // Never touched, so there is no memory behind it. Its lower 32 bits say 1 byte.
+    // Never touched, so it has no memory. Its lower 32 bits say 1 byte.
     const LEN: usize = (1 << 32) + 1;
     let bytes = vec![0_u8; LEN];
     let offsets = [0, LEN as u64];

@@ -46,7 +46,7 @@ fn a_node_of_256_counts_its_children_after_removals() {
 
 #[test]
 fn children_that_are_added_at_the_same_time_are_read_as_they_are_written() {
-    // From 2 children, by way of every kind of node.
+    // From 2 children, through every kind of node.
     for seed in 0..4 {
         let device = Device::emulated_with_seed(seed);
         let stream = device.stream().unwrap();

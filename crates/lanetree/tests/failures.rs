@@ -1,5 +1,5 @@
-//! Whatever fails on the device, and whenever: the call says so, and afterwards an index answers as before it,
-//! or says that it is lost; scratch memory can be used again; no memory stays behind.
+//! Whatever fails on the device, and whenever: the call says so, and afterwards an index answers as before it, or says
+//! that it is lost; scratch memory can be reused; no memory stays behind.
 //!
 //! On the emulator, which fails where it is asked to: each test runs once for every launch, transfer and
 //! allocation of its work.

@@ -283,7 +283,7 @@ fn threads_keep_looking_up<I: Index>() {
             barrier.wait();
             for version in 0..batches {
                 let batch = shared.read().unwrap().batch(version + 1);
-                // Look-ups between each two batches, whoever is quicker.
+                // Look-ups between any two batches, in either order.
                 while looked.load(Ordering::Relaxed) < version {
                     std::thread::yield_now();
                 }

@@ -2,7 +2,7 @@
 
 use crate::{Word, kernel_args};
 
-/// The smallest and largest fanouts with kernels; in between, the powers of two.
+/// The smallest and largest fanouts that have kernels; the powers of two in between have kernels too.
 pub const FANOUTS: [u32; 5] = [8, 16, 32, 64, 128];
 
 /// Alignment of the regions in bytes: a line of L1 and L2.
@@ -31,9 +31,9 @@ pub const fn leaf_values_offset<K: Word, V: Word>(fanout: u32, leaf: u32) -> u64
 
 /// The geometry of a tree: how many nodes lie where.
 ///
-/// As the tree is built, every leaf but the last holds [`Shape::per_leaf`] pairs, and every inner node
-/// but the last of its level has [`Shape::children`] children. Updates leave both numbers as they are,
-/// and make nodes that differ from them.
+/// In a tree as built, every leaf except the last holds [`Shape::per_leaf`] pairs, and every inner node except the last
+/// of its level has [`Shape::children`] children. Updates do not change these two numbers, but may make nodes that
+/// differ from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Pairs in the tree.
@@ -44,7 +44,7 @@ pub struct Shape {
     pub per_leaf: u32,
     /// Children of an inner node, in `2..=fanout`.
     pub children: u32,
-    /// Levels of inner nodes: 0 where the root is a leaf, or where there are no pairs.
+    /// Levels of inner nodes: 0 if the root is a leaf, or if there are no pairs.
     pub height: u32,
     /// Inner nodes, which is also the index of the first leaf.
     pub inner: u32,
@@ -121,7 +121,7 @@ kernel_args! {
     pub struct Filling {
         /// Pairs.
         pub len: u64,
-        /// `ceil(2^64 / per_leaf)`, by which a multiplication divides by `per_leaf`; 0 for 1 pair a leaf.
+        /// `ceil(2^64 / per_leaf)`, by which a multiplication divides by `per_leaf`; 0 for 1 pairs per leaf.
         pub reciprocal: u64,
         /// Slots of a leaf.
         pub fanout: u32,

@@ -3,8 +3,8 @@
 /// Bytes of the longest key.
 pub const MAX_KEY: usize = u32::MAX as usize;
 
-/// A key that has a byte string of a fixed width, such that strings are in the order of keys: unsigned
-/// integers with the highest byte first, signed ones with the sign bit flipped too, arrays of bytes as they
+/// A key that can be written as a byte string of a fixed width, such that the strings have the order of the keys:
+/// unsigned integers with the highest byte first, signed ones with the sign bit flipped too, arrays of bytes as they
 /// are.
 pub trait FixedKey: Copy + Ord + Send + Sync {
     /// Bytes of the string.

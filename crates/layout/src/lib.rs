@@ -1,5 +1,12 @@
 //! What Lanetree's host code and GPU kernels agree on, whichever index they belong to: words and keys, byte strings in the
 //! order of keys, and the shape of B+trees. The layout of an index lies beside its kernels.
+//!
+//! ```
+//! use lanetree_layout::Key;
+//!
+//! // Kernels compare unsigned words, which are in the order of the keys.
+//! assert!((-1_i64).encode() < 1_i64.encode());
+//! ```
 #![no_std]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Machine words of a kernel and the key and value types that are made of them.
+//! Machine words of a kernel, and the key and value types based on them.
 
 use crate::KernelArgs;
 use bytemuck::Pod;
@@ -120,9 +120,9 @@ impl Word for u64 {
 
 /// A key type of the indexes: [`u32`], [`u64`], [`i32`] or [`i64`].
 ///
-/// Kernels know unsigned words only. A signed key is mapped to one by flipping its sign bit, which
-/// preserves the order; the kernel does it as it loads a query and undoes it as it stores a key, so
-/// arrays of signed keys are used in place, without a pass over them.
+/// Kernels handle only unsigned words. A signed key is mapped to one by flipping its sign bit, which preserves the
+/// order; the kernel does this when it loads a query and undoes it when it stores a key, so arrays of signed keys are
+/// used in place, without a pass over them.
 pub trait Key: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + Sync + sealed::Sealed + 'static {
     /// The word that kernels see.
     type Bits: Word;

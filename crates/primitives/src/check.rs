@@ -35,7 +35,7 @@ impl<K: bytemuck::Pod, V: bytemuck::Pod> Input<'_, K, V> {
 }
 
 impl<K: bytemuck::Pod, V: bytemuck::Pod> Output<'_, K, V> {
-    /// For at most so many results.
+    /// For at most that many results.
     pub(super) fn check(&self, stream: &Stream, at_most: usize) -> Result<()> {
         buffer(stream, "the result count's buffer", 1, self.count)?;
         buffer(stream, "the result keys' buffer", at_most, self.keys)?;
@@ -46,7 +46,7 @@ impl<K: bytemuck::Pod, V: bytemuck::Pod> Output<'_, K, V> {
     }
 }
 
-/// Whether the CPU is to do the work itself.
+/// Whether the CPU does the work itself.
 pub(super) fn is_host(stream: &Stream) -> bool {
     stream.device().kind() == DeviceKind::Host
 }

@@ -5,16 +5,16 @@ use lanetree_base::Result;
 use lanetree_kernels_primitives as kernels;
 use lanetree_runtime::{Buffer, Stream};
 
-/// How many elements of a buffer an operation takes, from its beginning on.
+/// How many elements an operation takes from the start of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Count<'a> {
     /// So many.
     Host(usize),
-    /// As many as an earlier operation in the same stream has found.
+    /// The number that an earlier operation in the same stream has written to a buffer.
     Device {
         /// `[1]` or more: the first element is the number; more than `at_most` counts as `at_most`.
         count: &'a Buffer<u64>,
-        /// What the launch is made for, and outputs and scratch memory have to be.
+        /// The number that the launch, the outputs and the scratch memory are sized for.
         at_most: usize,
     },
 }
@@ -26,7 +26,7 @@ impl From<usize> for Count<'_> {
 }
 
 impl Count<'_> {
-    /// The most elements that there can be.
+    /// The largest possible number of elements.
     pub fn at_most(self) -> usize {
         match self {
             Self::Host(count) | Self::Device { at_most: count, .. } => count,
@@ -131,7 +131,7 @@ impl<'a, K, V> From<PairsMut<'a, K, V>> for Output<'a, K, V> {
 }
 
 impl<'a, K: Pod, V: Pod> Input<'a, K, V> {
-    /// The keys and the values, none where there are none, on a device whose memory the CPU can reach.
+    /// The keys and the values (none if there are none), on a device whose memory the CPU can reach.
     pub(super) fn reached(&self) -> (&'a [K], &'a [V]) {
         let count = self.count.reached();
         let values = self.values.and_then(Buffer::as_slice).map_or(&[][..], |values| &values[..count]);

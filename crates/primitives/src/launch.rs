@@ -26,7 +26,7 @@ pub(super) fn reset(launch: Launch<'_>, state: &mut Buffer<u64>, carry_words: us
     Ok(state.fill_zero_range(launch.stream(), 0..words)?)
 }
 
-/// Words of the state of a look-back over so many tiles.
+/// Words of the state of a look-back over that many tiles.
 pub(super) fn state_len(tiles: u64, carry_words: usize) -> usize {
     usize::try_from(state_words(tiles, carry_words)).unwrap_or(usize::MAX)
 }

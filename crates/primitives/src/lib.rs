@@ -1,19 +1,42 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
 //!
 //! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
-//! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, without the others or before them;
+//! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, alone or followed by the others;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
-//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first's;
+//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
 //! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
-//! * [`local_sort_pairs`]: what remains to do after a sort by only the upper bits.
+//! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits.
 //!
 //! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
-//! Scratch memory is made beforehand for a number of elements; a call leaves nothing in it that matters to
-//! the next, and may use one that was made for more. Where the number of results is only known when
-//! the work is done it is left on the device, and may be the [`Count`] of a later call in the same stream.
+//! Scratch memory is made in advance for a number of elements. It keeps no state between calls, and may be larger than
+//! needed. If the number of results is known only when the work is done, it stays on the device, and can be the
+//! [`Count`] of a later call in the same stream.
 //!
-//! Outputs have room for the most results that there can be, one per input element; how many they are decides
-//! nothing that the caller sees before. Elements of an output behind the results keep what was there.
+//! Outputs must have room for the largest possible number of results, one per input element. Elements of an output past
+//! the results are not changed.
+//!
+//! ```
+//! use lanetree::Device;
+//! use lanetree::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, radix_sort_pairs};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = Device::host();
+//! let stream = device.stream()?;
+//! let (keys, values) = (device.upload(&[30_u64, 10, 20])?, device.upload(&[3_u32, 1, 2])?);
+//!
+//! let (mut sorted_keys, mut sorted_values) = (device.alloc(3)?, device.alloc(3)?);
+//! let mut scratch = RadixSortScratch::for_pairs(&device, 3)?;
+//! let sorted = (&mut sorted_keys, &mut sorted_values);
+//! radix_sort_pairs(&stream, (&keys, &values), 3, 0..64, sorted, &mut scratch)?;
+//! assert_eq!(sorted_values.to_vec()?, [1, 2, 3]);
+//!
+//! let mut offsets = device.alloc(4)?;
+//! let mut scratch = ScanScratch::new(&device, 3)?;
+//! exclusive_scan(&stream, &values, 3, &mut offsets, &mut scratch)?;
+//! assert_eq!(offsets.to_vec()?, [0, 3, 4, 6]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod check;
 mod input;

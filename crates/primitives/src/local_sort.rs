@@ -1,4 +1,4 @@
-//! The end of a sort by only the upper bits.
+//! Completes a sort that used only the upper bits.
 
 use super::check;
 use core::ops::Range;
@@ -8,19 +8,21 @@ use lanetree_kernels_primitives::local_sort::{LOCAL_SORT_THREADS, LOCAL_SORT_TIL
 use lanetree_runtime::Launch;
 use lanetree_simt::{GlobalMut, LaunchShape};
 
-/// What [`local_sort_pairs`] tells: the bits in which keys differ; whether the pairs are not sorted.
+/// Words that [`local_sort_pairs`] writes: the bits in which keys differ, and whether the pairs are not sorted.
 pub const LOCAL_SORT_FINDINGS: usize = 2;
 
-/// Puts the first `len` pairs in order, stably, where they are, given that a sort by the keys' bits from `from` on
-/// (of [`Key::encode`], up to the highest, or the highest in which keys differ) came before. In the stream's
-/// order; may return before it is done. Allocates nothing, but on the host.
+/// Sorts the first `len` pairs, stably and in place, after a sort by the keys' bits from `from` on (bits of
+/// [`Key::encode`], up to the highest, or the highest in which keys differ). In the stream's order; may return before
+/// it is done. Allocates only on the host.
 ///
-/// A sort by as many bits as number the keys, and this, take half the time of a sort by all bits, or less, if the
-/// keys are as random in these bits: those that agree in them are then few, and up to 32 of them are
-/// sorted. What became of it is in `found`, `[2]` or more, to which it is added: the bits in which any two keys
-/// differ are set in the first element, and the second is 1 where the pairs are not in order, as more
-/// than 32 agreed or the bits were not all. They are the same pairs then, in another order; those of equal
-/// keys still in theirs. A sort by the bits from the lowest to the highest that is set puts that right.
+/// First sort by about as many bits as it takes to number the keys; together with this call that takes at most half the
+/// time of a sort by all bits, provided that the keys are random in these bits. Then few keys agree in them, and runs
+/// of up to 32 such keys are sorted here.
+///
+/// The outcome is added to `found`, which has at least 2 elements. In the first element the bits in which any two keys
+/// differ are set. The second becomes 1 if the pairs are not sorted, because more than 32 keys agreed or keys differ in
+/// higher bits. The pairs are then permuted, with equal keys in their original order; a sort by the bits from the
+/// lowest to the highest one set corrects this.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer that is too small; [`Error::Runtime`] for a
@@ -85,11 +87,11 @@ pub unsafe fn local_sort<K: Key, V: Word>(
     Ok(unsafe { launch.run(calls::local_sort(&args)) }?)
 }
 
-/// The bits by which to sort that many keys first, so that few of them agree: those below `top`, in which
-/// the keys are as random as can be.
+/// The bits by which to sort a number of keys first, so that few of them agree: bits below `top`, in which the keys are
+/// assumed to be random.
 ///
-/// Whole passes of 8 bits. With four times as many keys as there are values, the runs are a few keys long;
-/// another pass costs more than these. See `docs/performance.md`.
+/// Whole passes of 8 bits. With four times as many keys as values of these bits, the runs are a few keys long; another
+/// pass would cost more than sorting them. See `docs/performance.md`.
 pub fn telling_bits(count: usize, top: u32) -> Range<u32> {
     let number = usize::BITS - count.saturating_sub(1).leading_zeros();
     let bits = number.saturating_sub(2).next_multiple_of(8).max(8);

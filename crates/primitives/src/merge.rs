@@ -13,13 +13,13 @@ use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
 use lanetree_layout::{Key, Word};
 
-/// What a merge does with a key that both sequences have.
+/// What a merge does with a key that is in both sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MergeRule {
-    /// The first sequence's elements come before the second's; all stay.
+    /// All elements are kept; the first sequence's come before the second's.
     KeepBoth,
-    /// The second sequence's elements stay, the first's go. Of two strictly ascending sequences that is an
-    /// upsert of the second into the first, or the union of two sets.
+    /// The second sequence's elements are kept, the first's are dropped. For two strictly ascending sequences this is
+    /// an upsert of the second into the first, or the union of two sets.
     SecondReplacesFirst,
 }
 
@@ -34,7 +34,7 @@ impl MergeScratch {
     /// Enough for sequences of `count` elements together, of any type.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         let tiles = (count as u64).div_ceil(TILE).max(1);
         Ok(Self { splits: device.alloc(tiles as usize + 1)?, state: device.alloc(state_len(tiles, CARRY_WORDS))? })
@@ -46,11 +46,11 @@ impl MergeScratch {
     }
 }
 
-/// Merges two ascending sequences of keys into one, and counts what it has. In the stream's order; may return
-/// before it is done.
+/// Merges two ascending sequences of keys into one, and counts its keys. In the stream's order; may return before it is
+/// done.
 ///
-/// The output needs room for both, whatever is replaced, and `scratch` be made for as many. Of sequences that
-/// do not ascend the result is unspecified, as many keys as if they did at most.
+/// The output needs room for both sequences, whatever is replaced, and `scratch` must be made for that many elements.
+/// If a sequence does not ascend, the result is unspecified, but has at most as many keys as the output needs room for.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
@@ -67,7 +67,7 @@ pub fn merge_keys<K: Key>(
     run::<K, u32>(stream, rule, [first.into(), second.into()], output.into(), scratch)
 }
 
-/// Merges two sequences of pairs whose keys ascend. Otherwise as [`merge_keys`].
+/// Merges two sequences of pairs whose keys ascend. Otherwise like [`merge_keys`].
 ///
 /// # Errors
 /// As [`merge_keys`].
@@ -138,7 +138,7 @@ fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: 
     let parts: Vec<[Range<usize>; 2]> = native::parts(first.len() + second.len(), TASK)
         .into_iter()
         .map(|part| {
-            // The bounds matter where the sequences do not ascend: not even then does anything panic.
+            // The bounds matter if the sequences do not ascend: not even then may anything panic.
             let start = split(first, second, part.start);
             let end = split(first, second, part.end).clamp(start, start + part.len());
             let second_start = part.start - start;

@@ -1,4 +1,4 @@
-//! The CPU's own way of compacting: count in parts, then write each part's results where they belong.
+//! Compaction on the CPU: count in parts, then write each part's results to their positions.
 
 use core::ops::Range;
 use rayon::prelude::*;
@@ -8,8 +8,8 @@ pub(super) fn parts(count: usize, task: usize) -> Vec<Range<usize>> {
     (0..count).step_by(task).map(|start| start..(start + task).min(count)).collect()
 }
 
-/// Runs `count` on every part, then `fill` with the part's results, as many as it has counted; gives the sum.
-/// `values` is empty where there are none.
+/// Runs `count` on every part, then `fill` with room for the counted results of that part; returns the sum. `values` is
+/// empty if there are no values.
 pub(super) fn compact<P: Sync, K: Send, V: Send>(
     parts: &[P],
     count: impl Fn(&P) -> usize + Sync,
@@ -35,7 +35,7 @@ pub(super) fn compact<P: Sync, K: Send, V: Send>(
     counts.iter().sum()
 }
 
-/// Writes a sequence of pairs of which the values may not be wanted.
+/// Writes a sequence of pairs, whose values are optional.
 pub(super) struct Writer<'a, K, V> {
     keys: core::slice::IterMut<'a, K>,
     values: core::slice::IterMut<'a, V>,
@@ -46,7 +46,7 @@ impl<'a, K, V> Writer<'a, K, V> {
         Self { keys: keys.iter_mut(), values: values.iter_mut() }
     }
 
-    /// Writes a pair; the value, where there is one and it is wanted.
+    /// Writes a pair; its value only if there is one and it is wanted.
     pub(super) fn push(&mut self, key: K, value: Option<V>) {
         if let Some(to) = self.keys.next() {
             *to = key;

@@ -23,7 +23,7 @@ impl RunScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -38,8 +38,8 @@ impl RunScratch {
     }
 }
 
-/// The key of each run of equal neighbours, one after another, and how many runs there are. Of sorted keys
-/// these are the distinct ones; keys that are not sorted have runs all the same.
+/// The key of each run of equal neighbours, one after another, and how many runs there are. If keys are sorted, these
+/// are the distinct keys; but the keys need not be sorted.
 ///
 /// Room for all keys is needed, however many are equal. In the stream's order; may return before it is done.
 ///
@@ -62,8 +62,8 @@ pub fn unique_keys<K: Key>(
     Ok(unsafe { launch.run(calls::unique(&args)) }?)
 }
 
-/// The last pair of each run of equal neighbouring keys, and how many runs there are: of pairs that were
-/// sorted by their keys, stably, the one that was last in the input. Otherwise as [`unique_keys`].
+/// The last pair of each run of equal neighbouring keys, and how many runs there are: after a stable sort by keys, this
+/// is the pair that was last in the input. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`].
@@ -83,8 +83,7 @@ pub fn last_by_key<K: Key, V: Word>(
     Ok(unsafe { launch.run(calls::last(&args)) }?)
 }
 
-/// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise as
-/// [`unique_keys`].
+/// The key of each run of equal neighbours and its length, and how many runs there are. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`], and [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) for 32-bit lengths of 2^32 keys or
@@ -108,8 +107,8 @@ pub fn run_lengths<K: Key, L: Word>(
     Ok(unsafe { launch.run(calls::lengths(&args)) }?)
 }
 
-/// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are
-/// 64 bits wide, whatever the values are, and wrap around. Otherwise as [`unique_keys`].
+/// The key of each run of equal neighbours and the sum of its values, and how many runs there are. Sums are 64 bits
+/// wide, whatever the values are, and wrap around. Otherwise like [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`].
@@ -170,7 +169,7 @@ fn reached<'a, K: Key, I: Word, O: Word>(
     Ok(input.reached())
 }
 
-/// What each run comes to by `reduce`, which gets its place in the input.
+/// The result of each run by `reduce`, which gets the run's position in the input.
 fn on_host<K: Key, I: Word, O: Word>(
     stream: &Stream,
     input: Input<'_, K, I>,
@@ -233,7 +232,7 @@ mod tests {
             let mut scratch = RunScratch::new(&device, 70_001).unwrap();
             for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 2000) {
                 let mut rng = rng(count);
-                // One run, runs over several tiles, short ones, and hardly any but of one.
+                // One run, runs over several tiles, short runs, and runs mostly of one key.
                 for space in [1, 5, count as u64 / 3 + 1, 1 << 31] {
                     let keys: Vec<K> = sorted(count, space, &mut rng);
                     let values: Vec<V> = words(count, &mut rng)

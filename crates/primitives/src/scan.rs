@@ -21,7 +21,7 @@ impl ScanScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -40,7 +40,8 @@ impl ScanScratch {
 /// `count`, so that the last one is the total. Sums are 64 bits wide, whatever the counts are, and wrap
 /// around. In the stream's order; may return before it is done.
 ///
-/// `counts` must have at least `count` elements, `offsets` one more, and `scratch` be made for as many.
+/// `counts` must have at least `count` elements, `offsets` one more, and `scratch` must be made for at least `count`
+/// elements.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
@@ -65,7 +66,7 @@ pub fn exclusive_scan<'a, T: Word>(
             let mut sum = before;
             for (offset, count) in offsets.iter_mut().zip(counts) {
                 *offset = sum;
-                // As the kernels do, should it overflow.
+                // Overflows like the kernels do.
                 sum = sum.wrapping_add(count.widen());
             }
             sum
@@ -76,11 +77,11 @@ pub fn exclusive_scan<'a, T: Word>(
     run(stream, counts, count, offsets, scratch, calls::exclusive_sum)
 }
 
-/// Running maxima: `maxima[i]` becomes the largest of `words[..=i]`, for `i` below `count`. Of `i + 1` where
-/// something holds and 0 elsewhere, that is one more than the last place up to `i` where it does, 0 for none.
-/// In the stream's order; may return before it is done.
+/// Running maxima: `maxima[i]` becomes the largest of `words[..=i]`, for `i` below `count`. If `words[i]` is `i + 1`
+/// where a condition holds and 0 elsewhere, then `maxima[i]` is one more than the last index up to `i` where it holds;
+/// 0 if there is none. In the stream's order; may return before it is done.
 ///
-/// `words` and `maxima` must have at least `count` elements, and `scratch` be made for as many.
+/// `words` and `maxima` must have at least `count` elements, and `scratch` must be made for that many.
 ///
 /// # Errors
 /// As [`exclusive_scan`].
@@ -113,8 +114,8 @@ pub fn inclusive_max_scan<'a, T: Word>(
     run(stream, words, count, maxima, scratch, calls::inclusive_max)
 }
 
-/// Scans in parts, if there is enough for two: what each part comes to, then each part with what is before
-/// it. Gives what all come to.
+/// Scans in parts, if there is enough for two: first the total of each part, then each part with the totals before it.
+/// Returns the overall total.
 fn in_parts<I: Sync, O: Copy + Default + Send + Sync>(
     input: &[I],
     output: &mut [O],

@@ -1,4 +1,4 @@
-//! Compaction by found bits.
+//! Compaction by hit mask.
 
 use super::TASK;
 use super::check;
@@ -24,7 +24,7 @@ impl SelectScratch {
     /// Enough for `count` elements.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         Ok(Self { state: device.alloc(Self::len(count))? })
     }
@@ -41,9 +41,8 @@ impl SelectScratch {
 
 /// Copies the keys whose bit is set, in their order, to the front of `output`, and counts them.
 ///
-/// Bit `i % 32` of `flags[i / 32]` is that of key `i`, as in the found bits of look-ups; bits behind the last
-/// key do not matter. Room for all keys is needed, whatever is selected. In the stream's order; may return
-/// before it is done.
+/// Bit `i % 32` of `flags[i / 32]` is that of key `i`, as in the hit mask of look-ups; bits past the last key do not
+/// matter. Room for all keys is needed, whatever is selected. In the stream's order; may return before it is done.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
@@ -59,7 +58,7 @@ pub fn select_keys<K: Key>(
     run::<K, u32>(stream, input.into(), flags, output.into(), scratch, false)
 }
 
-/// Copies the pairs whose bit is set. Otherwise as [`select_keys`].
+/// Copies the pairs whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -73,8 +72,8 @@ pub fn select_pairs<K: Key, V: Word>(
     run(stream, input.into(), flags, output.into(), scratch, false)
 }
 
-/// Copies the keys whose bit is set to the front of `output`, and all others behind them, both in their
-/// order; counts those whose bit is set. Otherwise as [`select_keys`].
+/// Copies the keys whose bit is set to the front of `output`, followed by all others, both in their order; counts those
+/// whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -88,8 +87,8 @@ pub fn partition_keys<K: Key>(
     run::<K, u32>(stream, input.into(), flags, output.into(), scratch, true)
 }
 
-/// Copies the pairs whose bit is set to the front of `output`, and all others behind them, both in their
-/// order; counts those whose bit is set. Otherwise as [`select_keys`].
+/// Copies the pairs whose bit is set to the front of `output`, followed by all others, both in their order; counts
+/// those whose bit is set. Otherwise like [`select_keys`].
 ///
 /// # Errors
 /// As [`select_keys`].
@@ -196,7 +195,7 @@ mod tests {
                     words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
                 let values: Vec<V> = (0..count as u64).map(|i| V::truncate(i << 32 | i)).collect();
                 for share in [0.0, 0.01, 0.5, 0.99, 1.0] {
-                    // Bits behind the last element are set: they must not matter.
+                    // Bits past the last element are set: they must not matter.
                     let bits: Vec<bool> = (0..count).map(|_| rng.random_bool(share)).collect();
                     let bit = |i: usize| u32::from(bits.get(i).is_none_or(|&bit| bit)) << (i % 32);
                     let flags: Vec<u32> =

@@ -1,4 +1,4 @@
-//! What the tests of the operations share.
+//! Helpers of the operations' tests.
 
 use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_layout::{Key, Word};
@@ -19,7 +19,7 @@ pub(super) fn rng(seed: usize) -> StdRng {
     StdRng::seed_from_u64(seed as u64)
 }
 
-/// Sorted keys from a space of `space` keys around the middle, where signed ones change their sign.
+/// Sorted keys from a space of `space` keys around the middle of the key space, where signed keys change their sign.
 pub(super) fn sorted<K: Key>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
     let middle = K::Bits::MAX.widen() / 2;
     let mut keys: Vec<K> = (0..len)
@@ -44,7 +44,7 @@ pub(super) fn poisoned<T: bytemuck::Pod>(device: &Device, len: usize) -> Buffer<
     device.upload(&data).unwrap()
 }
 
-/// The first `len` elements, once the others have been found untouched.
+/// The first `len` elements, after checking that the others are untouched.
 pub(super) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug>(buffer: &Buffer<T>, len: usize) -> Vec<T> {
     let mut all = buffer.to_vec().unwrap();
     for element in all.drain(len..) {

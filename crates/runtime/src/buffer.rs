@@ -73,8 +73,8 @@ impl<T: Pod> Buffer<T> {
         Ok(Self { device, start, len, is_foreign: true, uses: Uses::default(), elements: PhantomData })
     }
 
-    /// Device memory that another library has allocated by the driver, and that is the buffer's from here on: freed as its
-    /// own.
+    /// Device memory that another library has allocated through the driver, and that the buffer owns and frees from
+    /// here on.
     ///
     /// # Safety
     /// As [`Device::buffer_from_raw`], forever; `cuMemFree` frees it.
@@ -92,13 +92,14 @@ impl<T: Pod> Buffer<T> {
         self.is_foreign
     }
 
-    /// Gives the memory away, having waited for the streams that use it: the address of the elements; null if there are
-    /// none. The caller's memory goes back so ([`Device::buffer_from_raw`]). A GPU's own the caller frees, by
-    /// `cuMemFree`; a buffer [from](Device::buffer_from_raw) it can be made again.
+    /// Waits for the streams that use the memory, gives the memory away, and returns the address of the elements; null
+    /// if there are none. Memory from [`Device::buffer_from_raw`] goes back to its owner this way. Other memory of a
+    /// GPU then belongs to the caller, who frees it with `cuMemFree` or makes a buffer of it again with
+    /// [`Device::buffer_from_raw`].
     ///
     /// # Errors
-    /// [`Error::NotOwned`] for memory of a [`Pool`](crate::Pool), of the host and of the emulator, which nobody else can
-    /// free; [`Error::Cuda`], among others the error of a kernel that failed meanwhile. The buffer is dropped then.
+    /// [`Error::NotOwned`] for memory of a [`Pool`](crate::Pool), of the host or of the emulator, which only this crate
+    /// can free; [`Error::Cuda`], among others the error of a kernel that failed meanwhile. The buffer is dropped then.
     pub fn into_raw(mut self) -> Result<*mut T> {
         let refuse = |reason| Err(Error::NotOwned { device: self.device.to_string(), reason });
         if !self.is_foreign && self.device.pool().is_some() {
@@ -113,7 +114,7 @@ impl<T: Pod> Buffer<T> {
             this.disown();
         }
         let start = this.start;
-        // SAFETY: `this` is not used again. What it owns beside the memory is dropped here.
+        // SAFETY: `this` is not reused. What it owns beside the memory is dropped here.
         unsafe {
             core::ptr::drop_in_place(&raw mut this.device);
             core::ptr::drop_in_place(&raw mut this.uses);
@@ -133,7 +134,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// [`Buffer::write_on`], for work that *another library* puts into `stream` and that writes, or reads and writes;
-    /// otherwise as [`Buffer::lend_on`]. That work is put there before the buffer is used again.
+    /// otherwise like [`Buffer::lend_on`]. That work is put there before the buffer is reused.
     ///
     /// # Errors
     /// As [`Buffer::read_on`].
@@ -203,7 +204,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// The elements, writable, if the CPU can reach them: on the host and the emulator. Waits for streams that use
-    /// them; otherwise as [`Buffer::as_slice`].
+    /// them; otherwise like [`Buffer::as_slice`].
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         let start = self.reachable()?;
         self.uses.quiesce();

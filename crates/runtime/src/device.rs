@@ -171,9 +171,9 @@ impl Device {
     }
 
     /// Memory of the caller's, or of another library, as a buffer of `len` elements from `start` on: device memory of a
-    /// GPU; ordinary memory on the host and the emulator. Nothing is copied, and nothing waited for. Dropping the buffer
-    /// waits for the streams that use it and leaves the memory alone; [`Buffer::into_raw`] does so too, and tells of
-    /// errors. No pool has a part in it. With `len` 0 the address is ignored.
+    /// GPU; ordinary memory on the host and the emulator. Copies nothing and waits for nothing. Dropping the buffer
+    /// waits for the streams that use it and does not free the memory; [`Buffer::into_raw`] does the same, and also
+    /// returns errors. No pool is involved. If `len` is 0, the address is ignored.
     ///
     /// ```
     /// use lanetree_runtime::Device;
@@ -254,7 +254,7 @@ impl Device {
     /// have come back to it again without another wait.
     ///
     /// # Errors
-    /// [`Error::Cuda`], among others the error of a kernel that failed meanwhile.
+    /// [`Error::Cuda`], including the error of a kernel that failed meanwhile.
     pub fn synchronize(&self) -> Result<()> {
         match &self.pool {
             Some(pool) => pool.synchronize(),
@@ -300,8 +300,8 @@ impl Device {
     /// Frees memory, or gives it back to the pool.
     ///
     /// # Safety
-    /// `at` comes from [`Device::alloc_bytes`] of the same handle or a clone, with the same `bytes`, and is not
-    /// used again by the caller.
+    /// `at` comes from [`Device::alloc_bytes`] of the same handle or a clone, with the same `bytes`, and is not reused
+    /// by the caller.
     pub(crate) unsafe fn free_bytes(&self, at: NonNull<u8>, bytes: usize) {
         match &self.pool {
             Some(pool) => pool.free(at),

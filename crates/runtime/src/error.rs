@@ -16,9 +16,9 @@ pub enum Error {
     CudaNotCompiled,
 
     /// There is no CUDA driver, or the library that was loaded as one does not work.
-    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and see that `nvidia-smi` runs")]
+    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and check that `nvidia-smi` runs")]
     NoDriver {
-        /// What the system's loader said, or the driver.
+        /// The message of the system's loader, or of the driver.
         reason: String,
     },
 

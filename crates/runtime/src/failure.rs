@@ -1,7 +1,7 @@
 //! Failures that tests inject into an emulated device.
 
-/// What is to go wrong on an emulated device, for tests of what comes of it: see [`Device::inject`]. Each number
-/// counts from 0: with 0 the next one fails.
+/// A failure to inject into an emulated device, for tests of error handling: see [`Device::inject`]. Each number counts
+/// from 0: with 0 the next one fails.
 ///
 /// [`Device::inject`]: crate::Device::inject
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

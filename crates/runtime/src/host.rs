@@ -63,7 +63,7 @@ fn advise_huge_pages(_: NonNull<u8>, _: usize) {}
 /// Frees an allocation.
 ///
 /// # Safety
-/// `start` comes from [`alloc`] with the same `bytes`, and is not used again.
+/// `start` comes from [`alloc`] with the same `bytes`, and is not reused.
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     // SAFETY: `alloc` wrote the offset there.
     let offset = unsafe { start.cast::<usize>().sub(1).read() };

@@ -9,7 +9,7 @@
 //! ```
 //! use lanetree_runtime::Device;
 //!
-//! let device = Device::emulated();
+//! let device = Device::host(); // or Device::cuda(0)?, Device::best(), Device::emulated()
 //! let mut keys = device.upload(&[3_u64, 1, 2])?;
 //! keys.copy_from(&[1, 2, 3])?;
 //! assert_eq!(keys.to_vec()?, [1, 2, 3]);
@@ -27,8 +27,7 @@
 //! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
 //! | [`Device::synchronize`], dropping a [`Buffer`] that is not of a [`Pool`] | waits for all work on the device |
 //! | dropping a [`Buffer`] of a [`Pool`] | returns at once; the memory is not reused before that work is done |
-//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see
-//! [`Pool`] |
+//! | [`Device::alloc`] and what calls it, from a [`Pool`] | returns at once, or waits for all work on the device: see [`Pool`] |
 //!
 //! So safe code gets right results without events or waits of its own, on any interleaving of streams and threads:
 //! [`Buffer`] says how. It only has to borrow each buffer for the duration of each call.
@@ -40,17 +39,17 @@
 //!
 //! # CUDA, and other libraries on it
 //! The feature `cuda` needs nothing to build: no CUDA toolkit, and no driver. The driver's library (`libcuda.so.1`,
-//! `nvcuda.dll`) is loaded when a GPU is opened first. Where there is none, the program runs, [`Device::cuda`] is
-//! [`Error::NoDriver`], and [`Device::best`] is the host.
+//! `nvcuda.dll`) is loaded when the first GPU is opened. Without a driver the program still runs: [`Device::cuda`]
+//! returns [`Error::NoDriver`], and [`Device::best`] is the host.
 //!
-//! Every GPU is used by its primary context, as other CUDA libraries use it. Their streams come in by
-//! [`Device::stream_from_raw`], their memory by [`Device::buffer_from_raw`]; buffers go out by [`Buffer::lend_on`] and
-//! [`Buffer::lend_mut_on`], for work in one stream, or for good by [`Buffer::into_raw`]. All of these keep the table above
-//! true, but for what their contracts leave to the caller.
+//! Every GPU is used through its primary context, like in other CUDA libraries. Take over their streams with
+//! [`Device::stream_from_raw`] and their memory with [`Device::buffer_from_raw`]. Lend buffers to them with
+//! [`Buffer::lend_on`] and [`Buffer::lend_mut_on`], for work in one stream, or give them away with
+//! [`Buffer::into_raw`]. The table above holds for all of these, except for what their contracts leave to the caller.
 //!
-//! The feature `cust` adds the crate cust: GPUs are opened by it, and the module `cust` shares its contexts, streams and
-//! buffers. cust links the driver. So to build with this feature takes the CUDA toolkit, and to start the program, a
-//! driver.
+//! With the feature `cust`, GPUs are opened through the crate cust, and the module `cust` shares contexts, streams and
+//! buffers with it. cust links the driver, so building with this feature needs the CUDA toolkit, and starting the
+//! program needs a driver.
 //!
 //! # The emulator
 //! [`Device::emulated`] queues the work of its streams until somebody waits. Then the streams take turns, in an order

@@ -93,13 +93,12 @@ pub(crate) trait Machine: Send + Sync {
         host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
     /// # Safety
-    /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not used
-    /// again by the caller.
+    /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not reused by the caller.
     unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's contract is that of `host::free`.
         unsafe { host::free(at, bytes) }
     }
-    /// Allocates `bytes` > 0 bytes of host memory, zeroed, page-locked where that means something.
+    /// Allocates `bytes` > 0 bytes of host memory, zeroed, pinned where that means something.
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
@@ -177,7 +176,7 @@ pub(crate) trait Machine: Send + Sync {
         Ok(RawStream(null_mut()))
     }
     /// # Safety
-    /// The stream comes from [`Machine::create_stream`] and is not used again.
+    /// The stream comes from [`Machine::create_stream`] and is not reused.
     unsafe fn destroy_stream(&self, _stream: RawStream) {}
     /// # Safety
     /// The stream is a live one of this machine.
@@ -221,7 +220,7 @@ pub(crate) trait Machine: Send + Sync {
         Ok(RawEvent(null_mut()))
     }
     /// # Safety
-    /// The event comes from [`Machine::create_event`] and is not used again.
+    /// The event comes from [`Machine::create_event`] and is not reused.
     unsafe fn destroy_event(&self, _event: RawEvent) {}
     /// # Safety
     /// Both are live ones of this machine.

@@ -44,7 +44,7 @@ impl<T: Pod> PinnedBuffer<T> {
         &self.device
     }
 
-    /// The address, for a kernel that reads across the bus and is launched next on `stream`; otherwise as
+    /// The address, for a kernel that reads across the bus and is launched next on `stream`; otherwise like
     /// [`Buffer::read_on`](crate::Buffer::read_on). On a GPU only: the emulator's kernels reach only buffers.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(Global::new(self.start.as_ptr()))
     }
 
-    /// The address, for a kernel that writes across the bus and is launched next on `stream`; otherwise as
+    /// The address, for a kernel that writes across the bus and is launched next on `stream`; otherwise like
     /// [`PinnedBuffer::read_on`].
     ///
     /// # Errors

@@ -132,7 +132,7 @@ impl Uses {
         Ok(())
     }
 
-    /// Waits for all uses, and forgets them. What has failed is reported by the next call that can.
+    /// Waits for all uses, and forgets them. The next call that returns errors reports a failure.
     pub(crate) fn quiesce(&mut self) {
         if !self.is_unused() {
             let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -44,7 +44,7 @@ impl Kernel {
         Self(Module::from_ptx(include_str!("../src/cuda/tests.ptx"), &[]).unwrap())
     }
 
-    /// Adds 5 and the index to each element, so many times.
+    /// Adds 5 and the index to each element, that many times.
     ///
     /// # Safety
     /// The address has `len` elements, and is for work in this stream.

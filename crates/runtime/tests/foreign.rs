@@ -18,7 +18,7 @@ impl Memory {
 /// # Safety
 /// The memory outlives the buffer, and nobody else uses it meanwhile.
 unsafe fn buffer(device: &Device, memory: *mut Memory) -> Buffer<u32> {
-    // SAFETY: so many elements, aligned, initialised; otherwise the caller's contract.
+    // SAFETY: that many elements, aligned, initialised; otherwise the caller's contract.
     unsafe { device.buffer_from_raw(memory.cast::<u32>(), LEN) }.unwrap()
 }
 

@@ -105,7 +105,7 @@ fn a_limit_is_kept_and_both_numbers_are_named() {
         assert_eq!(pool.bytes_cached(), 5120);
         let second = device.alloc::<u8>(1000).unwrap();
         assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (4096 + 1024, 0));
-        // Page-locked memory is no device memory.
+        // Pinned memory is no device memory.
         let pinned = device.pinned::<u8>(100_000).unwrap();
         assert_eq!((pool.stats().pinned_in_use, pool.bytes_in_use()), (106_496, 5120));
         drop((kept, second, pinned));

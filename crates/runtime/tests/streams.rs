@@ -47,7 +47,7 @@ const SHAPE: LaunchShape = LaunchShape { blocks: 2, threads: 32, dynamic_shared:
 /// `to += from`.
 fn add(stream: &Stream, from: &Buffer<u32>, to: &mut Buffer<u32>) -> Result<(), Error> {
     let args = AddArgs { from: from.read_on(stream)?, to: to.write_on(stream)?, len: to.len() as u64 };
-    // SAFETY: both have so many elements.
+    // SAFETY: both have that many elements.
     unsafe { stream.launch::<Add>(SHAPE, &args) }
 }
 

@@ -3,12 +3,12 @@
 use crate::{Global, Hint, Simt, kernel_args, lowest_one};
 
 kernel_args! {
-    /// Byte strings in device memory, packed one behind the other, as Arrow has them: passed to kernels by value.
+    /// Byte strings in device memory, packed one after another in Arrow's layout: passed to kernels by value.
     pub struct KeysRef {
-        /// The bytes, from an 8-byte boundary on, and as many more as make the last 8-byte word whole.
+        /// The bytes, starting at an 8-byte boundary, padded to a whole number of 8-byte words.
         pub bytes: Global<u64>,
-        /// Where each string begins, and where the last one ends: words of `offset_bytes` bytes. Null for strings
-        /// of one width.
+        /// Where each string begins, and where the last one ends: words of `offset_bytes` bytes. Null if all strings
+        /// have one width.
         pub offsets: Global<u64>,
         /// The bytes of every string, if there are no offsets.
         pub width: u32,

@@ -114,10 +114,10 @@ pub trait Simt: Copy {
     fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T;
     /// Warp collective. Each lane gets the `value` of lane `own ^ lanes`, which must be in `mask`.
     fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T;
-    /// Warp collective. Each lane gets the `value` of lane `own - delta` (`delta` below 32), or its own where there is
+    /// Warp collective. Each lane gets the `value` of lane `own - delta` (`delta` below 32), or its own if there is
     /// none; that lane must be in `mask`.
     fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T;
-    /// Warp collective. Each lane gets the `value` of lane `own + delta` (`delta` below 32), or its own where there is
+    /// Warp collective. Each lane gets the `value` of lane `own + delta` (`delta` below 32), or its own if there is
     /// none; that lane must be in `mask`.
     fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T;
 

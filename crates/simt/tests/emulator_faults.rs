@@ -217,7 +217,7 @@ const FLAGS: Shared<u32> = Shared::at(0, 64);
 kernel!(RaceOfWarps, shared FLAGS.end(), |simt, _args| {
     let thread = simt.thread_index();
     simt.shared_store(FLAGS, thread, 1);
-    // A warp's threads are in step, its neighbour's are not.
+    // A warp's threads are in sync, its neighbour's are not.
     simt.sync_warp(FULL_MASK);
     simt.shared_load(FLAGS, (thread + 1) % 32);
     if thread == 40 {

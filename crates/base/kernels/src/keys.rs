@@ -1,4 +1,4 @@
-//! Batches of byte strings on the device: made from numbers, checked, and their beginnings.
+//! Batches of byte strings on the device: encoding numbers, checking offsets, and extracting prefixes.
 
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeysRef, Order, Scope, Simt, Word, instance, kernel_args};
@@ -17,7 +17,7 @@ kernel_args! {
     }
 }
 
-/// Makes byte strings of numbers, in whose order they are: the highest byte first. A thread for each, any block.
+/// Encodes numbers as byte strings of the same order: the highest byte first. One thread per number; any block.
 #[derive(Debug)]
 pub struct Encode<K>(PhantomData<K>);
 
@@ -74,7 +74,7 @@ kernel_args! {
     }
 }
 
-/// Checks the offsets of byte strings, a thread for each; any block.
+/// Checks the offsets of byte strings, one thread per offset; any block.
 #[derive(Debug)]
 pub struct CheckOffsets<O>(PhantomData<O>);
 
@@ -107,16 +107,16 @@ kernel_args! {
         pub keys: KeysRef,
         /// How many.
         pub count: u64,
-        /// Bytes that all of them begin with alike: at most 8.
+        /// Length of the common prefix of all strings: at most 8.
         pub skip: u32,
         #[doc(hidden)]
         pub padding: u32,
-        /// Out: `[count]`, the four bytes behind those, as numbers in their order; zeros behind a string's end.
+        /// Out: `[count]`, the four bytes after the prefix, as numbers of the same order; zeros past a string's end.
         pub heads: GlobalMut<u32>,
     }
 }
 
-/// Takes the beginnings of byte strings, for a sort by them; a thread for each, any block.
+/// Extracts the first bytes of byte strings, to sort by; one thread per string; any block.
 #[derive(Debug)]
 pub struct Heads;
 

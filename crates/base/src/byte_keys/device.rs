@@ -84,7 +84,7 @@ impl DeviceKeys {
     /// Copies strings to a device.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`] for a string of 2^32 bytes or more; [`Error::Runtime`] where there is no room.
+    /// [`Error::KeyTooLong`] for a string of 2^32 bytes or more; [`Error::Runtime`] if there is no room.
     pub fn upload<'k>(device: &Device, keys: impl Into<ByteKeys<'k>>) -> Result<Self> {
         let keys = keys.into();
         keys.check_lengths()?;
@@ -147,7 +147,7 @@ impl DeviceKeys {
     /// is done. Allocates.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room, and for a buffer of another device than the stream's;
+    /// [`Error::Runtime`] if there is no room, and for a buffer of another device than the stream's;
     /// [`Error::BatchTooLarge`].
     pub fn encode<K: DeviceNumber>(stream: &Stream, numbers: &Buffer<K>) -> Result<Self> {
         let mut keys = Self::fixed(stream.device().alloc(numbers.bytes().div_ceil(8))?, K::WIDTH, numbers.len())?;
@@ -280,7 +280,7 @@ impl DeviceKeys {
     pub fn heads(&self, stream: &Stream, skip: u32, heads: &mut Buffer<u32>) -> Result<()> {
         let (keys, heads) = (self.keys_ref(stream)?, heads.write_on(stream)?);
         let args = HeadsArgs { keys, count: self.len as u64, skip, padding: 0, heads };
-        // SAFETY: a number for each string: `heads` has no fewer, as the caller sees to.
+        // SAFETY: one number per string: the caller ensures that `heads` has at least that many.
         Ok(unsafe { launch(stream, self.len)?.run(calls::heads(&args)) }?)
     }
 }
@@ -322,7 +322,7 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) ->
         let mut found = device.upload(&first)?;
         let (count, bytes) = (offsets.len() as u64, bytes as u64);
         let args = CheckOffsetsArgs { offsets: offsets.read_on(stream)?, count, bytes, first: found.write_on(stream)? };
-        // SAFETY: so many offsets, and two indexes.
+        // SAFETY: that many offsets, and two indexes.
         unsafe { launch(stream, offsets.len())?.run(calls::check_offsets(&args))? };
         stream.synchronize()?;
         found.copy_to(&mut first)?;
@@ -346,7 +346,7 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) ->
     }
 }
 
-/// A launch of a thread for each of `items`.
+/// A launch of one thread per of `items`.
 fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
     launch::over(stream, items as u64, 1, THREADS)
 }

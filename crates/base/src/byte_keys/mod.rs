@@ -135,7 +135,7 @@ impl<'a> ByteKeys<'a> {
     /// The strings of a range of indexes.
     ///
     /// # Panics
-    /// If it ends behind the last string.
+    /// If it ends past the last string.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} strings", self.len());
@@ -187,7 +187,7 @@ impl<'a> ByteKeys<'a> {
     /// # Errors
     /// [`Error::KeyTooLong`] with the first one that is.
     pub fn check_lengths(&self) -> Result<()> {
-        // The bytes of all are seldom as many.
+        // All strings together rarely have that many bytes.
         if self.bytes.len() <= MAX_KEY || self.length_bounds().is_none_or(|(_, longest)| longest <= MAX_KEY) {
             return Ok(());
         }

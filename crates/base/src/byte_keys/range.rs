@@ -9,6 +9,22 @@ use core::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Ran
 ///
 /// Range expressions over references to anything that is bytes convert into one: `"a".."b"`,
 /// `&key[..]..=&other[..]`, `..`, pairs of [`Bound`]s.
+///
+/// ```
+/// use core::ops::Bound;
+/// use lanetree::{ByteKeysBuf, ByteRange, Cuart, Device};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let words: ByteKeysBuf = ["ant", "bee", "cat", "cow"].into_iter().collect();
+/// let tree = Cuart::build(&Device::host(), &words, &[1_u32, 2, 3, 4])?;
+///
+/// // The first two words from "b" on.
+/// let range = ByteRange::new(Bound::Included(&b"b"[..]), Bound::Unbounded).limit(2);
+/// let hits = tree.range_many([range])?;
+/// assert_eq!(hits.get(0).1, [2, 3]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange<'a> {
     start: Bound<&'a [u8]>,

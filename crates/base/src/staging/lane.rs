@@ -4,13 +4,13 @@ use crate::Result;
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
-/// Pieces on their way at a time, of each thread.
+/// Pieces in flight at a time, per thread.
 pub const LANES: usize = 2;
 
 /// A stream, and memory at both ends of the bus.
 pub(super) struct Lane {
     pub(super) stream: Stream,
-    /// In words of 8 bytes, as the others.
+    /// In words of 8 bytes, like the others.
     pub(super) input: Buffer<u64>,
     pub(super) output: Buffer<u64>,
     pub(super) staged_input: PinnedBuffer<u64>,
@@ -31,14 +31,14 @@ impl Lane {
     /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
     pub(super) fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
         let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
-        // Both of a pair or none: the next batch asks one for its size.
+        // Keep both buffers or neither: the next batch takes its size from one of them.
         if self.input.bytes() < input_bytes {
             let words = words(input_bytes);
             (self.input, self.staged_input) = (device.alloc(words)?, device.pinned(words)?);
         }
         if self.output.bytes() < output_bytes {
             let words = words(output_bytes);
-            // What comes back is whole lines, of which results need not fill the last ones.
+            // Whole lines come back; results need not fill the last ones.
             (self.output, self.staged_output) = (device.alloc_zeroed(words)?, device.pinned(words)?);
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Lane {
     /// Waits for the lane's work.
     pub(super) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        // SAFETY: the staged memory is used in the lane's stream only, which has been waited for.
+        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
         unsafe {
             self.staged_input.forget_uses();
             self.staged_output.forget_uses();

@@ -1,10 +1,9 @@
-//! Host batches on their way through a device.
+//! Host batches on a device.
 //!
-//! A large batch is worked off by several threads, each piece by piece through lanes of its own:
-//! page-locked memory, a stream, device memory. While the bus carries some pieces to the device it carries
-//! others back, and the threads copy more into page-locked memory or out of it; no thread waits for another.
-//! A small batch is one piece, and so small a one that its transfer is mostly latency is read and written by
-//! the kernel across the bus.
+//! Several threads process a large batch piece by piece, each through its own lanes; a lane has pinned (page-locked)
+//! memory, a stream and device memory. While the bus carries some pieces to the device it carries others back, and the
+//! threads copy more into and out of pinned memory; no thread waits for another. A small batch is a single piece. If it
+//! is so small that the transfer is mostly latency, the kernel reads and writes host memory directly.
 
 mod lane;
 mod pieces;
@@ -24,22 +23,22 @@ use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Most queries of a piece, a multiple of 32. Large enough for the bus to be busy and for the calls to the
-/// driver to be few; small enough for the staged memory to stay in the CPU's caches.
+/// The most queries of a piece, a multiple of 32. Large enough to keep the bus busy with few calls to the driver; small
+/// enough for the staging memory to stay in the CPU's caches.
 const PIECE: usize = 1 << 18;
 
-/// Fewest queries of a piece, but for the last: the first pieces are short, so that the bus begins early,
+/// The fewest queries of a piece, except for the last one. The first pieces are short, so that the bus starts early,
 /// and so are the last, so that no thread ends long after the others.
 const SHORT_PIECE: usize = 1 << 15;
 
-/// Most bytes of a piece's queries, unless one query alone has more. No bound for those of up to 16 bytes.
+/// The most bytes of a piece's queries, unless a single query has more. Queries of up to 16 bytes have no such bound.
 const PIECE_BYTES: usize = 1 << 22;
 
-/// Most queries that a kernel reads across the bus itself, and the most bytes that they have.
+/// The most queries that a kernel reads directly across the bus, and the most bytes that they have.
 pub const ACROSS_THE_BUS: usize = 1 << 14;
 const BYTES_ACROSS_THE_BUS: usize = 8 * ACROSS_THE_BUS;
 
-/// Lengths of pieces: as the constants, but in tests.
+/// Lengths of pieces: the constants, except in tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     /// Queries of the first pieces and the last.
@@ -69,15 +68,15 @@ impl fmt::Debug for Staging {
     }
 }
 
-/// Launches a piece: in a stream, over queries at an address, with addresses for their results. It is called with
-/// addresses that the stream may use, of memory for so many queries and their results.
+/// Launches a piece: in a stream, over queries at an address, with addresses for their results. The stream may use
+/// these addresses, and their memory has room for the queries and their results.
 type LaunchPiece<'a, Q> = dyn Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync + 'a;
 
-/// How a batch is sent: what each of its pieces has in common with the others.
+/// How a batch is sent: what all of its pieces have in common.
 pub struct Route<'a, Q, T> {
     pub device: &'a Device,
     pub results: Results,
-    /// Whether the kernel reads each query about once, so that it may as well read few of them across the bus.
+    /// Whether the kernel reads each query about once, so that it can read a few of them directly across the bus.
     pub reads_once: bool,
     pub launch: &'a LaunchPiece<'a, Q>,
     /// Puts a piece's results into its part of the output.
@@ -85,7 +84,7 @@ pub struct Route<'a, Q, T> {
 }
 
 impl Staging {
-    /// Bytes of device and of page-locked memory, of batches that are through.
+    /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Lane::bytes).sum()
     }
@@ -95,8 +94,8 @@ impl Staging {
         TakenLanes { staging: self, lanes, done: false }
     }
 
-    /// Sends queries through the device, and puts what comes back into `out`: as many elements as there are
-    /// queries. The route's functions are called from several threads.
+    /// Sends queries through the device, and puts their results into `out`, one element per query. The route's
+    /// functions are called from several threads.
     pub fn send<Q: Queries, T: Send>(&self, queries: Q, out: &mut [T], route: &Route<'_, Q, T>) -> Result<()> {
         let lengths = self.lengths;
         // A quarter of the CPUs is left to the driver's and the caller's threads.
@@ -123,7 +122,7 @@ impl Staging {
     }
 }
 
-/// The lanes of a thread that works on a batch. They are given back idle, also after an error or a panic.
+/// The lanes of a thread that works on a batch. They are returned idle, even after an error or a panic.
 struct TakenLanes<'a> {
     staging: &'a Staging,
     lanes: Vec<Lane>,
@@ -135,16 +134,16 @@ impl Drop for TakenLanes<'_> {
     fn drop(&mut self) {
         let mut lanes = core::mem::take(&mut self.lanes);
         if !self.done {
-            // What is still in flight belongs to nobody any more.
+            // Pieces still in flight no longer have an owner.
             lanes.iter_mut().for_each(|lane| drop(lane.synchronize()));
         }
-        // What a single long query has needed is not worth keeping.
+        // The memory for a single long query is not worth keeping.
         lanes.retain(|lane| lane.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
         self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
     }
 }
 
-/// What one thread does: takes pieces as long as there are any, and keeps its lanes busy with them.
+/// The work of one thread: takes pieces while there are any, and keeps its lanes busy with them.
 fn work_off<'a, Q: Queries, T: 'a>(
     lanes: &mut Vec<Lane>,
     take: impl Fn() -> Option<Taken<'a, Q, T>>,

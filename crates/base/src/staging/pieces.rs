@@ -1,24 +1,24 @@
-//! Batches in pieces, and what comes back for each.
+//! Batches in pieces, and the results of each piece.
 
 use super::Lengths;
 use bytemuck::Pod;
 use lanetree_layout::Word;
 use lanetree_simt::GlobalMut;
 
-/// Queries that can be cut, and be written as kernels read them.
+/// Queries that can be split, and written in the form that kernels read.
 pub trait Queries: Copy + Send + Sync {
     /// How many there are.
     fn count(&self) -> usize;
-    /// The bytes that [`Queries::write`] writes, or somewhat more; of several pieces about those of all together. Pieces
-    /// are cut by it.
+    /// The bytes that [`Queries::write`] writes, or slightly more; for several pieces about the sum of theirs. Batches
+    /// are split into pieces by it.
     fn bytes(&self) -> usize;
     /// The bytes that [`Queries::write`] writes.
     fn staged_bytes(&self) -> usize {
         self.bytes()
     }
-    /// The first ones, so many, and the others.
+    /// Splits into the first queries and the others.
     fn split(&self, at: usize) -> (Self, Self);
-    /// Writes them, from an 8-byte boundary on, into as many bytes as they take.
+    /// Writes them, from an 8-byte boundary on, into exactly the bytes that they take.
     fn write(&self, to: &mut [u8]);
 }
 
@@ -40,8 +40,8 @@ impl<K: Pod + Send + Sync> Queries for &[K] {
     }
 }
 
-/// Of a query's results, the bytes in each of their arrays; and how many arrays of bits come behind those, found
-/// bits first.
+/// The bytes of a query's result in each array of results, and how many bit arrays follow these; the hit mask is the
+/// first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Results {
     pub arrays: [usize; 2],
@@ -107,7 +107,7 @@ impl<'a, Q: Queries> Piece<'a, Q> {
         bytemuck::cast_slice(&self.bytes[start..start + self.queries.count() * T::BYTES])
     }
 
-    /// The words of an array of bits; none of one that was not asked for.
+    /// The words of a bit array; none if it was not requested.
     pub fn bits(&self, array: usize) -> &[u32] {
         if array >= self.results.bits {
             return &[];
@@ -126,7 +126,7 @@ impl<'a, Q: Queries> Piece<'a, Q> {
     }
 }
 
-/// What is left of a batch, for threads to take pieces from the front of.
+/// The rest of a batch; threads take pieces from its front.
 pub(super) struct Rest<'a, Q, T> {
     pub(super) queries: Q,
     pub(super) out: &'a mut [T],
@@ -138,7 +138,7 @@ pub(super) struct Rest<'a, Q, T> {
 pub(super) type Taken<'a, Q, T> = (Q, &'a mut [T]);
 
 impl<'a, Q: Queries, T> Rest<'a, Q, T> {
-    /// The next piece, for one of so many threads.
+    /// The next piece, for one of that many threads.
     pub(super) fn take(&mut self, threads: usize, lengths: Lengths) -> Option<Taken<'a, Q, T>> {
         let left = self.queries.count();
         if left == 0 {
@@ -153,13 +153,13 @@ impl<'a, Q: Queries, T> Rest<'a, Q, T> {
         Some((queries, out))
     }
 
-    /// How many queries, of the first `most`, have so many bytes at most; at least one.
+    /// How many queries, of the first `most`, fit into a number of bytes; at least one.
     fn fitting(&self, most: usize, bytes: usize) -> usize {
         let fits = |count: usize| self.queries.split(count).0.bytes() <= bytes;
         if fits(most) {
             return most;
         }
-        // `fewest` fit, unless it is one, and `most` do not.
+        // `fewest` queries fit (one query may not), and `most` do not.
         let (mut fewest, mut most) = (1, most);
         while most - fewest > 1 {
             let middle = fewest.midpoint(most);

@@ -1,4 +1,4 @@
-//! Batches between page-locked buffers of the caller's: no thread copies anything.
+//! Batches between pinned buffers of the caller's: no thread copies anything.
 
 use crate::{Error, Result};
 use bytemuck::Pod;
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 /// Pieces on their way at a time.
 pub const PINNED_LANES: usize = 4;
 
-/// Most queries of a piece, and most bytes that they have: at least 32 queries, and a multiple of that.
+/// The most queries of a piece, and the most bytes that they have: at least 32 queries, and a multiple of 32.
 const PIECE: usize = 1 << 20;
 const PIECE_BYTES: usize = 8 * PIECE;
 
@@ -30,7 +30,7 @@ impl<Q, V: Word> PinnedBatch<'_, Q, V> {
     }
 
     /// # Errors
-    /// [`Error::OutputLength`] where there is no room for the results.
+    /// [`Error::OutputLength`] if there is no room for the results.
     pub fn check(&self) -> Result<()> {
         let (count, words) = (self.count(), self.count().div_ceil(32));
         let found_words = self.found.as_ref().map_or(words, |found| found.len());
@@ -71,8 +71,8 @@ impl<Q: Pod, V: Word> PinnedLane<Q, V> {
         Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, found: device.alloc(0)? })
     }
 
-    /// Makes room for so many elements of queries, and so many queries. Memory grows in powers of two up to a piece's,
-    /// and never shrinks.
+    /// Makes room for a number of elements of queries, and a number of queries. Memory grows in powers of two up to a
+    /// piece's, and never shrinks.
     fn reserve(&mut self, device: &Device, elements: usize, queries: usize) -> Result<()> {
         // Kernels read whole words of 8 bytes.
         let elements = elements.next_multiple_of(8);
@@ -96,7 +96,7 @@ impl<Q: Pod, V: Word> PinnedLane<Q, V> {
 /// The lanes of batches, kept for the next ones.
 pub struct PinnedStaging<Q, V> {
     idle: Mutex<Vec<Vec<PinnedLane<Q, V>>>>,
-    /// Most queries of a piece: as the constant, but in tests.
+    /// The most queries of a piece: the constant, except in tests.
     pub piece: usize,
 }
 
@@ -112,29 +112,29 @@ impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
     }
 }
 
-/// Launches a piece: in a stream, over so many queries at an address, with addresses for values and found bits, all of
-/// which the stream may use.
+/// Launches a piece: in a stream, over a number of queries at an address, with addresses for values and the hit mask,
+/// all of which the stream may use.
 type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
 
 impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
-    /// Bytes of device memory, of batches that are through.
+    /// Bytes of device memory of finished batches.
     pub fn bytes(&self) -> usize {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.iter().flatten().map(PinnedLane::bytes).sum()
     }
 
-    /// Sends a batch, which was checked, through the device, and waits for it.
+    /// Sends a checked batch through the device, and waits for it.
     pub fn send(&self, device: &Device, batch: PinnedBatch<'_, Q, V>, launch: &LaunchPiece<'_, Q, V>) -> Result<()> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lanes = idle().pop().unwrap_or_default();
         let sent = self.send_pieces(device, &mut lanes, batch, launch);
-        // Whatever was sent is through before the caller's buffers are the caller's again.
+        // Everything that was sent is done before the caller gets its buffers back.
         let done = lanes.iter().map(|lane| lane.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
         idle().push(lanes);
         sent.and(done.map_err(Error::from))
     }
 
-    /// Puts all pieces on their way. The streams must be waited for.
+    /// Queues all pieces. The streams must be waited for afterwards.
     fn send_pieces(
         &self,
         device: &Device,

@@ -18,12 +18,12 @@ kernel_args! {
         pub count: u64,
         /// Out: `[count]`, the value of each query's key, or `miss`.
         pub out: GlobalMut<V>,
-        /// What stands in `out` for a key that is not there.
+        /// The value written to `out` for a key that is not present.
         pub miss: V,
     }
 }
 
-/// Queries of a thread, whose searches go on side by side.
+/// Queries of a thread, whose searches run side by side.
 pub const IN_FLIGHT: usize = 2;
 
 /// Looks up a batch of keys: [`IN_FLIGHT`] per thread, a block's queries `block_dim` apart.

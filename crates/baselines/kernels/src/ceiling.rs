@@ -16,7 +16,7 @@ kernel_args! {
         pub table: GlobalMut<u64>,
         /// Chunks of the table: a power of two, so that a chunk's number is some bits of a hash.
         pub chunks: u64,
-        /// Distinguishes runs: no run finds the chunks of another in the cache.
+        /// Distinguishes runs, so that no run finds the chunks of another in the cache.
         pub seed: u64,
         /// Out: `[threads of the grid]`, the sum of the words that each thread has loaded, wrapping.
         pub out: GlobalMut<u64>,
@@ -32,11 +32,11 @@ pub fn chunk(seed: u64, gather: u64, chunks: u64) -> u64 {
     (x ^ (x >> 31)) & (chunks - 1)
 }
 
-/// What thread `thread` of [`Gather`] must have found, for chunks of `bytes` bytes. Never 0 (of a table
-/// whose words do not add up to 2^64), so an output that was zeroed shows what was not written.
+/// The sum that thread `thread` of [`Gather`] must return, for chunks of `bytes` bytes. Never 0 (if the table's words
+/// do not add up to 2^64), so a zeroed output shows what was not written.
 ///
-/// A sum, not an exclusive or: a lane's two words differ in their lowest bit only, so that each pair
-/// would come to 1, and the eight of a thread to 0, whichever chunks it had read.
+/// A sum, not an exclusive or: a lane's two words differ only in their lowest bit, so each pair would give 1, and the
+/// eight of a thread 0, whichever chunks it had read.
 pub fn expected(args: &GatherArgs, bytes: u32, thread: u64) -> u64 {
     let lanes = u64::from(bytes / LANE_BYTES);
     (0..IN_FLIGHT).fold(0_u64, |sum, i| {
@@ -105,7 +105,7 @@ kernel_args! {
 /// Accesses in flight of a thread of [`CopyWords`].
 const COPY_IN_FLIGHT: u64 = 4;
 
-/// Copies, a word per thread and access; a grid of any size.
+/// Copies one word per thread and access; any grid.
 #[derive(Debug)]
 pub struct CopyWords;
 

@@ -1,10 +1,10 @@
 //! GRT, the adaptive radix tree in one untyped buffer that CuART is measured against, over the layout of
-//! [`crate::layout::grt`]: look-ups and atomic updates, a thread for each.
+//! [`crate::layout::grt`]: look-ups and atomic updates, one thread each.
 //!
-//! At each node a thread reads the header, and only then knows how large the rest is and where in it the link
-//! lies: what the CuART paper holds against GRT (its section 3.1), with the bytes of a leaf's key compared one
-//! by one (its section 4.4). All else is as good as it gets: lanes at nodes of different types go the same
-//! way, prefixes are compared word by word, and leaves only once all lanes of a warp have come to theirs.
+//! At each node a thread reads the header, and only then knows how large the rest is and where the link is. This is the
+//! CuART paper's criticism of GRT (section 3.1), together with comparing a leaf's key byte by byte (section 4.4).
+//! Everything else is as good as possible: lanes at nodes of different types take the same path through the code,
+//! prefixes are compared word by word, and leaves only once all lanes of a warp have reached theirs.
 
 use crate::layout::grt::{
     HERE_OFFSET, Header, Kind, LEAF_KEY_OFFSET, LOCKED, PREFIX, PREFIX_OFFSET, leaf_stamp_offset, leaf_value_offset,
@@ -31,15 +31,15 @@ kernel_args! {
         pub count: u64,
         /// Out: `[count]`, the value of each query's key, or `miss`.
         pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if not
-        /// wanted.
+        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
+        /// if not wanted.
         pub found: GlobalMut<u32>,
-        /// What stands in `values` for a key that is not in the tree.
+        /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
     }
 }
 
-/// Looks up a batch of keys, a thread for each; any block of whole warps.
+/// Looks up a batch of keys, one thread per key; any block of whole warps.
 #[derive(Debug)]
 pub struct Get<V>(PhantomData<V>);
 
@@ -78,16 +78,16 @@ kernel_args! {
         pub count: u64,
         /// The keys' new values: `[count]`.
         pub values: Global<V>,
-        /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where key `i` is in the tree; null if not
-        /// wanted.
+        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if key `i` is in the tree;
+        /// null if not wanted.
         pub found: GlobalMut<u32>,
-        /// Updates of this tree in all batches before, so that stamps ascend from batch to batch.
+        /// Number of updates of this tree in all earlier batches, so that stamps ascend from batch to batch.
         pub before: u64,
     }
 }
 
-/// Sets the values of keys that are in the tree, a thread for each; any block of whole warps. Of several
-/// updates of a key the last one of the batch is what stays.
+/// Sets the values of keys that are in the tree, one thread per key; any block of whole warps. Of several updates of a
+/// key the last one of the batch wins.
 ///
 /// Each thread finds its leaf and writes there by itself, visible to the whole device when it is done: how the
 /// CuART paper describes updates of GRT (its section 4.5). CuART's own threads agree on one writer for each leaf
@@ -124,9 +124,9 @@ impl<V: Word> Kernel for Update<V> {
 
 /// Per thread. Writes a leaf's value, unless a later update has done so or is about to.
 ///
-/// A lock on the leaf, since a value of 64 bits and the stamp that orders its writers do not fit into one atomic
-/// access. Who comes too late neither waits nor writes; only who is later than the holder waits for it. The stamp
-/// is stored when the value is there: that is the fence, and what opens the lock.
+/// The leaf has a lock, since a 64-bit value and the stamp that orders its writers do not fit into one atomic access. A
+/// thread whose update is older than the leaf's neither waits nor writes; a thread whose update is newer than the
+/// holder's waits for the lock. The stamp is stored after the value: this store is the fence, and releases the lock.
 ///
 /// # Safety
 /// A leaf of the tree with a key of `len` bytes; its value and its stamp are only accessed atomically meanwhile.
@@ -193,8 +193,8 @@ unsafe fn find<S: Simt>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Glo
     }
 }
 
-/// Per thread. Whether a query goes on, from `depth` on, with what a node holds of its prefix, which is no longer
-/// than what is left of the query.
+/// Per thread. Whether a query continues, from `depth` on, with the part of a node's prefix that the node holds; the
+/// prefix is no longer than the rest of the query.
 ///
 /// # Safety
 /// The query is one of the batch.
@@ -211,8 +211,8 @@ unsafe fn begins_with<S: Simt>(simt: S, query: &KeyRef, depth: u32, header: Head
 
 /// Per thread. The link to a node's child for a byte, or 0.
 ///
-/// Lanes of a warp are at nodes of different types. They all go the same way, rather than the warp one way after
-/// the other: a word that says where the link is, or is the link, and then the link.
+/// Lanes of a warp are at nodes of different types. They all take the same path through the code, rather than the warp
+/// one path after another: they read a word that says where the link is (or is the link), then the link.
 ///
 /// # Safety
 /// A node of the tree, and its header.
@@ -236,7 +236,7 @@ unsafe fn child<S: Simt>(simt: S, node: Global<u8>, header: Header, byte: u32) -
                 slot => slot,
             }
         };
-        // The zeros behind the keys equal a byte 0, and are not counted.
+        // The zeros after the keys equal a byte 0, and are not counted.
         if slot >= header.count() {
             return 0;
         }
@@ -264,7 +264,7 @@ unsafe fn leaf_equals<S: Simt>(simt: S, leaf: Global<u8>, query: &KeyRef) -> boo
     true
 }
 
-/// Warp collective (all lanes). Stores a bit of each thread, by its index in the grid, where it is wanted.
+/// Warp collective (all lanes). Stores one bit per thread, at its index in the grid, if `bits` is not null.
 ///
 /// # Safety
 /// `bits` is null, or has a word for every 32 of `count`.

@@ -1,8 +1,8 @@
-//! Look-ups in a regular B+tree with child references: what the Harmonia paper measures itself against.
+//! Look-ups in a regular B+tree with child references: the baseline of the Harmonia paper.
 //!
-//! A query has a thread group as wide as a node, a warp at most. At each level every lane compares one
-//! separator, a ballot says how many are below the query, and then, in a second access that depends on
-//! it, the group reads the child's reference: the indirection that Harmonia's child region does away with.
+//! A query has a thread group as wide as a node, at most a warp. At each level every lane compares one separator, and a
+//! ballot says how many are below the query. Then, in a second, dependent access, the group reads the child's
+//! reference: the indirection that Harmonia's child region avoids.
 
 use crate::layout::pointer_btree::{leaf_values_offset, referenced_offset, references_offset};
 use core::marker::PhantomData;
@@ -21,7 +21,7 @@ kernel_args! {
         pub count: u64,
         /// Out: `[count]`, the value of each query's key, or `miss`.
         pub values: GlobalMut<V>,
-        /// What stands in `values` for a key that is not in the tree.
+        /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
         /// Inner levels.
         pub height: u32,
@@ -115,7 +115,7 @@ unsafe fn search<S: Simt, K: Word, const LEAF: bool, const F: u32, const G: u32,
             let below = of_group(simt.ballot(FULL_MASK, slots[j] < keys[j]));
             let equal = if LEAF { of_group(simt.ballot(FULL_MASK, slots[j] == keys[j])) } else { 0 };
             found[j].below += below.count_ones();
-            // Slots ascend: the ones that equal the query come right behind those below it.
+            // Slots ascend: the ones that equal the query come right after those below it.
             found[j].is_equal |= equal != 0;
             goes_on |= below == all;
         }
@@ -126,8 +126,8 @@ unsafe fn search<S: Simt, K: Word, const LEAF: bool, const F: u32, const G: u32,
     found
 }
 
-/// The instances, as data: for each fanout the lanes per query, and the queries in flight per group other
-/// than one: as many as Harmonia's widest group has, so that the two differ in their trees alone.
+/// The instances, as data: for each fanout the lanes per query, and the queries in flight per group other than one: the
+/// number that Harmonia's widest group has, so that the two differ only in their trees.
 macro_rules! with_table {
     ($then:ident, $($argument:tt),*) => {
         $then! { $($argument),*;
@@ -176,7 +176,7 @@ with_table!(instances, u64, u64);
 
 macro_rules! calls {
     (; $($fanout:literal => ($g:literal, $q:literal);)*) => {
-        /// The call of the look-up of a fanout with so many queries in flight; `None` where there is none. Values are as
+        /// The call of the look-up of a fanout with that many queries in flight; `None` if there is none. Values are as
         /// wide as keys.
         #[cfg(not(target_os = "cuda"))]
         pub fn get<K: Word>(fanout: u32, in_flight: u32, args: &GetArgs<K, K>) -> Option<lanetree_simt::Call<'_>> {

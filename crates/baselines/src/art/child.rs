@@ -232,7 +232,7 @@ impl Drop for Child {
         if self.tag() == LEAF {
             let View::Leaf(leaf) = self.view() else { return };
             let layout = leaf_layout(leaf.key.len());
-            // SAFETY: allocated with this layout, and not used again.
+            // SAFETY: allocated with this layout, and not reused.
             unsafe { dealloc(self.block::<u8>().as_ptr(), layout) };
             return;
         }

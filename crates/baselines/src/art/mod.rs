@@ -47,7 +47,7 @@ enum Insert {
 }
 
 impl Art {
-    /// Of pairs in any order; of equal keys, the last one's value stays.
+    /// Of pairs in any order; of equal keys, the last one's value is kept.
     pub fn new<K: AsRef<[u8]>>(pairs: impl IntoIterator<Item = (K, u64)>) -> Self {
         let mut art = Self::default();
         for (key, value) in pairs {
@@ -254,7 +254,7 @@ fn remove(mut slot: &mut Option<Child>, key: &[u8]) -> Option<u64> {
     }
 }
 
-/// How many bytes two strings begin with alike.
+/// The length of the common prefix of two strings.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -77,7 +77,7 @@ impl Table {
     /// Allocates and fills `bytes` bytes, in the stream's order; may return before they are filled.
     ///
     /// # Errors
-    /// Where the device has no room, and those of a launch.
+    /// If the device has no room, and those of a launch.
     pub fn new(stream: &Stream, bytes: u64) -> Result<Self> {
         let mut words: Buffer<u64> = stream.device().alloc((bytes / 8) as usize)?;
         let count = words.len() as u64;

@@ -67,7 +67,7 @@ impl<K: Word, V: Word> BinarySearch<K, V> {
     }
 }
 
-/// The shape of a launch over so many threads, in blocks of `block`.
+/// The shape of a launch over that many threads, in blocks of `block`.
 pub(crate) fn covering(stream: &Stream, kernel: &'static str, threads: u64, block: u32) -> Result<LaunchShape> {
     LaunchShape::covering(threads, block).ok_or_else(|| Error::Launch {
         kernel,

@@ -76,8 +76,8 @@ impl<V: Word> Grt<V> {
     /// says whether there is one. In the stream's order; may return before it is done.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of found bits for every 32 of
-    /// them; [`Error::WrongDevice`]; the errors of a launch.
+    /// [`Error::LengthMismatch`] with fewer values than queries, or without a word of hit mask for every 32 of them;
+    /// [`Error::WrongDevice`]; the errors of a launch.
     pub fn get(
         &self,
         stream: &Stream,
@@ -145,7 +145,7 @@ impl<V: Word> Grt<V> {
         unsafe { stream.call(shape, call) }
     }
 
-    /// The pointer to found bits, null where they are not wanted; and queries and bits are of the stream's device.
+    /// The pointer to hit mask, null if they are not wanted; and queries and bits are of the stream's device.
     fn checked(
         &self,
         stream: &Stream,

@@ -20,7 +20,7 @@ enum Source<'a> {
 }
 
 impl<'a> Queries<'a> {
-    /// `len` strings of `width` bytes, one behind the other.
+    /// `len` strings of `width` bytes, one after another.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] where there are fewer bytes.

@@ -152,7 +152,7 @@ fn runs_of_zeros_and_ones_are_told_apart() {
     Subject::<u64>::new(4, keys).check_around(1000);
 }
 
-/// From one child to all of them, also at the byte 0, which the zeros behind the keys of small nodes equal.
+/// From one child to all of them, also at the byte 0, which the zeros after the keys of small nodes equal.
 #[test]
 fn keys_that_differ_in_their_last_byte_are_told_apart() {
     for count in [1, 2, 4, 5, 16, 17, 48, 49, 255, 256_usize] {

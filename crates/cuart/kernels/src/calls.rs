@@ -17,8 +17,8 @@ use crate::update::{
 use crate::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs, Get, GetArgs, GetTiled, Measure, MeasureArgs, Rank, RankArgs};
 use lanetree_simt::{Call, Word, entry_by_words};
 
-/// The look-up in a tree whose longest key has so many words of 8 bytes, 1, 2 or 4; 0 where it has keys of more than 32
-/// bytes.
+/// The look-up in a tree whose longest key has that many words of 8 bytes, 1, 2 or 4; 0 where it has keys of more than
+/// 32 bytes.
 ///
 /// # Panics
 /// For another number of words.

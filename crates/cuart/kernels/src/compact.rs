@@ -1,10 +1,10 @@
-//! Compaction: the leaves of a tree whose keys have come or gone, in the order of their keys and without what
-//! removals have left.
+//! Compaction: the leaves of a tree after inserts and removals, put in the order of their keys, without what removals
+//! have left.
 //!
-//! They are found level by level. A *front* is links in the order of the keys below them, at first the root's;
-//! each pass puts a node's children in its place ([`Spread`]), first how many they are, then, once the host has
-//! these summed up, the links themselves. A leaf stays; a link that leads nowhere goes; so the front ends as all
-//! leaves. These are then counted by kind and copied to where their rank wants them ([`Sift`], [`Move`]).
+//! They are found level by level. A *front* is a sequence of links in the order of the keys below them, at first only
+//! the root's. Each pass replaces nodes by their children ([`Spread`]): it first counts them, and then, once the host
+//! has the counts summed up, writes the links. A leaf stays, and an empty link is dropped, so in the end the front has
+//! all leaves. These are then counted by type and copied to the positions given by their ranks ([`Sift`], [`Move`]).
 
 use crate::build::{block_rank, rank_shared};
 use crate::get::value_word;
@@ -24,19 +24,19 @@ kernel_args! {
         pub front: Global<u64>,
         /// How many links it has.
         pub count: u64,
-        /// Out of `Spread<false>`: `[count]`, by how many links each will be replaced.
+        /// Out of `Spread<false>`: `[count]`, the number of links that replace each link.
         pub counts: GlobalMut<u32>,
         /// For `Spread<true>`: `[count]`, their sums before each.
         pub offsets: Global<u64>,
         /// Out of `Spread<true>`: the next front.
         pub next: GlobalMut<u64>,
-        /// Out of `Spread<true>`, 0 before: how many links to nodes that has.
+        /// Out of `Spread<true>`, 0 before: the number of links to nodes in it.
         pub nodes: GlobalMut<u64>,
     }
 }
 
-/// Replaces nodes in a front by their children, a thread for each link; blocks of [`THREADS`]. Nodes of more than
-/// 16 children are a warp's work, one after the other. Without `WRITE` it counts.
+/// Replaces nodes in a front by their children, one thread per link; blocks of [`THREADS`]. Nodes of more than 16
+/// children are processed by a whole warp, one after another. Without `WRITE` it only counts.
 #[derive(Debug)]
 pub struct Spread<const WRITE: bool>;
 
@@ -140,11 +140,11 @@ kernel_args! {
         pub leaves: Global<u64>,
         /// How many.
         pub count: u64,
-        /// How many of each kind are in each block, those of a kind behind those of the kind before.
+        /// How many leaves of each type are in each block; the counts of a type follow those of the previous type.
         pub tile_counts: GlobalMut<u32>,
         /// The sums before each.
         pub tile_offsets: Global<u64>,
-        /// `[count]`: the units of dynamically sized ones, 0 of others; null where there are none such.
+        /// `[count]`: the units of dynamically sized ones, 0 of others; null if there are none such.
         pub units: GlobalMut<u32>,
         /// The sums before each.
         pub unit_offsets: Global<u64>,
@@ -161,7 +161,7 @@ kernel_args! {
     }
 }
 
-/// Per thread. A leaf's link, or none behind the last one, and its kind's number.
+/// Per thread. A leaf's link, or none past the last one, and its type's number.
 ///
 /// # Safety
 /// The arguments are as their fields say.
@@ -175,8 +175,8 @@ unsafe fn leaf<S: Simt>(simt: S, args: &MoveArgs, rank: u64) -> (Link, usize) {
     (link, (link.bits() >> 60) as usize - Kind::Leaf8 as usize)
 }
 
-/// Counts leaves by kind, the units of dynamically sized ones, and tells whether all keys have one length: a thread
-/// for each leaf, blocks of [`THREADS`].
+/// Counts leaves by type, and the units of dynamically sized ones, and reports whether all keys have one length: one
+/// thread per leaf; blocks of [`THREADS`].
 #[derive(Debug)]
 pub struct Sift;
 
@@ -219,10 +219,10 @@ impl Kernel for Sift {
     }
 }
 
-/// Bytes of a device leaf in front of its key.
+/// Bytes of a device leaf before its key.
 const HEADER: u64 = 24;
 
-/// Copies leaves to their new places, a thread for each; blocks of [`THREADS`].
+/// Copies leaves to their new positions, one thread per leaf; blocks of [`THREADS`].
 #[derive(Debug)]
 pub struct Move;
 

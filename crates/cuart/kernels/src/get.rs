@@ -21,19 +21,19 @@ kernel_args! {
         /// Out: `[count]`, the value of each query's key, or `miss`; where the bit in `pending` is set, the index of
         /// a leaf in main memory instead.
         pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if not
-        /// wanted.
+        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
+        /// if not wanted.
         pub found: GlobalMut<u32>,
-        /// Out: as `found`, set where a leaf in main memory is to be compared (section 3.2.3 of the paper); null
-        /// where the tree has none.
+        /// Out: as `found`; set if a leaf in main memory must be compared (section 3.2.3 of the paper); null if the
+        /// tree has no such leaves.
         pub pending: GlobalMut<u32>,
-        /// What stands in `values` for a key that is not in the tree.
+        /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
     }
 }
 
-/// Looks up a batch of keys, a thread for each; any block of whole warps. `WORDS` are the 8-byte words of the
-/// tree's longest key, 1, 2 or 4; 0 where it has keys of more than 32 bytes.
+/// Looks up a batch of keys, one thread per key; any block of whole warps. `WORDS` are the 8-byte words of the tree's
+/// longest key, 1, 2 or 4; 0 where it has keys of more than 32 bytes.
 #[derive(Debug)]
 pub struct Get<V, const WORDS: usize>(PhantomData<V>);
 
@@ -66,7 +66,7 @@ impl<V: Word, const WORDS: usize> Kernel for Get<V, WORDS> {
     }
 }
 
-/// Warp collective (all lanes). Stores a bit of each thread, by its index in the grid, where it is wanted.
+/// Warp collective (all lanes). Stores one bit per thread, at its index in the grid, if `bits` is not null.
 ///
 /// # Safety
 /// `bits` is null, or has a word for every 32 of `count`.
@@ -83,8 +83,8 @@ pub(crate) unsafe fn store_bits<S: Simt>(simt: S, bits: GlobalMut<u32>, count: u
     }
 }
 
-/// Per thread. The leaf where the search for a query ends, if its key has the query's length as far as the link
-/// tells; otherwise none. No prefix is compared on the way: the leaf holds the whole key.
+/// Per thread. The leaf where the search for a query ends, if its key has the query's length as far as the link says;
+/// otherwise none. No prefix is compared on the way, since the leaf holds the whole key.
 ///
 /// # Safety
 /// The tree is valid, and the hint holds for what is above the leaves.
@@ -115,8 +115,8 @@ pub(crate) unsafe fn descend<S: Simt, const WORDS: usize>(
     }
 }
 
-/// Per thread. The value of a leaf on the device, if its key is the query, of which it has the length as far as
-/// the link tells; `None` also for no leaf.
+/// Per thread. The value of a leaf on the device if its key is the query; `None` also if there is no leaf. The lengths
+/// are equal as far as the link says.
 ///
 /// # Safety
 /// The link is none or of a leaf of the tree, and nobody writes to it.
@@ -138,7 +138,7 @@ unsafe fn leaf_value<S: Simt, const WORDS: usize>(
             let [key, value] = simt.load_vector(at, 0, Hint::NoAllocate);
             return (key == query.word(simt, 0)).then_some(value);
         }
-        // Asked for before the key is compared, which then takes no longer.
+        // Loaded before the key is compared, so that it adds no latency.
         let [value, _] = simt.load_vector(at, value_word(kind), Hint::NoAllocate);
         leaf_equals(simt, tree, query, leaf, Hint::NoAllocate).then_some(value)
     }
@@ -156,8 +156,7 @@ pub(crate) fn value_word(kind: Kind) -> u64 {
         / 8
 }
 
-/// Per thread. Whether the key of a leaf on the device is the query, of which it has the length as far as the link
-/// tells.
+/// Per thread. Whether the key of a leaf on the device is the query. The lengths are equal as far as the link says.
 ///
 /// # Safety
 /// A link to a leaf of the tree; the hint holds for it.
@@ -205,7 +204,7 @@ unsafe fn device_leaf_equals<S: Simt, const WORDS: usize>(
     }
     let words = len.div_ceil(8);
     let mut word = 0;
-    // SAFETY: the key begins behind the header of three words, and zeros fill its last word.
+    // SAFETY: the key begins after the header of three words, and zeros fill its last word.
     while word < words && unsafe { simt.load(leaf, 3 + word, hint) == query.word(simt, word as usize) } {
         word += 1;
     }

@@ -1,4 +1,4 @@
-//! Point look-ups whose keys several lanes compare.
+//! Point look-ups in which several lanes compare a key.
 
 use crate::get::{GetArgs, descend, store_bits, value_word};
 use crate::layout::{Kind, Link};
@@ -7,13 +7,13 @@ use crate::tree::{THREADS, TreeRef};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyRef, LaunchBounds, Simt, WARP, Word, instance, unroll};
 
-/// Words of a dynamically sized leaf in front of its key: value, length, rank.
+/// Words of a dynamically sized leaf before its key: value, length, rank.
 const DEVICE_HEADER: u64 = 3;
 
-/// Looks up a batch of keys: a thread descends for each, and `LANES` lanes compare a query's words with its leaf's,
-/// side by side, one query of theirs after another. What a thread compares alone are words of 32 queries at once, in
-/// as many sectors; a tile reads one key's, from end to end. For trees of any keys, in place of [`Get`](crate::Get).
-/// Blocks of whole warps.
+/// Looks up a batch of keys: one thread descends per query; then `LANES` lanes together compare a query's words with
+/// its leaf's, and take their queries one after another. With one lane per query, a warp would read words of 32 queries
+/// at once, from 32 sectors; a tile reads the consecutive words of one key. For trees with any keys, instead of
+/// [`Get`](crate::Get). Blocks of whole warps.
 #[derive(Debug)]
 pub struct GetTiled<V, const LANES: usize>(PhantomData<V>);
 
@@ -50,7 +50,7 @@ impl<V: Word, const LANES: usize> Kernel for GetTiled<V, LANES> {
             let query = KeyRef::new(args.queries.bytes, start, simt.shuffle(FULL_MASK, len, owner));
             // SAFETY: the owner's query, and the leaf where its search ended.
             let equal = !link.is_none() && unsafe { part_equals::<S, LANES>(simt, &args.tree, link, &query, rank) };
-            // The vote is in one place, behind the branches.
+            // The vote is in one place, after the branches.
             let votes = simt.ballot(FULL_MASK, simt.opaque(u32::from(equal)) != 0);
             let all = votes >> (simt.lane() % tiles * LANES as u32) & ((1 << LANES) - 1) == (1 << LANES) - 1;
             found = if simt.lane() / tiles == round as u32 { all } else { found };
@@ -69,8 +69,8 @@ impl<V: Word, const LANES: usize> Kernel for GetTiled<V, LANES> {
     }
 }
 
-/// Per thread. The value of a leaf on the device, and the leaf; none instead of it if its key has another length than
-/// the query, as far as the vector tells that holds the value.
+/// Per thread. The value of a leaf on the device, and the leaf; instead of the leaf none if its key and the query
+/// differ in length, as far as the vector with the value says.
 ///
 /// # Safety
 /// A link to a leaf of the tree, and nobody writes to it.
@@ -85,8 +85,7 @@ unsafe fn value_beside<S: Simt>(simt: S, tree: &TreeRef, leaf: Link, len: u32) -
     (value, if fits { leaf } else { Link::NONE })
 }
 
-/// Per thread. Whether those words of a leaf's key equal a query's that are this lane's of its tile. They have the same
-/// length.
+/// Per thread. Whether this lane's words of a leaf's key equal those of a query. Key and query have the same length.
 ///
 /// # Safety
 /// A leaf of the tree on the device, and a query of the batch.
@@ -103,7 +102,7 @@ unsafe fn part_equals<S: Simt, const LANES: usize>(
     let words = query.len().div_ceil(8);
     let mut word = rank;
     while word < words {
-        // SAFETY: the leaf's key has as many words, zeros behind its end.
+        // SAFETY: the leaf's key has as many words, zeros past its end.
         if unsafe { simt.load(at, header + u64::from(word), Hint::NoAllocate) != query.word(simt, 8 * word) } {
             return false;
         }

@@ -1,5 +1,5 @@
-//! The order of a tree's keys: first and last leaves, neighbours among children, ranks. Of trees whose leaves'
-//! places tell their ranks, in which no child is missing.
+//! The order of a tree's keys: first and last leaves, neighbours among children, ranks. Only for compact trees, in
+//! which leaves have ranks and no child is missing.
 
 use crate::layout::{Header, Kind, Leaf16, Leaf32, Link, N4, N16, N48, N256, PREFIX};
 use crate::tree::TreeRef;
@@ -11,15 +11,15 @@ use lanetree_simt::{Hint, KeyRef, Simt, first_bytes, highest_one, lowest_one};
 pub(crate) enum Path {
     /// All keys under the node are below the query.
     Below,
-    /// They go on as the query does, or one of both ends.
+    /// They continue like the query, or one of the two ends.
     Along,
     /// All are above it.
     Above,
 }
 
 impl TreeRef {
-    /// Per thread. The child of a node with the smallest byte that is not below `byte`, at most 256, and that
-    /// byte; none where there is none.
+    /// Per thread. The child of a node with the smallest byte that is not below `byte`, at most 256, and that byte;
+    /// none if there is none.
     ///
     /// # Safety
     /// A node of the tree.
@@ -50,7 +50,7 @@ impl TreeRef {
             if kind == Kind::N48 {
                 let slots = at.byte_add(offset_of!(N48, slots) as u64).cast::<u64>();
                 while slot < 256 {
-                    // Of eight at a time, those before the one that is looked for do not count.
+                    // Eight at a time; those before the one looked for do not count.
                     let eight = simt.load(slots, u64::from(slot / 8), hint) & !first_bytes(slot % 8);
                     if eight != 0 {
                         let byte = (slot & !7) + lowest_one(eight) / 8;
@@ -134,7 +134,7 @@ impl TreeRef {
         link
     }
 
-    /// Per thread. The last leaf under a link, or what it leads to if that is a leaf.
+    /// Per thread. The last leaf under a link (the linked leaf itself if it is one).
     ///
     /// # Safety
     /// A link of the tree.
@@ -199,8 +199,8 @@ impl TreeRef {
         Link::from_bits(unsafe { simt.load(self.order, rank, Hint::ReadOnly) })
     }
 
-    /// Per thread. How the path to a node from `from` to `depth` compares with a query that goes on as it does up
-    /// to `from`.
+    /// Per thread. How the path to a node from `from` to `depth` compares with a query that agrees with it up to
+    /// `from`.
     ///
     /// # Safety
     /// A node of the tree; `from` is at most the query's length.
@@ -222,8 +222,8 @@ impl TreeRef {
                 let leaf = self.first_leaf(simt, node);
                 self.leaf_key(simt, leaf)
             } else {
-                // The path's end is that of the 12 bytes: as a key of which `depth` bytes would end there. What lies
-                // before the node's bytes is not read.
+                // The path ends where the 12 bytes end, like a key of `depth` bytes that ends there. Nothing before the
+                // node's bytes is read.
                 KeyRef::new(header, u64::from(PREFIX as u32).wrapping_sub(u64::from(depth)), depth)
             };
             while at < end {

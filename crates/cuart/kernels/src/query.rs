@@ -2,8 +2,8 @@
 
 use lanetree_simt::{KeyRef, KeysRef, Simt, unroll};
 
-/// A query: in registers, `WORDS` words of 8 bytes, where all keys of the tree fit into them; with 0 words, read
-/// from memory as it is needed.
+/// A query: in registers, as `WORDS` words of 8 bytes, if all keys of the tree fit into them; with 0 words it is read
+/// from memory when needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<const WORDS: usize> {
     words: [u64; WORDS],
@@ -24,7 +24,7 @@ impl<const WORDS: usize> Query<WORDS> {
         Self { words, key }
     }
 
-    /// Bytes of the query: of a longer one than the words hold, all the same.
+    /// Bytes of the query, even if it is longer than the words hold.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         self.key.len()
@@ -36,7 +36,7 @@ impl<const WORDS: usize> Query<WORDS> {
         self.key.start()
     }
 
-    /// Per thread. The first 8 bytes, the first one lowest, zeros behind the end.
+    /// Per thread. The first 8 bytes, the first one lowest, zeros past the end.
     ///
     /// # Safety
     /// The query is one of the batch.
@@ -46,7 +46,7 @@ impl<const WORDS: usize> Query<WORDS> {
         unsafe { self.word(simt, 0) }
     }
 
-    /// Per thread. The 8 bytes from 8 times `word` on, the first one lowest, zeros behind the end.
+    /// Per thread. The 8 bytes from 8 times `word` on, the first one lowest, zeros past the end.
     ///
     /// # Safety
     /// The query is one of the batch, and `word < WORDS` where that is not 0.
@@ -59,7 +59,7 @@ impl<const WORDS: usize> Query<WORDS> {
         unsafe { self.key.word(simt, 8 * word as u32) }
     }
 
-    /// Per thread. One byte; 0 behind what the words hold, where no node of the tree branches.
+    /// Per thread. One byte; 0 past the end of the words, where no node of the tree branches.
     ///
     /// # Safety
     /// `at` lies in the query.

@@ -9,9 +9,9 @@ use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, instance, kerne
 kernel_args! {
     /// Arguments of [`Measure`].
     pub struct MeasureArgs {
-        /// In and out: spans of ranks, first and end one after another: `[2 * count]`. They are anything that a caller
-        /// has left there: both become `len` at most, an end before the first becomes it, and one beyond a limit comes
-        /// nearer.
+        /// In and out: spans of ranks, first and end one after another: `[2 * count]`. They may hold anything: both are
+        /// clipped to `len`, an end before the first becomes the first, and an end past the limit is moved to the
+        /// limit.
         pub spans: GlobalMut<u64>,
         /// Keys of the tree.
         pub len: u64,
@@ -24,7 +24,7 @@ kernel_args! {
     }
 }
 
-/// Measures spans, a thread for each; any block.
+/// Clips and measures spans, one thread per span; any block.
 #[derive(Debug)]
 pub struct Measure;
 
@@ -63,18 +63,18 @@ kernel_args! {
         pub offsets: Global<u64>,
         /// Spans.
         pub count: u64,
-        /// Pairs for which there is room; what lies beyond is not written.
+        /// Pairs for which there is room; pairs past it are not written.
         pub capacity: u64,
         /// Out: `[capacity]`, the links of the leaves; null if not wanted.
         pub links: GlobalMut<u64>,
-        /// Out: `[capacity]`, the lengths of the keys, zeros behind the last pair; null if not wanted.
+        /// Out: `[capacity]`, the lengths of the keys, zeros past the last pair; null if not wanted.
         pub lens: GlobalMut<u64>,
         /// Out: `[capacity]`, the values.
         pub values: GlobalMut<V>,
     }
 }
 
-/// Finds the leaves of spans, a thread for each pair there is room for; any block.
+/// Finds the leaves of spans, one thread for each pair there is room for; any block.
 #[derive(Debug)]
 pub struct Expand<V>(PhantomData<V>);
 
@@ -131,23 +131,23 @@ kernel_args! {
         pub tree: TreeRef,
         /// Links of leaves: `[pairs]`.
         pub links: Global<u64>,
-        /// Where each one's key goes, in bytes, and their total: `[pairs + 1]`; null where all have `width` bytes.
+        /// Where each one's key goes, in bytes, and their total: `[pairs + 1]`; null if all have `width` bytes.
         pub offsets: Global<u64>,
-        /// How many: `[1]`, of which `capacity` count.
+        /// How many: `[1]`; at most `capacity` of them are copied.
         pub pairs: Global<u64>,
         /// The most pairs.
         pub capacity: u64,
         /// The bytes of every key, at least 1, where there are no offsets.
         pub width: u64,
-        /// Out: the keys, one behind the other: `[words]`.
+        /// Out: the keys, one after another: `[words]`.
         pub bytes: GlobalMut<u64>,
         /// Words of 8 bytes for which there is room.
         pub words: u64,
     }
 }
 
-/// Copies the keys of leaves, a thread for each word that they are written to; any block. A word may have bytes of
-/// several keys: so it is gathered rather than the keys scattered.
+/// Copies the keys of leaves, one thread per output word; any block. A word may have bytes of several keys, so words
+/// are gathered rather than keys scattered.
 #[derive(Debug)]
 pub struct CopyKeys;
 
@@ -172,7 +172,7 @@ impl Kernel for CopyKeys {
                 return;
             }
             let mut pair = if args.offsets.is_null() {
-                // Never 0: said for the compiler, which would check.
+                // Never 0; stated for the compiler, which would otherwise check.
                 first / if args.width == 0 { 1 } else { args.width }
             } else {
                 last_not_above(simt, args.offsets, pairs, first)

@@ -5,7 +5,7 @@ use crate::order::{Path, compare, starts_with};
 use crate::tree::TreeRef;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyRef, KeysRef, Simt, instance, kernel_args};
 
-/// Which keys a bound counts as below.
+/// Which keys a bound counts as below it.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -13,7 +13,7 @@ pub enum Side {
     Lower = 0,
     /// Those and the query itself.
     Upper = 1,
-    /// Those, the query, and all that it is a prefix of.
+    /// Keys below the query, the query itself, and all keys that it is a prefix of.
     Prefix = 2,
     /// None, whatever the query is: an absent start.
     Start = 3,
@@ -41,7 +41,7 @@ kernel_args! {
     }
 }
 
-/// Ranks a batch of keys, a thread for each; any block.
+/// Ranks a batch of keys, one thread per key; any block.
 #[derive(Debug)]
 pub struct Rank;
 
@@ -67,7 +67,7 @@ impl Kernel for Rank {
     }
 }
 
-/// Per thread. The number of keys that a bound counts as below.
+/// Per thread. The number of keys that a bound counts as below it.
 ///
 /// # Safety
 /// The tree is valid and not empty.
@@ -78,10 +78,10 @@ unsafe fn rank<S: Simt>(simt: S, tree: &TreeRef, query: KeyRef, side: u32) -> u6
     unsafe {
         let (mut link, mut from) = tree.start(simt, query.word(simt, 0), query.len(), Hint::ReadOnly);
         if link.is_none() {
-            // Nothing begins like this: the upper nodes know what comes next.
+            // No key begins like this: the upper nodes know what comes next.
             (link, from) = (Link::from_bits(tree.root), 0);
         }
-        // Everything under the link is below the bound in the end, or nothing is.
+        // Either everything under the link is below the bound, or nothing is.
         let below = loop {
             if !link.kind().is_node() {
                 break is_below(simt, tree.leaf_key(simt, link), query, upper, prefix);
@@ -92,7 +92,8 @@ unsafe fn rank<S: Simt>(simt: S, tree: &TreeRef, query: KeyRef, side: u32) -> u6
                 break path == Path::Below;
             }
             if query.len() <= depth {
-                // The query ends on the way to the node, or at it: all keys below it are that or begin with it.
+                // The query ends on the path to the node, or at it: all keys below the node are the query or begin with
+                // it.
                 let here =
                     if upper && query.len() == depth { tree.here(simt, link, Hint::ReadOnly) } else { Link::NONE };
                 link = if here.is_none() { link } else { here };

@@ -1,4 +1,4 @@
-//! The tree as a kernel sees it, and the way from link to link.
+//! The tree as a kernel sees it, and how to follow its links.
 
 use crate::layout::{Header, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, UNIT};
 use core::mem::offset_of;
@@ -27,11 +27,11 @@ kernel_args! {
         pub leaf32: Global<u8>,
         /// Dynamically sized leaves.
         pub device_leaves: Global<u8>,
-        /// The root table; null where there is none.
+        /// The root table; null if there is none.
         pub table: Global<u64>,
-        /// The ranks of `leaf8`; null where they are the indexes.
+        /// The ranks of `leaf8`; null if they are the indexes.
         pub ranks8: Global<u64>,
-        /// The links of all leaves by rank; null where `first` tells them.
+        /// The links of all leaves by rank; null if `first` tells them.
         pub order: Global<u64>,
         /// The topmost link's bits; 0 in an empty tree.
         pub root: u64,
@@ -39,7 +39,7 @@ kernel_args! {
         pub first: u64,
         /// Keys.
         pub len: u64,
-        /// By how many bytes of a key the root table is indexed: 2 or 3; 0 where there is none.
+        /// How many bytes of a key index the root table: 2 or 3; 0 if there is none.
         pub table_bytes: u32,
         #[doc(hidden)]
         pub padding: u32,
@@ -49,7 +49,8 @@ kernel_args! {
 impl TreeRef {
     /// The address of a node, or of a leaf on the device.
     ///
-    /// By comparisons in a row, which become selections: of a `match` LLVM makes a table in memory and a jump by it.
+    /// By a chain of comparisons, which become selections: LLVM would turn a `match` into a table in memory and a jump
+    /// by it.
     #[inline(always)]
     pub(crate) fn address(&self, link: Link) -> Global<u8> {
         let number = number(link);
@@ -83,7 +84,7 @@ impl TreeRef {
         (Link::from_bits(unsafe { simt.load(self.table, index, hint) }), self.table_bytes)
     }
 
-    /// Per thread. Where in a key a node branches that is linked from behind its first `from` bytes.
+    /// Per thread. The position in a key where a node branches, if its link is followed after the first `from` bytes.
     ///
     /// # Safety
     /// A link to a node of the tree; the hint holds for it.
@@ -110,9 +111,9 @@ impl TreeRef {
 
     /// Per thread. The child of a node for a byte, or none.
     ///
-    /// Lanes of a warp are at nodes of different kinds. They all go the same way: 16 bytes that say where the
-    /// link is, or hold it, and then the link. A branch for each kind would have the warp wait for each; so what
-    /// each kind would find is computed, and one is selected.
+    /// Lanes of a warp are at nodes of different types. They all take the same path through the code: they read 16
+    /// bytes that say where the link is (or hold it), then the link. With a branch per type the warp would run one
+    /// branch after another; so the result for each type is computed, and one is selected.
     ///
     /// # Safety
     /// A link to a node of the tree; the hint holds for it.
@@ -127,7 +128,7 @@ impl TreeRef {
         let probe = UNIT as u64 * of_kind(&PROBES, number) + u64::from(within);
         // SAFETY: the vector lies in the node, on a 16-byte boundary.
         let words = unsafe { simt.load_vector(at.byte_add(probe).cast::<u64>(), 0, hint) };
-        // Of an N4, the keys are the vector's last four bytes; behind them is nothing that counts.
+        // In an N4, the keys are the vector's last four bytes; nothing relevant follows them.
         let in_n4 = first_equal(words[1] >> 32, byte);
         let (low, high) = (first_equal(words[0], byte), first_equal(words[1], byte));
         let in_n16 = if low < 8 { low } else { 8 + high };
@@ -164,7 +165,7 @@ fn of_kind(bytes: &ByKind, number: u32) -> u64 {
     (bytes >> ((8 * (number - 1)) & 63)) & 0xff
 }
 
-/// What a kind has of units of 16 bytes, for each.
+/// Units of 16 bytes of an element, for each type.
 const fn in_units(bytes: [usize; 8]) -> ByKind {
     let (mut packed, mut kind) = (0, 0);
     while kind < 8 {
@@ -187,7 +188,7 @@ const STRIDES: ByKind = in_units([
     UNIT,
 ]);
 
-/// Where a node says which slot is whose, or has its links; of an N4 behind its path.
+/// Where a node says which slot is which child's, or where its links are; in an N4 this is after its path.
 const PROBES: ByKind = in_units([
     offset_of!(Header, prefix),
     offset_of!(N16, keys),

@@ -124,7 +124,7 @@ fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), Stri
     missing.map_or(Ok(()), |key| Err(format!("{key:?} is missing")))
 }
 
-/// The key of the leaf to which a key leads from a link behind its first `from` bytes.
+/// The key of the leaf to which a key leads from a link after its first `from` bytes.
 fn find(tree: &Regions<'_>, mut link: Link, mut from: usize, key: Key) -> Option<Key> {
     while link.kind().is_node() {
         let depth = tree.depth(link, from);

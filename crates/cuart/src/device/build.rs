@@ -145,10 +145,10 @@ fn room_for_nodes(device: &Device, [n4, n16, n48, n256]: [u64; 4]) -> Result<Nod
 /// nothing else. Returns when they are complete. Each buffer has as many elements as there are nodes of its kind,
 /// ordered by depth and then by keys.
 ///
-/// Scratch memory: at most 41 bytes a key, less with fewer nodes; 29 for random keys of 8 bytes.
+/// Scratch memory: at most 41 bytes per key, less with fewer nodes; 29 for random keys of 8 bytes.
 ///
 /// # Errors
-/// [`Error::TooManyElements`] from 2^32 keys on; [`Error::Runtime`] where there is no room, and from launches.
+/// [`Error::TooManyElements`] from 2^32 keys on; [`Error::Runtime`] if there is no room, and from launches.
 ///
 /// # Safety
 /// The leaves are on the stream's device, none of them in main memory, and there are `tree.len` of them by
@@ -261,12 +261,12 @@ fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Resu
     Ok(beginnings)
 }
 
-/// Blocks over so many elements.
+/// Blocks over that many elements.
 fn blocks(elements: u32) -> usize {
     elements.div_ceil(THREADS) as usize
 }
 
-/// A launch of so many threads.
+/// A launch of that many threads.
 ///
 /// # Errors
 /// [`Error::BatchTooLarge`].

@@ -68,7 +68,7 @@ fn leaves_in_order(tree: &Parts, stream: &Stream) -> Result<(Buffer<u64>, usize)
             next: GlobalMut::null(),
             nodes: found.write_on(stream)?,
         };
-        // SAFETY: so many links of a valid tree, and a place for a count of each.
+        // SAFETY: that many links of a valid tree, and a place for a count of each.
         unsafe { over(stream, len)?.run(calls::count(&args))? };
         exclusive_scan(stream, &counts, len, &mut offsets, &mut ScanScratch::new(device, len)?)?;
         stream.synchronize()?;
@@ -123,7 +123,8 @@ fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize
     let mut room = Room::default();
     let mut first = Link::NONE;
     if len > 0 {
-        // SAFETY: so many links of a valid tree's leaves, and places for their units and for the counts of each block.
+        // SAFETY: that many links of a valid tree's leaves, and places for their units and for the counts of each
+        // block.
         unsafe { over(stream, len)?.run(calls::sift(&args))? };
         let tiles = sifted.tile_counts.len();
         let mut scan = ScanScratch::new(device, tiles.max(sized))?;

@@ -211,8 +211,8 @@ fn claim<V: Word>(
         slots: memory.slots.write_on(stream)?,
         found: batch.found,
     };
-    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries from the first on, a place
-    // in `slots` for each of them, found bits for the batch, and twice as many places, all free, in the table.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries from the first on, a
+    // place in `slots` for each of them, a hit mask for the batch, and twice as many places, all free, in the table.
     Ok(unsafe { over(stream, count)?.run(calls::claim(tree.query_words(), &args)) }?)
 }
 
@@ -275,8 +275,8 @@ fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memor
     let first_stamp = stamps.next;
     stamps.next += batch.count as u64;
     let args = StampArgs { locate, stamps: stamps.buffer.write_on(stream)?, firsts: stamps.firsts, first_stamp };
-    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, a link for each, found bits
-    // for them, and a stamp for each leaf, none of which is above those of the batch.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, hit
+    // mask for them, and a stamp for each leaf, none of which is above those of the batch.
     unsafe { over(stream, batch.count)?.run(calls::stamp(words, &args))? };
     Ok(first_stamp)
 }
@@ -308,8 +308,8 @@ fn write_stamped<V: Word>(
 /// Finds the leaves of a batch, and the last operation on each.
 fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
     let args = locating(tree, stream, batch, &mut memory.links)?;
-    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, a link for each, and found
-    // bits for them.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, and a
+    // hit mask for them.
     unsafe { over(stream, batch.count)?.run(calls::locate(tree.query_words(), &args))? };
     let sorting = memory.sorting.as_mut().expect("an engine that sorts");
     let links = (&mut sorting.links, &mut sorting.operations);

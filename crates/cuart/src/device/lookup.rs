@@ -143,7 +143,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         let bits = |bits: Option<&mut Buffer<u32>>| optional_mut(bits, self.stream);
         let outputs = (values.write_on(self.stream)?, bits(found)?, bits(pending)?);
         let queries = queries.keys_ref(self.stream)?;
-        // SAFETY: so many queries, and room for their results.
+        // SAFETY: that many queries, and room for their results.
         unsafe { tree.launch_get(self.stream, self.lanes, queries, count, outputs, miss) }
     }
 
@@ -167,7 +167,7 @@ impl<'a, V: Word> OnStream<'a, V> {
             links: links.write_on(self.stream)?.cast(),
             found: GlobalMut::null(),
         };
-        // SAFETY: the tree is valid and without leaves in main memory; so many queries, and a link for each.
+        // SAFETY: the tree is valid and without leaves in main memory; that many queries, and a link for each.
         Ok(unsafe { over(self.stream, count)?.run(calls::locate(tree.query_words(), &args)) }?)
     }
 

@@ -39,7 +39,7 @@ impl<V: Word> Cuart<V> {
     /// Copies the tree to a device. Leaves in main memory stay there, beside it.
     ///
     /// # Errors
-    /// [`Error::Lost`]; [`Error::Runtime`] where there is no room.
+    /// [`Error::Lost`]; [`Error::Runtime`] if there is no room.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         Ok(Self::of_parts(device, self.options, self.parts()?.to_device(device)?))
     }

@@ -29,7 +29,7 @@ impl GatherScratch {
     /// Enough for `spans` spans of `pairs` pairs in all.
     ///
     /// # Errors
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, spans: usize, pairs: usize) -> Result<Self> {
         Ok(Self {
             lens: device.alloc(spans)?,
@@ -66,7 +66,7 @@ impl<V: Word> DeviceByteRanges<V> {
     /// Room for `spans` spans of a tree, of `pairs` pairs in all, with keys of `bytes` bytes in all.
     ///
     /// # Errors
-    /// [`Lost`](lanetree_frame::Error::Lost); [`Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Lost`](lanetree_frame::Error::Lost); [`Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
     pub fn new(tree: &Cuart<V>, spans: usize, pairs: usize, bytes: usize) -> Result<Self> {
         let (device, width) = (tree.device(), tree.parts()?.key_width());
         Ok(Self {
@@ -87,7 +87,7 @@ impl<V: Word> Cuart<V> {
 }
 
 impl Parts {
-    /// Launches the ranking of so many queries by a side, or each by its own where these are not null; into every
+    /// Launches the ranking of that many queries by a side, or each by its own where these are not null; into every
     /// `stride`-th word.
     ///
     /// # Safety
@@ -197,8 +197,8 @@ impl<V: Word> OnStream<'_, V> {
             lens,
             values: out.values.write_on(self.stream)?,
         };
-        // SAFETY: the tree is valid and has ranks; so many spans, which the kernel holds against the tree, with the sums of
-        // their lengths; and room for `capacity` links, lengths and values.
+        // SAFETY: the tree is valid and has ranks; that many spans, which the kernel holds against the tree, with the
+        // sums of their lengths; and room for `capacity` links, lengths and values.
         unsafe { over(self.stream, capacity)?.run(calls::expand(&args))? };
         if width.is_none() {
             let pairs = Count::Host(capacity);
@@ -221,7 +221,7 @@ impl<V: Word> OnStream<'_, V> {
             bytes: out.key_bytes.write_on(self.stream)?,
             words: out.key_bytes.len() as u64,
         };
-        // SAFETY: the links of so many pairs as there are, up to `capacity`, and where each one's key begins.
+        // SAFETY: the links of that many pairs as there are, up to `capacity`, and where each one's key begins.
         Ok(unsafe { over(self.stream, out.key_bytes.len())?.run(calls::copy_keys(&args)) }?)
     }
 
@@ -243,7 +243,7 @@ impl<V: Word> OnStream<'_, V> {
         }
         let ranks = (ranks.write_on(self.stream)?.byte_add(8 * first), stride);
         let queries = (queries.keys_ref(self.stream)?, queries.len());
-        // SAFETY: so many queries, and a word for each rank.
+        // SAFETY: that many queries, and a word for each rank.
         unsafe { tree.launch_rank(self.stream, queries, (side, Global::null()), ranks) }
     }
 
@@ -260,7 +260,7 @@ impl<V: Word> OnStream<'_, V> {
         }
         let (spans, lens) = (spans.write_on(self.stream)?, optional_mut(lens, self.stream)?);
         let args = MeasureArgs { spans, len: self.tree.len(), limit, count: count as u64, lens };
-        // SAFETY: so many spans, and places for their lengths.
+        // SAFETY: that many spans, and places for their lengths.
         Ok(unsafe { over(self.stream, count)?.run(calls::measure(&args)) }?)
     }
 }

@@ -61,8 +61,8 @@ pub(super) fn write_latest<V: Word>(
         padding: 0,
         found: batch.found,
     };
-    // SAFETY: the tree is valid and without long keys; there are so many queries and values of 32 bits, and found bits for
-    // them. All numbers in leaves are below those of the batch.
+    // SAFETY: the tree is valid and without long keys; there are that many queries and values of 32 bits, and a hit
+    // mask for them. All numbers in leaves are below those of the batch.
     Ok(unsafe { over(stream, batch.count)?.run(calls::latest(tree.query_words(), &args)) }?)
 }
 
@@ -78,7 +78,7 @@ fn clear_sequence(tree: &mut Parts, stream: &Stream) -> Result<()> {
         if used > 0 {
             let (stride, value) = ((kind.stride() / 8) as u32, (value / 8) as u32);
             let args = ClearSequenceArgs { leaves, count: used as u64, stride, value };
-            // SAFETY: so many leaves of this kind.
+            // SAFETY: that many leaves of this kind.
             unsafe { over(stream, used)?.run(calls::clear_sequence(&args))? };
         }
     }

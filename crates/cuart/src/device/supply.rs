@@ -238,8 +238,8 @@ impl Turn {
             count: count as u64,
             supply,
         };
-        // SAFETY: the tree is valid and without leaves in main memory; so many picks of the batch's queries, and room for
-        // all nodes and leaves that they may take, as planned; the counters are zeros, and the root's lock is free.
+        // SAFETY: the tree is valid and without leaves in main memory; that many picks of the batch's queries, and room
+        // for all nodes and leaves that they may take, as planned; the counters are zeros, and the root's lock is free.
         unsafe { over(stream, count)?.run(calls::insert(&args))? };
         let tidy = TidyArgs { tree: args.tree, touched: self.touched.read_on(stream)?, count: count as u64 };
         // SAFETY: the nodes whose children the inserts have left unsorted, each once.
@@ -328,7 +328,7 @@ pub(super) struct Removals {
 }
 
 impl Removals {
-    /// Makes room for so many more free leaves.
+    /// Makes room for that many more free leaves.
     pub(super) fn plan(tree: &mut Parts, stream: &Stream, count: usize) -> Result<Self> {
         reserve_free_leaves(tree, stream, count)?;
         let (root, cell) = (tree.root, root_cell(&tree.device, tree.root)?);
@@ -358,8 +358,8 @@ impl Removals {
             free_len,
             removed: self.removed.write_on(stream)?,
         };
-        // SAFETY: the tree is valid and without leaves in main memory; so many queries, and room in the lists for all leaves
-        // that they may remove, as planned; the counters are zeros.
+        // SAFETY: the tree is valid and without leaves in main memory; that many queries, and room in the lists for all
+        // leaves that they may remove, as planned; the counters are zeros.
         unsafe { over(stream, self.count)?.run(calls::remove(&args))? };
         stream.synchronize()?;
         let (mut counts, mut after) = ([0; 4], [0; 2]);

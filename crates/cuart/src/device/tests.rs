@@ -309,7 +309,7 @@ fn a_compaction_that_fails_changes_nothing() {
 fn keys_come_back_to_nodes_whose_path_no_leaf_tells() {
     let device = Device::emulated();
     let stream = device.stream().unwrap();
-    // Below `x` a path of 19 bytes, of which a node has the last 12; in front of it and behind other keys.
+    // Below `x` a path of 19 bytes, a node holds the last 12 of them; before it and after it other keys.
     let long = |end: u8| [&[b'x'; 20][..], &[end]].concat();
     let going: Vec<Vec<u8>> = (0..6).map(long).collect();
     let staying: Vec<Vec<u8>> = [&b"a"[..], b"y1", b"y2", &[b'z'; 40]].map(<[u8]>::to_vec).to_vec();

@@ -38,7 +38,7 @@ impl ChangeScratch {
     /// For updates by an engine, and removals: [`UpdateEngine`] says what each engine takes.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room; [`Error::TooManyOperations`] from 2^31 operations on.
+    /// [`Error::Runtime`] if the device has no room; [`Error::TooManyOperations`] from 2^31 operations on.
     pub fn for_updates(device: &Device, operations: usize, engine: UpdateEngine) -> Result<Self> {
         if operations >= 1 << 31 {
             return Err(Error::TooManyOperations { operations });
@@ -67,7 +67,7 @@ impl ChangeScratch {
     /// first bytes.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room for 16 bytes more for each operation.
+    /// [`Error::Runtime`] if the device has no room for 16 bytes more for each operation.
     #[doc(hidden)]
     pub fn order_from(mut self, from: usize) -> Result<Self> {
         self.engine.order_from(self.operations, from)?;
@@ -111,7 +111,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// [`Error::OutputLength`] for a buffer or scratch memory that is too small; [`Error::UpdateEngine`] for an engine
     /// that cannot serve this tree; [`Error::NotOnDevice`], [`Error::LeavesInMainMemory`]; [`Error::Runtime`]: the tree
-    /// is as it was. [`Error::Lost`] if the device failed while values were written, or before this call. If a kernel
+    /// is unchanged. [`Error::Lost`] if the device failed while values were written, or before this call. If a kernel
     /// fails after the call has returned, the next call that waits reports it, as for any kernel: nothing on the device
     /// can be used then.
     pub fn update_on(
@@ -147,8 +147,8 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// As [`Cuart::update_on`]; [`Error::KeyTooLong`] for a key of more than 32 bytes with [`LongKeys::Refuse`];
-    /// [`Error::Runtime`] where there is no room: the tree is as it was. [`Error::Lost`] where the device failed when the
-    /// tree was written; among others, where there is no room to build it anew.
+    /// [`Error::Runtime`] if there is no room: the tree is unchanged. [`Error::Lost`] where the device failed when the
+    /// tree was written; among others, if there is no room to build it anew.
     pub fn insert_on(
         &mut self,
         stream: &Stream,
@@ -258,7 +258,8 @@ pub(super) fn find_missing<V: Word>(
         links: GlobalMut::null(),
         found: scratch.found.write_on(stream)?,
     };
-    // SAFETY: the tree is valid and without leaves in main memory; there are so many queries, and found bits for them.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, and a hit mask for
+    // them.
     unsafe { over(stream, count)?.run(calls::locate(tree.query_words(), &args))? };
     let input = Keys { keys: &scratch.positions, count: count.into() };
     let output = KeysMut { keys: &mut scratch.parted, count: &mut scratch.counts };
@@ -277,7 +278,7 @@ pub(super) fn find_missing<V: Word>(
             let picks = missing.picks(stream, scratch)?;
             let (queries, counts) = (keys.keys_ref(stream)?, scratch.counts.write_on(stream)?);
             let args = CountLeavesArgs { queries, picks, count: missing.count as u64, counts };
-            // SAFETY: so many picks of the batch's queries, and a counter for each kind of leaves.
+            // SAFETY: that many picks of the batch's queries, and a counter for each kind of leaves.
             unsafe { over(stream, missing.count)?.run(calls::count_leaves(&args))? };
             stream.synchronize()?;
             scratch.counts.copy_to(&mut missing.leaves)?;

@@ -21,7 +21,7 @@ impl<V: Word> Hybrid<V> {
         self.change((&keys).into(), change)
     }
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch).
@@ -30,7 +30,7 @@ impl<V: Word> Hybrid<V> {
         self.change(keys, |index| Change::Put(values[index]))
     }
 
-    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch).
@@ -39,7 +39,7 @@ impl<V: Word> Hybrid<V> {
         self.change(keys, |index| Change::PutIfPresent(values[index]))
     }
 
-    /// Removes those keys that are there.
+    /// Removes the keys that are present.
     ///
     /// # Errors
     /// As [`Hybrid::apply`].

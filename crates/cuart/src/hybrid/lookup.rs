@@ -15,7 +15,7 @@ use rayon::prelude::*;
 const TASK: usize = 1 << 14;
 
 impl<V: Word> Hybrid<V> {
-    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are there.
+    /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
     /// Those of the device: see [`Cuart::get_many`].
@@ -63,7 +63,7 @@ impl<V: Word> Hybrid<V> {
         Ok(())
     }
 
-    /// Ranks keys: how many there are below each.
+    /// Ranks keys: how many keys are below each.
     ///
     /// # Errors
     /// As [`Cuart::lower_bound_many`].
@@ -72,7 +72,7 @@ impl<V: Word> Hybrid<V> {
         self.sums(|tree| tree.lower_bound_many(keys))
     }
 
-    /// Ranks keys: how many there are that are not above each.
+    /// Ranks keys: how many keys are at or below each.
     ///
     /// # Errors
     /// As [`Cuart::upper_bound_many`].
@@ -81,7 +81,7 @@ impl<V: Word> Hybrid<V> {
         self.sums(|tree| tree.upper_bound_many(keys))
     }
 
-    /// Finds the last pair whose key is not above each query.
+    /// Finds the last pair whose key is at or below each query.
     ///
     /// # Errors
     /// As [`Cuart::predecessor_many`]; on a device [`Error::NotCompact`] where short keys were inserted or removed.
@@ -90,7 +90,7 @@ impl<V: Word> Hybrid<V> {
         self.nearer(|tree| tree.predecessor_many(keys), |short, long| short > long)
     }
 
-    /// Finds the first pair whose key is not below each query.
+    /// Finds the first pair whose key is at or above each query.
     ///
     /// # Errors
     /// As [`Cuart::successor_many`]; on a device [`Error::NotCompact`] where short keys were inserted or removed.

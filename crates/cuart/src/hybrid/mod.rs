@@ -109,11 +109,11 @@ impl<V: Word> HybridBuilder<V> {
         Self { table, ..self }
     }
 
-    /// Builds both trees over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds both trees over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::MaxDeviceKey`]; [`Error::LengthMismatch`]; [`Error::KeyTooLong`] for a key of more than 2^32 - 1 bytes;
-    /// [`Error::Runtime`] where there is no room.
+    /// [`Error::Runtime`] if there is no room.
     pub fn build<'k>(&self, device: &Device, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<Hybrid<V>> {
         if !(1..=MAX_FIXED).contains(&self.max) {
             return Err(Error::MaxDeviceKey { bytes: self.max });
@@ -131,7 +131,7 @@ impl<V: Word> HybridBuilder<V> {
     }
 
     /// Builds both trees over pairs in ascending order of their keys. Of equal keys, which must be next to each other,
-    /// the last one's value stays.
+    /// the last one's value is kept.
     ///
     /// # Errors
     /// As [`HybridBuilder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
@@ -150,8 +150,8 @@ impl<V: Word> Hybrid<V> {
         HybridBuilder::default()
     }
 
-    /// Builds both trees over pairs in any order: keys of up to 32 bytes go to the device. Of equal keys, the last one's
-    /// value stays.
+    /// Builds both trees over pairs in any order: keys of up to 32 bytes go to the device. Of equal keys, the last
+    /// one's value is kept.
     ///
     /// # Errors
     /// As [`HybridBuilder::build`].
@@ -207,7 +207,7 @@ impl<V: Word> Hybrid<V> {
     /// [`Cuart::compact`] of both trees.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where there is no room: both trees have the same pairs as before. [`Error::Lost`].
+    /// [`Error::Runtime`] if there is no room: both trees have the same pairs as before. [`Error::Lost`].
     pub fn compact(&mut self) -> Result<()> {
         self.check()?;
         let (device, host) = (&mut self.device, &mut self.host);

@@ -340,7 +340,7 @@ fn what_is_wrong_is_named_by_its_place_in_the_batch() {
     assert!(matches!(reversed, Err(Error::ReversedRange { index: 1, .. })));
     assert_eq!(tree.get_many(&keys).unwrap(), [Some(1); 4]);
 
-    // Too long for any tree: never touched, so there is no memory behind them.
+    // Too long for any tree: never touched, so they have no memory.
     let bytes = vec![0_u8; (1 << 32) + 15];
     let too_long = ByteKeys::new(&[0_u64, 5, 15, (1 << 32) + 15][..], &bytes).unwrap();
     assert!(matches!(tree.insert_many(too_long, &[1; 3]), Err(Error::KeyTooLong { index: 2, .. })));

@@ -132,13 +132,13 @@ pub(crate) struct Changes {
     pub(crate) leaf32: Vec<u64>,
     pub(crate) units: Vec<u64>,
     pub(crate) table: Vec<u64>,
-    /// Of the free lists, from which entry on: of nodes and leaves in the order above.
+    /// The first written entry of each free list: of nodes and leaves in the order above.
     pub(crate) free: FreeChanges,
-    /// Whether leaves in main memory were.
+    /// Whether leaves in main memory were written.
     pub(crate) host_leaves: bool,
 }
 
-/// From which entry on each free list was written: of nodes of each kind, and of leaves.
+/// The first written entry of each free list: of nodes of each type, and of leaves.
 pub(crate) struct FreeChanges(pub(crate) [usize; 8]);
 
 impl Default for FreeChanges {

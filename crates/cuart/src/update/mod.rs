@@ -68,7 +68,7 @@ impl<V: Word> Cuart<V> {
         self.apply_each((&keys).into(), change, None)
     }
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Cuart::apply`], and [`Error::LengthMismatch`].
@@ -77,7 +77,7 @@ impl<V: Word> Cuart<V> {
         self.apply_each(keys, |i| Change::Put(values[i]), None)
     }
 
-    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; on a device as [`Cuart::apply`].
@@ -89,7 +89,7 @@ impl<V: Word> Cuart<V> {
         self.update_each(keys, values, None)
     }
 
-    /// Removes those keys that are there.
+    /// Removes the keys that are present.
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room for the free lists: the tree is unchanged. On a device as
@@ -230,7 +230,7 @@ impl Planned {
 }
 
 impl Parts {
-    /// The leaves of keys; none where there is no such key.
+    /// The leaves of keys; none if there is no such key.
     fn find_many(&self, keys: ByteKeys<'_>) -> Vec<Link> {
         let tree = self.view();
         let mut leaves = vec![Link::NONE; keys.len()];

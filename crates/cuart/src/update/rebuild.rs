@@ -35,7 +35,7 @@ impl Parts {
             }
             keys.push(batch.keys().at(at));
         }
-        // Of equal keys the last one's value stays: the batch's.
+        // Of equal keys the last one's value is kept: the batch's.
         options.build(&self.device, &keys, &values)?.parts.into_inner()
     }
 }

@@ -17,7 +17,7 @@ type Key = Vec<u8>;
 type Model = BTreeMap<Key, u64>;
 type Options = (RootTable, LongKeys);
 
-/// Applies a batch to the model, and tells what the tree should report.
+/// Applies a batch to the model, and returns what the tree should report.
 fn apply_to_model(model: &mut Model, ops: &[Op<Key, u64>]) -> UpdateReport {
     let mut report = UpdateReport::default();
     let before = model.clone();
@@ -280,7 +280,7 @@ fn one_node_grows_through_all_types() {
     for table in [RootTable::None, RootTable::TwoBytes] {
         for path in [&b""[..], b"a", b"ab", b"abc", b"a path that no node holds whole"] {
             let mut pair = Pair::new(Model::new(), (table, LongKeys::DeviceLeaves));
-            // One child after another; at times some go in between, and their slots are used again or dropped.
+            // One child after another; at times some go in between, and their slots are reused or dropped.
             for i in 0..300_u32 {
                 let key = |i: u32| [path, &[(i * 77) as u8]].concat();
                 let mut ops = vec![Op::Insert(key(i), u64::from(i))];

@@ -14,15 +14,15 @@ use rayon::prelude::*;
 
 /// Every query of an index over keys of a fixed size, in host form. A call returns when its results are there.
 pub trait HostForm: FixedIndex {
-    /// The value of each key, `None` for a key that is not there. Returns when the results are there.
+    /// The value of each key, `None` for a key that is not present. Returns when the results are complete.
     ///
     /// On a GPU a large batch goes through in pieces, several on their way at a time
     /// ([`HostForm::get_many_pinned`] saves the copies that this takes on the CPU). What memory that takes is
     /// kept for the next batch.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: where the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch
-    /// of updates that failed half-way on the device.
+    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch of
+    /// updates that failed half-way on the device.
     fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
         let mut out = vec![None; keys.len()];
         self.get_many_into(keys, &mut out)?;
@@ -46,7 +46,7 @@ pub trait HostForm: FixedIndex {
             out,
             Results { arrays: [Self::Value::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
                     self.launch_get(
                         stream,
@@ -67,7 +67,7 @@ pub trait HostForm: FixedIndex {
     }
 
     /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
-    /// [`HostForm::get_many_into`] has. Returns when the results are there.
+    /// [`HostForm::get_many_into`] has. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`HostForm::get_many_into`].
@@ -84,7 +84,7 @@ pub trait HostForm: FixedIndex {
             out,
             Results { arrays: [Self::Value::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
                     self.launch_get(
                         stream,
@@ -101,7 +101,7 @@ pub trait HostForm: FixedIndex {
         )
     }
 
-    /// The number of keys below each of `keys`: the rank at which it is, or would be inserted.
+    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
@@ -109,7 +109,7 @@ pub trait HostForm: FixedIndex {
         self.rank_many(keys, Side::Lower)
     }
 
-    /// The number of keys not above each of `keys`.
+    /// The number of keys at or below each of `keys`.
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
@@ -134,7 +134,7 @@ pub trait HostForm: FixedIndex {
             &mut out,
             Results { arrays: [u64::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch_rank(stream, queries, count, out.arrays[0].cast(), side) }
             },
             |piece, out| copy_past_caches(piece.array(0), out),
@@ -142,7 +142,7 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// The last pair whose key is not above each of `keys`: the key itself, if it is there.
+    /// The last pair whose key is at or below each of `keys`: the key itself if it is present.
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
@@ -150,7 +150,7 @@ pub trait HostForm: FixedIndex {
         self.neighbor_many(keys, Side::Upper)
     }
 
-    /// The first pair whose key is not below each of `keys`: the key itself, if it is there.
+    /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
@@ -177,7 +177,7 @@ pub trait HostForm: FixedIndex {
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
-                // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
             },
             |piece, out| {
@@ -190,9 +190,9 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// Sends keys through the device: `launch` is called for each piece, with its stream, the address and
-    /// number of its queries and the addresses for their results, and `collect` when these are there, to put
-    /// them into the piece's part of `out`. Both are called from several threads.
+    /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
+    /// queries, and the addresses for their results. `collect` is called when the results are complete, to put them
+    /// into the piece's part of `out`. Both are called from several threads.
     fn stage<'k, T: Send>(
         &self,
         keys: &'k [Self::Key],
@@ -212,9 +212,9 @@ pub trait HostForm: FixedIndex {
         self.staging().queries.send(keys, out, &route)
     }
 
-    /// The value of each key, or `miss`, from page-locked memory to page-locked memory: the bus carries the
-    /// keys and the values, both ways at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]`
-    /// tells whether key `i` is there. Returns when the results are there.
+    /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
+    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]` (the hit mask) says whether key
+    /// `i` is present. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`HostForm::get_many_into`].
@@ -233,23 +233,22 @@ pub trait HostForm: FixedIndex {
         }
         self.check_not_lost()?;
         self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, found| {
-            // SAFETY: the lane's memory is for so many queries, and its pointers are for the stream.
+            // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
             unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, found, miss) }
         })
     }
 
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`,
-    /// `..=7`, pairs of [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns
-    /// when the results are there.
+    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
+    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
     ///
-    /// On a GPU a large batch goes through in pieces, several on their way at a time. What memory that takes is
+    /// On a GPU a large batch is split into pieces, several of which are in flight at a time. The memory for this is
     /// kept for the next batch.
     ///
     /// # Errors
     /// [`ReversedRange`](lanetree_base::Error::ReversedRange) for a range whose end is below its start;
-    /// [`Runtime`](lanetree_base::Error::Runtime) where the device has no room for the batch or main memory none for its
-    /// results, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed half-way
-    /// on the device.
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room for the batch or main memory none for its
+    /// results, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed
+    /// half-way on the device.
     fn range_many(
         &self,
         ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>,
@@ -263,9 +262,9 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// [`HostForm::range_many`] in place of other results, whose memory is used again. What these are does not matter:
-    /// any of their fields may have been taken or changed. After an error there are no results, neither old ones nor
-    /// new ones.
+    /// [`HostForm::range_many`] in place of other results, whose memory is reused. What these are does not matter: any
+    /// of their fields may have been taken or changed. After an error there are no results, neither old ones nor new
+    /// ones.
     ///
     /// # Errors
     /// As [`HostForm::range_many`].

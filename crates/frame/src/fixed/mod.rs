@@ -34,7 +34,7 @@ pub enum Side {
     Upper = 1,
 }
 
-/// Where neighbours go: in memory that the device reaches.
+/// Where neighbours go: in memory that the device can reach.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighborOutputs<B, V> {
     /// Keys, in the caller's form.
@@ -50,11 +50,11 @@ pub struct NeighborOutputs<B, V> {
 pub trait View<K, V>: Copy + Send + Sync {
     /// Looks up `queries`.
     fn get(&self, queries: &[K], each: impl FnMut(usize, Option<V>));
-    /// Ranks `queries`: `upper` counts the keys that are not above a query, otherwise those below.
+    /// Ranks `queries`: with `upper` it counts the keys at or below a query, otherwise those below.
     fn rank(&self, queries: &[K], upper: bool, each: impl FnMut(usize, u64));
-    /// Finds the last pair not above each query, or the first one not below it.
+    /// Finds the last pair at or below each query, or the first one at or above it.
     fn neighbor(&self, queries: &[K], predecessor: bool, each: impl FnMut(usize, Option<(K, V)>));
-    /// Copies the pairs from a rank on, of which there are enough.
+    /// Copies pairs from a rank on; there are enough of them.
     fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]);
 }
 
@@ -138,8 +138,8 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of [`FixedIndex::check_tuning`] and of a launch.
     ///
     /// # Safety
-    /// The stream may read so many queries and write so many values, and their hit mask unless that is null, in memory
-    /// that the device reaches.
+    /// The stream may read that many queries and write that many values, and their hit mask unless that is null, in
+    /// memory that the device reaches.
     #[expect(clippy::too_many_arguments, reason = "the public calls name them in twos and threes")]
     unsafe fn launch_get(
         &self,
@@ -158,7 +158,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read so many queries and write so many ranks, in memory that the device reaches.
+    /// The stream may read that many queries and write that many ranks, in memory that the device can reach.
     unsafe fn launch_rank(
         &self,
         stream: &Stream,
@@ -174,7 +174,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read so many queries and write so many results, in memory that the device reaches.
+    /// The stream may read that many queries and write that many results, in memory that the device can reach.
     unsafe fn launch_neighbor(
         &self,
         stream: &Stream,
@@ -185,15 +185,15 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         side: Side,
     ) -> Result<()>;
 
-    /// Launches the search for the bounds of `count` ranges, at least one; out come their cursors, unless null, and
+    /// Launches the search for the bounds of `count` ranges, at least one. Writes their cursors, unless null, and
     /// counts. A cursor says where a range's pairs begin; what it is made of is the index's own.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read so many bounds, and limits unless these are null, and write so many results, in memory that
-    /// the device reaches.
+    /// The stream may read that many bounds, and limits unless these are null, and write that many results, in memory
+    /// that the device reaches.
     unsafe fn launch_locate(
         &self,
         stream: &Stream,
@@ -204,15 +204,15 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         found: (GlobalMut<u64>, GlobalMut<u64>),
     ) -> Result<()>;
 
-    /// Launches the copying of `count` ranges, at least one, of about `expected` pairs in all, from their
-    /// cursors to their offsets, with room for so many pairs.
+    /// Launches the copying of `count` ranges, at least one, with about `expected` pairs in all, from their cursors to
+    /// their offsets. The output has room for `capacity` pairs.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read so many cursors, which are those of this index as it is, and offsets, of which there is one
-    /// more, and write `capacity` pairs, in memory that the device reaches.
+    /// The stream may read `count` cursors of the index's current state and `count + 1` offsets, and write `capacity`
+    /// pairs, in memory that the device can reach.
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
@@ -223,7 +223,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         capacity: usize,
     ) -> Result<()>;
 
-    /// The cursor so many pairs further on, which are in the index. `block` is how much to fetch from the device at a
+    /// The cursor that many pairs further on, which are in the index. `block` is how much to fetch from the device at a
     /// time, if anything.
     ///
     /// # Errors

@@ -52,11 +52,12 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         Self { tuning, ..self }
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no
-    /// such key; bit `i % 32` of `found[i / 32]` tells which, also where a stored value equals `miss`.
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
+    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// equals `miss`.
     ///
-    /// `values` must have at least as many elements as `queries`, `found` a 32nd part, rounded up. What
-    /// lies beyond is not touched, but for the bits behind the last query in its word of `found`: zeros.
+    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `found` become zero.
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
@@ -126,7 +127,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self.rank_first(queries.len(), queries, ranks, Side::Lower)
     }
 
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys not above `queries[i]`.
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`.
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -152,9 +153,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         unsafe { self.index.launch_rank(self.stream, queries, count, ranks, side) }
     }
 
-    /// Finds the last pair whose key is not above each query: its key goes to `keys[i]` and its value to
-    /// `values[i]`; where there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found`
-    /// as in [`OnStream::get`].
+    /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
+    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found` as in [`OnStream::get`].
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -169,7 +169,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Upper)
     }
 
-    /// Finds the first pair whose key is not below each query; otherwise as [`OnStream::predecessor`].
+    /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -261,7 +261,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         same_device(self.index.device(), buffer.device(), what)
     }
 
-    /// The slices of two buffers, if the host itself is to search; the emulator runs kernels over its.
+    /// The slices of two buffers, if the host itself searches; the emulator runs kernels on its buffers.
     fn on_host<'b, A: bytemuck::Pod, B: bytemuck::Pod>(
         &self,
         input: &'b Buffer<A>,

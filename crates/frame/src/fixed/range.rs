@@ -9,7 +9,7 @@ use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;
 
-/// Scratch memory of a batch of ranges: 16 bytes per range, to be used again by the next batch.
+/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
 #[derive(Debug)]
 pub struct RangeScratch {
     pub(super) cursors: Buffer<u64>,
@@ -21,7 +21,7 @@ impl RangeScratch {
     /// Enough for `ranges` ranges.
     ///
     /// # Errors
-    /// [`Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, ranges: usize) -> Result<Self> {
         Ok(Self {
             cursors: device.alloc(ranges)?,
@@ -39,12 +39,12 @@ impl RangeScratch {
 /// The results of a batch of ranges on the device, as [`Ranges`](lanetree_base::Ranges) on the host.
 #[derive(Debug)]
 pub struct DeviceRanges<K, V> {
-    /// Out: one more than there are ranges; the last one is the number of pairs found, also where it is
-    /// more than there is room for.
+    /// Out: one more than there are ranges; the last one is the number of pairs found, even if that exceeds the
+    /// capacity.
     pub offsets: Buffer<u64>,
     /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
     pub keys: Buffer<K>,
-    /// Out: the values; at least as many as keys.
+    /// Out: the values; at least as long as the keys.
     pub values: Buffer<V>,
 }
 
@@ -52,7 +52,7 @@ impl<K: Key, V: Word> DeviceRanges<K, V> {
     /// Room for `ranges` ranges of `capacity` pairs in all.
     ///
     /// # Errors
-    /// [`Runtime`](lanetree_base::Error::Runtime) where the device has no room.
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
@@ -73,7 +73,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
-    /// or less and longer ones are copied by different kernels; the capacity of `out` tells which.
+    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which.
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
@@ -179,13 +179,13 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let capacity = out.keys.len();
         let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
         let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
-        // SAFETY: cursors and offsets are those of this tree, written just now for so many ranges; the outputs have room
-        // for `capacity` pairs; the pointers are for this stream.
+        // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
+        // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, count, capacity, rows, pairs, capacity) }
     }
 }
 
-/// Locates ranges on the host, in parallel, where a cursor is simply the rank of the first pair.
+/// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.
 pub(super) fn locate_rows<K: Key, V: Word>(
     index: impl View<K, V>,
     (starts, ends): (&[K], &[K]),

@@ -22,7 +22,7 @@ impl<K, V> Default for Staging<K, V> {
 }
 
 impl<K: Key, V: Word> Staging<K, V> {
-    /// Bytes of device and of page-locked memory, of batches that are through.
+    /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
         self.queries.bytes() + self.pinned.bytes() + self.ranges.bytes()
     }

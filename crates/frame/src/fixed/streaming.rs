@@ -1,14 +1,14 @@
-//! Copies of results that nobody reads soon.
+//! Copies of results that are not read soon.
 
 use lanetree_layout::Word;
 
-/// Fewest bytes that go past the caches: less than that the caller may well read while it is still in them.
+/// The fewest bytes that bypass the caches: the caller may well read fewer bytes while they are still in the caches.
 const PAST_CACHES: usize = 1 << 18;
 
 /// Copies one slice to another of the same length.
 ///
-/// A large one is written with non-temporal stores where the processor has them: such a store does not read
-/// the line that it overwrites, and the lines of staged memory stay in the caches, where the bus finds them.
+/// A large slice is written with non-temporal stores if the processor has them: such a store does not read the line
+/// that it overwrites, and the lines of the staging memory stay in the caches, where the bus finds them.
 ///
 /// # Panics
 /// Where the lengths differ.
@@ -25,9 +25,9 @@ pub(super) fn copy_past_caches<T: Word>(from: &[T], to: &mut [T]) {
 fn stream(from: &[u8], to: &mut [u8]) {
     use core::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_stream_si128};
 
-    /// Bytes from a load to the prefetch that goes before it.
+    /// Distance in bytes from a load to its prefetch.
     const AHEAD: usize = 1024;
-    /// Of a line of the caches, which four stores fill together.
+    /// Bytes of a cache line, which four stores fill together.
     const LINE: usize = 64;
 
     assert_eq!(from.len(), to.len(), "the slices differ in length");
@@ -39,8 +39,8 @@ fn stream(from: &[u8], to: &mut [u8]) {
     let (to_lines, to_last) = to.as_chunks_mut::<LINE>();
     for (line, to) in lines.iter().zip(to_lines) {
         let (line, to) = (line.as_ptr().cast::<__m128i>(), to.as_mut_ptr().cast::<__m128i>());
-        // SAFETY: x86-64 has SSE2; both pointers are to 64 bytes, and the second is aligned to 64. What a
-        // prefetch names need not exist.
+        // SAFETY: x86-64 has SSE2; both pointers are to 64 bytes, and the second is aligned to 64. A prefetched address
+        // need not exist.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line.cast::<i8>().wrapping_add(AHEAD));
             let quarters: [__m128i; 4] = core::array::from_fn(|i| _mm_loadu_si128(line.add(i)));

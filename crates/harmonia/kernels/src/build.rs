@@ -4,8 +4,8 @@ use crate::layout::{Filling, inner_slot, leaf_offset, leaf_values_offset};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 
-/// Per thread. Writes the pair of a rank into its leaf, and, where it is the leaf's last, into the slots
-/// behind it too.
+/// Per thread. Writes the pair of a rank into its leaf, and, if it is the leaf's last pair, also into the slots after
+/// it.
 ///
 /// # Safety
 /// The leaf region is one of `filling`'s shape, and `rank` is below its length.
@@ -53,8 +53,8 @@ kernel_args! {
 /// Slots of a thread of [`FillLeaves`], a block's threads apart.
 pub const SLOTS: usize = 4;
 
-/// Fills the leaves: a thread per [`SLOTS`] slots, those that repeat a leaf's last pair included, so that
-/// whole lines are written. Any block.
+/// Fills the leaves: one thread per [`SLOTS`] slots, including those that repeat a leaf's last pair, so that whole
+/// lines are written. Any block.
 #[derive(Debug)]
 pub struct FillLeaves<K, V>(PhantomData<(K, V)>);
 
@@ -124,7 +124,7 @@ kernel_args! {
     }
 }
 
-/// Fills one inner level, from full leaves: a thread per slot; any block. Levels in any order.
+/// Fills one inner level, from full leaves: one thread per slot; any block. Levels may be filled in any order.
 #[derive(Debug)]
 pub struct FillInner<K, V>(PhantomData<(K, V)>);
 
@@ -166,15 +166,15 @@ kernel_args! {
         pub keys: Global<K>,
         /// How many.
         pub count: u64,
-        /// Out, both to be set before: the smallest index of a key below the one before it (or what stood
-        /// there), and added to it, how many keys equal the one before.
+        /// Out, both set before the launch: the smallest index of a key below the previous one (a minimum with the
+        /// former value), and the number of keys that equal the previous one (added to the former value).
         pub findings: GlobalMut<u64>,
         /// As [`TreeRef::flip`](crate::TreeRef::flip).
         pub flip: K,
     }
 }
 
-/// Whether keys ascend, and strictly. Any grid of whole warps: threads go on a grid's width apart.
+/// Checks whether keys ascend, and strictly. Any grid of whole warps (grid-stride loop).
 #[derive(Debug)]
 pub struct CheckOrder<K>(PhantomData<K>);
 

@@ -89,7 +89,7 @@ macro_rules! by_fanout {
 }
 with_table!(by_fanout,);
 
-/// The kernel that fills the leaves of nodes anew, at fanouts up to 16.
+/// The kernel that refills the leaves of nodes, at fanouts up to 16.
 pub fn apply_nodes<K: Word, V: Word>(fanout: u32, args: &ApplyArgs<K, V>) -> Call<'_> {
     let entry: &'static Entry = match fanout {
         8 => entry_by_words!(K, V => ApplyNodes<K, V, 8>),

@@ -16,10 +16,10 @@ kernel_args! {
         pub count: u64,
         /// Out: `[count]`, the value of each query's key, or `miss`.
         pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, bit `i % 32` of word `i / 32` set where query `i` was found; null if
-        /// not wanted.
+        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
+        /// if not wanted.
         pub found: GlobalMut<u32>,
-        /// What stands in `values` for a key that is not in the tree.
+        /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
     }
 }
@@ -98,7 +98,7 @@ pub(crate) unsafe fn get_tile<
     }
 }
 
-/// Warp collective (all lanes). Hands what a group's lane found to the lane that owns the query.
+/// Warp collective (all lanes). Passes the result of a group's lane to the lane that owns the query.
 #[inline(always)]
 fn hand_over<S: Simt, V: Word, const G: u32, const Q: usize>(simt: S, hit: bool, value: V) -> (bool, V) {
     if G == 1 {
@@ -106,8 +106,8 @@ fn hand_over<S: Simt, V: Word, const G: u32, const Q: usize>(simt: S, hit: bool,
     }
     let server = Rounds::<G, Q>::server(simt.lane());
     let bits = group_bits::<G>(simt.ballot(FULL_MASK, hit), server);
-    // A miss shuffles from any lane of the warp. Rustc's LLVM makes a selection of the second way, which is the faster
-    // one (the first loses 8 % at fanout 16); rust-cuda's makes a branch of it (the first gains 5 %).
+    // A miss shuffles from any lane of the warp. Rustc's LLVM turns the second variant into a selection, which is
+    // faster (the first loses 8 % at fanout 16); rust-cuda's LLVM turns it into a branch (the first gains 5 %).
     let holder = match bits {
         _ if cfg!(feature = "cuda_std") => (bits | 1 << (G - 1)).trailing_zeros(),
         0 => 0,
@@ -116,8 +116,8 @@ fn hand_over<S: Simt, V: Word, const G: u32, const Q: usize>(simt: S, hit: bool,
     (bits != 0, simt.shuffle(FULL_MASK, value, server * G + holder))
 }
 
-/// Warp collective (all lanes). Searches each leaf for its query. In some lane of a group whose query
-/// is there: true and the value.
+/// Warp collective (all lanes). Searches each leaf for its query. If a group's query is present, one of its lanes
+/// returns true and the value.
 ///
 /// # Safety
 /// The leaves are leaves of the tree.
@@ -130,7 +130,7 @@ unsafe fn probe<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: 
 ) -> [(bool, V); Q] {
     let member = simt.lane() % G;
     if !Slots::<F, G>::whole::<K>() {
-        // A wide leaf is counted through in steps, and then one lane looks at the one slot.
+        // In a wide leaf the slots are counted in steps, and then one lane looks at one slot.
         // SAFETY: the caller's promise.
         let counts = unsafe { count_below::<S, K, V, F, G, Q>(simt, tree, keys, leaves) };
         return core::array::from_fn(|j| {
@@ -148,12 +148,12 @@ unsafe fn probe<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: 
             (true, unsafe { simt.load(values, slot, Hint::ReadOnly) })
         });
     }
-    // A leaf of one line: its values come with its keys, before it is known whether one is wanted.
+    // A leaf of one line: its values are loaded with its keys, before it is known whether one is needed.
     let width = Slots::<F, G>::width::<K>();
     let steps = Slots::<F, G>::steps::<K>();
     let together = steps == 1 && leaf_bytes::<K, V>(F) <= 128;
-    // A leaf read at once by its group is not read again: L1 is for the inner nodes. A lane that reads
-    // its leaf in steps finds the later ones in L1.
+    // A leaf that its group reads in one access is not read again, so L1 is left to the inner nodes. A lane that reads
+    // its leaf in steps finds the later parts in L1.
     let hint = if steps == 1 { Hint::NoAllocate } else { Hint::ReadOnly };
     core::array::from_fn(|j| {
         let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaves[j])).cast::<K>();

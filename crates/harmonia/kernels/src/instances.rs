@@ -6,8 +6,8 @@ use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
 /// The tuning of the instances, as data: for each fanout, the lanes `G` per query and queries `Q` in
 /// flight of the look-ups, widest group last, and the pair of the rank, neighbour and range kernels.
 ///
-/// Several queries in flight are worth their registers where a lane reads a node in one or two steps;
-/// wider nodes are read with an early exit, one query at a time. Measured in `docs/performance.md`.
+/// Several queries in flight are worth their registers if a lane reads a node in one or two steps; wider nodes are read
+/// with an early exit, one query at a time. Measured in `docs/performance.md`.
 macro_rules! with_table {
     ($then:ident, $($argument:tt),*) => {
         $then! { $($argument),*;
@@ -30,8 +30,8 @@ macro_rules! group_widths {
                 _ => &[],
             }
         }
-        /// The queries in flight per group of a fanout's look-ups with groups of so many lanes; 0 where there
-        /// is no such kernel.
+        /// The queries in flight per group of a fanout's look-ups with groups of this many lanes; 0 if there is no such
+        /// kernel.
         pub const fn queries_in_flight(fanout: u32, group: u32) -> u32 {
             match (fanout, group) {
                 $($(($fanout, $g) => $q,)*)*

@@ -30,8 +30,8 @@
 //!   slot repeats its entry of the prefix-sum array; which of the two a kernel reads is its
 //!   [`ChildRegion`].
 //! * A leaf uses all F slots. Its records lie beside its keys, in the key region (as in the slide
-//!   deck's `struct Node`), so that a look-up with a small F touches one line. The slots of a leaf
-//!   that is not full repeat its last pair: whichever slot matches holds the right value.
+//!   deck's `struct Node`), so that a look-up with a small F touches one line. The unused slots of a leaf repeat its
+//!   last pair, so any slot that matches holds the right value.
 
 use lanetree_layout::Word;
 pub use lanetree_layout::btree::{

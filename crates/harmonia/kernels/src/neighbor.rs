@@ -14,18 +14,18 @@ kernel_args! {
         pub queries: Global<K>,
         /// How many.
         pub count: u64,
-        /// Out: `[count]`, the neighbour's key; unspecified where there is none.
+        /// Out: `[count]`, the neighbour's key; unspecified if there is none.
         pub keys: GlobalMut<K>,
         /// Out: `[count]`, its value, or `miss`.
         pub values: GlobalMut<V>,
-        /// Out: found bits as in [`GetArgs`](crate::GetArgs); null if not wanted.
+        /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
         pub found: GlobalMut<u32>,
-        /// [`Side::Upper`]: the predecessor, the last key not above the query. [`Side::Lower`]: the
-        /// successor, the first key not below it.
+        /// [`Side::Upper`]: the predecessor, the last key at or below the query. [`Side::Lower`]: the successor, the
+        /// first key at or above it.
         pub side: u32,
         #[doc(hidden)]
         pub padding: u32,
-        /// What stands in `values` where there is no neighbour.
+        /// The value written to `values` if there is no neighbour.
         pub miss: V,
     }
 }

@@ -26,9 +26,9 @@ kernel_args! {
         pub cursors: GlobalMut<u64>,
         /// Out: `[count]`, the pairs of each range.
         pub counts: GlobalMut<u64>,
-        /// The [`Side`] of the keys that equal a start on which the range begins: lower, and they are in it.
+        /// The [`Side`] of a start's equal keys on which the range begins: lower, so they are in the range.
         pub start_side: u32,
-        /// The [`Side`] of the keys that equal an end on which the range ends: upper, and they are in it.
+        /// The [`Side`] of an end's equal keys on which the range ends: upper, so they are in the range.
         pub end_side: u32,
     }
 }
@@ -72,7 +72,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
             let (first, next) = unsafe { tree.leaf_ranks(simt, leaf) };
             rank = first + u64::from(count);
             rank = if rank < next { rank } else { next };
-            // Behind a leaf's last pair is the next leaf's first, to which the copying goes on.
+            // After a leaf's last pair, copying continues with the next leaf's first pair.
             cursor = u64::from_halves((rank - first) as u32, leaf);
             rank = if word.is_some() { rank } else { tree.len };
         }
@@ -109,7 +109,7 @@ kernel_args! {
         pub keys: GlobalMut<K>,
         /// Out: `[capacity]`, their values.
         pub values: GlobalMut<V>,
-        /// Pairs for which there is room; what lies beyond is not written.
+        /// Pairs for which there is room; pairs past it are not written.
         pub capacity: u64,
     }
 }

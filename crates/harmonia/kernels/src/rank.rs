@@ -13,7 +13,7 @@ kernel_args! {
         pub queries: Global<K>,
         /// How many.
         pub count: u64,
-        /// Out: `[count]`, the number of keys below (or, for the upper side, not above) each query.
+        /// Out: `[count]`, the number of keys below (for the upper side: at or below) each query.
         pub ranks: GlobalMut<u64>,
         /// A [`Side`] as a number.
         pub side: u32,

@@ -1,4 +1,4 @@
-//! Results of sorted queries, back in the order in which the queries were given.
+//! Puts the results of sorted queries back into the original order of the queries.
 
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, Word, instance, kernel_args};
@@ -8,15 +8,15 @@ kernel_args! {
     pub struct ScatterArgs<V> {
         /// Results, in the order of the sorted queries: `[count]`.
         pub values: Global<V>,
-        /// Their found bits, as in [`GetArgs`](crate::GetArgs); null if not wanted.
+        /// Their hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
         pub found: Global<u32>,
-        /// Where each query was given: `[count]`, each place once.
+        /// The original position of each query: `[count]`, each position once.
         pub positions: Global<u32>,
         /// How many.
         pub count: u64,
         /// Out: `[count]`, the results in the order of the queries.
         pub out: GlobalMut<V>,
-        /// In and out: found bits in the order of the queries, to which those that are set are added.
+        /// In and out: the hit mask in the order of the queries; set bits are added.
         pub out_found: GlobalMut<u32>,
     }
 }
@@ -24,7 +24,7 @@ kernel_args! {
 /// Queries of a thread, a block's threads apart.
 pub const SCATTERED: usize = 4;
 
-/// Puts results into the order of the queries. A thread per [`SCATTERED`] of them; any block.
+/// Puts results into the order of the queries. One thread per [`SCATTERED`] queries; any block.
 #[derive(Debug)]
 pub struct Scatter<V>(PhantomData<V>);
 
@@ -45,7 +45,7 @@ impl<V: Word> Kernel for Scatter<V> {
         });
         for (j, (value, position)) in results.into_iter().enumerate() {
             if at(j) < args.count {
-                // SAFETY: `at(j)` and the position are queries; found bits are only added to.
+                // SAFETY: `at(j)` and the position are queries; bits of the hit mask are only added.
                 unsafe {
                     simt.store(args.out, u64::from(position), value, Hint::Default);
                     if !args.found.is_null() {

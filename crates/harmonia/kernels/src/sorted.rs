@@ -1,5 +1,5 @@
-//! Point look-ups of sorted queries: a warp brings the leaves that its queries span into shared memory,
-//! in whole lines, and searches there.
+//! Point look-ups of sorted queries: a warp copies the leaves that its queries span to shared memory, in whole lines,
+//! and searches there.
 
 use crate::get::{GetArgs, get_tile};
 use crate::layout::{leaf_offset, leaf_values_offset};
@@ -7,14 +7,14 @@ use crate::tree::{THREADS, descend, tile_start};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, Shared, Simt, WARP, Word};
 
-/// Lanes that descend for one bound. The groups of a warp find all bounds of its parts at once; more of
-/// fewer lanes measured no better.
+/// Lanes that descend for one bound. The groups of a warp find all bounds of its parts at once; more groups of fewer
+/// lanes were not faster.
 const BOUND_LANES: u32 = 4;
 
-/// Parts of a warp's tile, between as many bounds and one.
+/// Parts of a warp's tile; there is one more bound than parts.
 const PARTS: u32 = WARP / BOUND_LANES - 1;
 
-/// Queries of a lane in a part. Twice as many measured the same, in twice the registers.
+/// Queries of a lane in a part. Twice as many had the same speed, with twice the registers.
 const OWN: usize = 4;
 
 /// Queries of a part.
@@ -26,17 +26,16 @@ pub const SORTED_TILE: u32 = PARTS * PART;
 /// Shared memory of a warp, in bytes: its window of leaves.
 const WINDOW_BYTES: u32 = 4096;
 
-/// Windows that a warp goes through at most for a part. Queries that lie further apart do not share
-/// leaves: they are looked up one by one.
+/// The most windows that a warp processes for a part. Queries that lie further apart do not share leaves, and are
+/// looked up one by one.
 const WINDOWS: u32 = 4;
 
 /// A query that was not found.
 const NOWHERE: u32 = u32::MAX;
 
-/// Looks up a batch of keys that are sorted, or nearly: in any order the results are right, but slow to
-/// come where a part's queries do not lie between its first one and the next part's. One warp per
-/// [`SORTED_TILE`] queries; blocks of [`THREADS`]. `G`: lanes per query where they are looked up one by
-/// one.
+/// Looks up a batch of keys that are sorted, or nearly sorted. The results are right in any order, but queries outside
+/// their part's bounds (its first query and the next part's) are slow. One warp per [`SORTED_TILE`] queries; blocks of
+/// [`THREADS`]. `G`: lanes per query if they are looked up one by one.
 #[derive(Debug)]
 pub struct GetSorted<K, V, const F: u32, const G: u32>(PhantomData<(K, V)>);
 
@@ -103,7 +102,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
         let tree = &args.tree;
         let at = |j: usize| start + j as u64 * u64::from(WARP) + u64::from(simt.lane());
         let own: [K; OWN] = core::array::from_fn(|j| {
-            // Behind the last query, the last query again.
+            // Past the last query, the last query is repeated.
             let index = if at(j) < args.count { at(j) } else { args.count - 1 };
             // SAFETY: `index` is a query.
             unsafe { simt.load(args.queries, index, Hint::Streaming) }.xor(tree.flip)
@@ -115,8 +114,8 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
         if !simt.all(FULL_MASK, between) {
             let end = start + u64::from(PART);
             let end = if end < args.count { end } else { args.count };
-            // By way of a shuffle, so that the compiler does not see how few tiles there are, and does not
-            // repeat the descent for each.
+            // Through a shuffle, so that the compiler does not see how few tiles there are, and does not duplicate the
+            // descent for each.
             let end = simt.shuffle(FULL_MASK, end, 0);
             let mut tile = start;
             while tile < end {
@@ -129,7 +128,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
         // SAFETY: the tree is not empty, and the leaves are its own; a block has `THREADS` threads.
         let slots = unsafe { Self::search(simt, args, own, span) };
         let leaves = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, span.from));
-        // All loads before the first store, which they could not pass.
+        // All loads come before the first store, since loads cannot be moved across it.
         let found: [V; OWN] = core::array::from_fn(|j| {
             let slot = if slots[j] == NOWHERE { 0 } else { slots[j] };
             let values = leaves.byte_add(leaf_offset::<K, V>(F, slot / F)).cast::<V>();
@@ -146,15 +145,15 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
             if !args.found.is_null() {
                 let word = simt.ballot(FULL_MASK, hit);
                 if simt.lane() == 0 && at(j) < args.count {
-                    // SAFETY: one word per 32 queries, begun ones included.
+                    // SAFETY: one word per 32 queries, rounded up.
                     unsafe { simt.store(args.found, at(j) / u64::from(WARP), word, Hint::Streaming) };
                 }
             }
         }
     }
 
-    /// Warp collective (all lanes). The slots of the lane's keys, counted from the first slot of the
-    /// span's first leaf; [`NOWHERE`] for a key that is not there.
+    /// Warp collective (all lanes). The slots of the lane's keys, counted from the first slot of the span's first leaf;
+    /// [`NOWHERE`] for a key that is not present.
     ///
     /// # Safety
     /// The span's leaves are leaves of the tree; the block has at most [`THREADS`] threads.
@@ -184,7 +183,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
                 slot += WARP * width;
             }
             simt.sync_warp(FULL_MASK);
-            // Halving, always inside the window: no branch keeps the probes of one step apart.
+            // Halving, always inside the window: no branch separates the probes of one step.
             let mut below = [0_u32; OWN];
             let mut left = len;
             while left > 1 {
@@ -197,7 +196,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
                 }
                 left -= half;
             }
-            // The halving leaves one slot, or the one behind it.
+            // The halving leaves one slot, or the one after it.
             // SAFETY: as above.
             let probes: [K; OWN] = core::array::from_fn(|j| unsafe { simt.shared_load(window, below[j]) });
             for j in 0..OWN {

@@ -12,8 +12,8 @@ kernel_args! {
         pub prefix_sum: Global<u32>,
         /// The leaves of the key region, in bytes.
         pub leaves: Global<u8>,
-        /// How many pairs lie before each leaf, and behind the last: `[leaf_count + 1]`. Null for a tree as
-        /// it was built, every leaf but the last of which has `per_leaf` pairs.
+        /// The number of pairs before each leaf, and past the last one: `[leaf_count + 1]`. Null for a tree as built,
+        /// in which every leaf except the last has `per_leaf` pairs.
         pub ranks: Global<u64>,
         /// Pairs in the tree.
         pub len: u64,
@@ -44,7 +44,7 @@ impl<K: Word> TreeRef<K> {
             let next = first + u64::from(self.per_leaf);
             return (first, if next < self.len { next } else { self.len });
         }
-        // SAFETY: one rank per leaf, and one behind the last.
+        // SAFETY: one rank per leaf, and one past the last.
         unsafe {
             (
                 simt.load(self.ranks, u64::from(leaf), Hint::ReadOnly),
@@ -53,8 +53,7 @@ impl<K: Word> TreeRef<K> {
         }
     }
 
-    /// Per thread. The number of pairs before those of a leaf's slots that are not below a query, of
-    /// which `count` are.
+    /// Per thread. The number of pairs below a query, given its leaf and the `count` of slots there that are below it.
     ///
     /// # Safety
     /// It is a leaf of the tree.
@@ -62,7 +61,7 @@ impl<K: Word> TreeRef<K> {
     pub(crate) unsafe fn rank<S: Simt>(&self, simt: S, leaf: u32, count: u32) -> u64 {
         // SAFETY: the caller's promise.
         let (first, next) = unsafe { self.leaf_ranks(simt, leaf) };
-        // A leaf's repeated last pair counts as below a query beyond it: hence the bound.
+        // A leaf's repeated last pair counts as below a query above it: hence the bound.
         let rank = first + u64::from(count);
         if rank < next { rank } else { next }
     }
@@ -71,9 +70,9 @@ impl<K: Word> TreeRef<K> {
 /// Threads of a block, in every kernel of this crate.
 pub const THREADS: u32 = 256;
 
-/// The launch bounds of a descent with `queries` queries in flight per group: 40 registers for four or
-/// more over nodes of 64 bytes, whose loads ptxas would else put one after another. Elsewhere its own
-/// choice measured as well or better. See `docs/performance.md`.
+/// The launch bounds of a descent with `queries` queries in flight per group: 40 registers for four or more queries
+/// over nodes of 64 bytes; otherwise ptxas would serialise their loads. Elsewhere ptxas's own choice is as fast or
+/// faster. See `docs/performance.md`.
 pub(crate) const fn launch_bounds<K: Word>(fanout: u32, queries: usize) -> Option<LaunchBounds> {
     if queries >= 4 && K::BYTES == 8 && inner_bytes::<K>(fanout) <= 64 {
         Some(LaunchBounds { threads: THREADS, blocks: 6 })
@@ -82,7 +81,7 @@ pub(crate) const fn launch_bounds<K: Word>(fanout: u32, queries: usize) -> Optio
     }
 }
 
-/// Which of two bounds of equal keys is meant.
+/// Which of the two bounds of equal keys is meant.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -104,8 +103,8 @@ impl<const F: u32, const G: u32> Slots<F, G> {
     pub(crate) const fn steps<T: Word>() -> u32 {
         F / G / Self::width::<T>()
     }
-    /// Whether a node is read whole, all loads at once. Otherwise it is read in steps and left as soon
-    /// as every group of the warp has its place: the comparisons that narrowed groups save (4.2).
+    /// Whether a node is read whole, all loads at once. Otherwise it is read in steps, until every group of the warp
+    /// has its slot: these are the comparisons that narrowed groups save (section 4.2).
     pub(crate) const fn whole<T: Word>() -> bool {
         Self::steps::<T>() <= 4
     }
@@ -222,8 +221,8 @@ pub(crate) unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, 
     parts
 }
 
-/// Warp collective (all lanes). Whether every group of the warp has met a key that is not below its
-/// query: `passed` is false in some lane of each.
+/// Warp collective (all lanes). Whether every group of the warp has found a key at or above its query: `passed` is
+/// false in some lane of each group.
 #[inline(always)]
 fn no_group_goes_on<S: Simt, const G: u32>(simt: S, passed: bool) -> bool {
     let found = simt.ballot(FULL_MASK, !passed);
@@ -306,7 +305,7 @@ pub(crate) unsafe fn count_below<S: Simt, K: Word, V: Word, const F: u32, const 
     parts
 }
 
-/// Which queries of a tile a group serves: the tile's queries are dealt to the groups in rounds.
+/// Which queries of a tile a group serves: the tile's queries are distributed to the groups in rounds.
 pub(crate) struct Rounds<const G: u32, const Q: usize>;
 
 impl<const G: u32, const Q: usize> Rounds<G, Q> {
@@ -385,7 +384,7 @@ pub(crate) fn tile_start<S: Simt>(simt: S, queries: u32) -> u64 {
     (u64::from(simt.block_index()) * u64::from(warps) + u64::from(simt.warp())) * u64::from(queries)
 }
 
-/// The word that starts the search for a bound: `None` where the bound is the end of the tree.
+/// The word to search for to find a bound: `None` if the bound is the end of the tree.
 #[inline(always)]
 pub(crate) fn search_word<K: Word>(key: K, side: Side) -> Option<K> {
     match side {

@@ -1,4 +1,4 @@
-//! Batches of updates on the device: sorted there, and brought into the tree there.
+//! Batches of updates on the device: sorted and applied there.
 
 mod order;
 mod plan;
@@ -24,27 +24,27 @@ use plan::{FINDINGS, Findings};
 use scratch::MOST_OPERATIONS;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Applies a batch whose operations are on the device, the `i`-th with `keys[i]`, `values[i]` (nothing
-    /// is read of it for a removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to
-    /// remove, as [`Op`]. As many operations as there are keys, with the effect of one after another.
+    /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored
+    /// for a removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`].
+    /// There is one operation per key, and the effect is as if they were applied one after another.
     ///
-    /// The batch is sorted and each operation finds its leaf. Where the leaves have room, or those of one
-    /// node together (with fanouts up to 16), they are written anew in place; else the tree is built again
-    /// from its pairs and the batch's, with the fill that it had. Nothing of the tree goes to the host.
+    /// The batch is sorted and each operation finds its leaf. If the leaves have room, or the leaves of one node
+    /// together have room (with fanouts up to 16), they are rewritten in place. Otherwise the tree is rebuilt from its
+    /// pairs and the batch's, with its original fill. No part of the tree goes to the host.
     ///
-    /// Fastest are keys whose upper bits are as random as can be, as they can be sorted by few of these; the
-    /// scratch memory remembers from batch to batch whether they are.
+    /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch
+    /// memory remembers from batch to batch whether they are random.
     ///
-    /// What reads the tree in whichever stream is done before anything is changed, so it reads the tree as it was before
-    /// the batch; and the call returns when all is done, so that nobody reads the tree half-way.
+    /// Changes wait for all reads of the tree, in any stream, so these read the tree as it was before the batch. The
+    /// call returns when everything is done, so that nobody reads a half-changed tree.
     ///
     /// # Errors
     /// [`TooManyOperations`](Error::TooManyOperations), [`OutputLength`](Error::OutputLength) for buffers
     /// or scratch memory that are too small, [`TooManyPairs`](Error::TooManyPairs),
-    /// [`UnknownKinds`](Error::UnknownKinds), [`Runtime`](Error::Runtime) for buffers of another device or where
-    /// there is no room: the tree is as it was. [`Lost`](Error::Lost) where the device failed while leaves were written: the
-    /// tree is gone, and says so from then on. [`NoUpdates`](Error::NoUpdates) on the host, whose
-    /// batches are slices ([`Harmonia::apply`]).
+    /// [`UnknownKinds`](Error::UnknownKinds), [`Runtime`](Error::Runtime) for buffers of another device or if there is
+    /// no room: the tree is unchanged. [`Lost`](Error::Lost) if the device failed while leaves were written: the tree
+    /// is lost, and every later call says so. [`NoUpdates`](Error::NoUpdates) on the host, whose batches are slices
+    /// ([`Harmonia::apply`]).
     pub fn apply_on(
         &mut self,
         stream: &Stream,
@@ -139,14 +139,14 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     ) -> Result<()> {
         let (report, leaves) = (&found.report, self.shape.leaves as usize);
         let moves = report.inserted + report.removed > 0;
-        // All memory before the first change.
+        // Allocate all memory before the first change.
         let (mut lens, mut ranks) = (None, None);
         if moves {
             if self.lens.is_none() {
                 let lens = lens.insert(self.device.alloc(leaves)?);
                 let args = FillLensArgs { tree: self.tree_ref(stream)?, lens: lens.write_on(stream)? };
                 let launch = launch::over(stream, leaves, 1)?;
-                // SAFETY: as many lengths as leaves; the pointers are for this stream.
+                // SAFETY: one length per leaf; the pointers are for this stream.
                 unsafe { launch.run(calls::fill_lens(&args))? };
             }
             if self.ranks.is_none() {
@@ -156,7 +156,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 scratch.leaf_scan = Some((ScanScratch::new(&scratch.device, leaves)?, leaves));
             }
         }
-        // From here on the stream comes after those that read the tree.
+        // From here on the stream waits for those that read the tree.
         let args = ApplyArgs {
             tree: self.tree_ref(stream)?,
             inner: self.inner.write_on(stream)?,
@@ -170,9 +170,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let fanout = self.shape.fanout;
         let leaf_launch = launch::over(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
         let node_launch = launch::over_in_blocks(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
-        // An error of what was launched until now is one of a tree that has not changed.
+        // Errors of what was launched until now leave the tree unchanged.
         stream.synchronize()?;
-        // Complete only now: the kernel that fills them may have failed on its way.
+        // Complete only now: the kernel that fills them may have failed.
         self.lens = lens.or(self.lens.take());
         self.whole.change(|()| {
             if found.leaf_heads > 0 {
@@ -200,7 +200,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         })
     }
 
-    /// Builds the tree again from its pairs and the changes.
+    /// Rebuilds the tree from its pairs and the changes.
     fn rebuild(
         &mut self,
         stream: &Stream,
@@ -215,7 +215,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             fanout: self.shape.fanout,
             fill: f64::from(self.shape.per_leaf) / f64::from(self.shape.fanout),
         })?;
-        // An eighth more than needed, so that a tree that grows does not come to allocate each time.
+        // An eighth more than needed, so that a growing tree does not allocate each time.
         let mut regions = match scratch.spare.take().filter(|spare| spare.has_room(&shape)) {
             Some(regions) => regions,
             None => Regions::new(&self.device, &shape, shape.leaves / 8)?,
@@ -245,7 +245,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             }
             regions.fill_inner(stream, &shape)?;
         }
-        // Other streams may still read the old regions; the next batch, which writes these, comes after them.
+        // Other streams may still read the old regions; the next batch, which writes them, waits for these streams.
         stream.synchronize()?;
         let Regions { inner, prefix_sum, leaves, .. } = regions;
         let old = (

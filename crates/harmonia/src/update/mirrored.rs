@@ -1,4 +1,4 @@
-//! The paper's pair: a tree that the CPU updates, and its copy that a device queries.
+//! The paper's pair: a tree that the CPU updates, and its copy, which a device queries.
 
 use super::{Op, UpdatePath, UpdateReport, host};
 use crate::Harmonia;
@@ -15,12 +15,12 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use std::sync::Arc;
 
-/// A tree on the host, which takes updates, and its copy on a device, which answers queries.
+/// A tree on the host, which is updated, and its copy on a device, which answers queries.
 ///
-/// Between batches both hold the same pairs. Readers of the device's tree see it as it was before a batch
-/// or after it: one who keeps a clone of [`Mirrored::device_tree`] keeps that version, and the next batch
-/// goes into a second set of buffers; where nobody does, the batch waits for the device's work in flight
-/// and overwrites what has changed.
+/// Between batches both hold the same pairs. Readers of the device's tree see it as it was before a batch or after it.
+/// A reader that keeps a clone of [`Mirrored::device_tree`] keeps that version, and the next batch goes into a second
+/// set of buffers. If there is no clone, the batch waits for the device's work in flight and overwrites what has
+/// changed.
 ///
 /// ```
 /// use lanetree::harmonia::{Mirrored, Op};
@@ -48,8 +48,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
     /// Copies a tree of the host's to a device.
     ///
     /// # Errors
-    /// [`Error::NotOnHost`] for a tree that is not on the host; [`Error::Runtime`] where the device has no
-    /// room.
+    /// [`Error::NotOnHost`] for a tree that is not on the host; [`Error::Runtime`] if the device has no room.
     pub fn new(host: Harmonia<K, V>, device: &Device) -> Result<Self> {
         if host.device.kind() != DeviceKind::Host {
             return Err(Error::NotOnHost { device: host.device.to_string() });
@@ -68,17 +67,17 @@ impl<K: Key, V: Word> Mirrored<K, V> {
         &self.copy
     }
 
-    /// Whether the device's tree holds what the host's does: always, but for the time from an error of
-    /// the device to the next [`Mirrored::synchronize`] or batch.
+    /// Whether the device's tree equals the host's: always, except after an error of the device until the next
+    /// [`Mirrored::synchronize`] or batch.
     pub fn is_in_step(&self) -> bool {
         self.in_step
     }
 
-    /// Applies a batch to the host's tree, as [`Harmonia::apply`] does, and sends the device what has
-    /// changed: the leaves changed in place, and the ranks behind the first of them where lengths have
-    /// changed; all regions where the key region has moved. Returns when the device has it.
+    /// Applies a batch to the host's tree, as [`Harmonia::apply`] does, and sends what has changed to the device: the
+    /// leaves changed in place, and, if lengths have changed, the ranks after the first of them; all regions if the key
+    /// region has moved. Returns when the device has everything.
     ///
-    /// Where it sends all, or somebody keeps the device's old tree, the device has both for a while.
+    /// If everything is sent, or a clone keeps the device's old tree, the device holds both for a while.
     ///
     /// # Errors
     /// As [`Harmonia::apply`]; neither tree has changed then. [`Error::Runtime`] from the device: the host's
@@ -114,7 +113,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
         self.apply_each(keys.len(), |i| Op::Remove(keys[i]))
     }
 
-    /// Sends the device the whole tree, if it is out of step; the bytes sent.
+    /// Sends the whole tree to the device if it is out of sync; returns the bytes sent.
     ///
     /// # Errors
     /// [`Error::Runtime`] from the device.
@@ -143,7 +142,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
 
     fn send_all(&mut self) -> Result<u64> {
         let (copy, bytes) = upload(&self.host, self.copy.device())?;
-        // The old buffers' memory goes to nobody else before the work that reads them is done.
+        // The old buffers' memory is not reused before the work that reads them is done.
         self.copy = Arc::new(copy);
         self.in_step = true;
         Ok(bytes)
@@ -161,14 +160,14 @@ impl<K: Key, V: Word> Mirrored<K, V> {
             None => second.insert(duplicate(&self.copy, &self.stream)?),
         };
         let moves = report.inserted + report.removed > 0;
-        // All memory before the first change.
+        // Allocate all memory before the first change.
         let new_ranks = match (&host.ranks, &copy.ranks) {
             (Some(ranks), None) if moves => Some(copy.device.alloc(ranks.len())?),
             _ => None,
         };
         let bytes = leaf_bytes::<K::Bits, V>(host.shape.fanout);
         let Harmonia { leaves: copied, ranks: copied_ranks, shape, whole, .. } = copy;
-        // Where sending fails, nobody is to read what is between two batches.
+        // If sending fails, nobody may read a state between two batches.
         let sent = whole.change_copy(|()| {
             let mut sent = 0;
             for span in spans(leaves, (GAP / bytes) as u32) {
@@ -194,7 +193,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
     }
 }
 
-/// The leaves as spans, those with no more than `gap` leaves between them in one.
+/// The leaves as spans; leaves with at most `gap` leaves between them share a span.
 fn spans(leaves: &[u32], gap: u32) -> impl Iterator<Item = Range<u32>> {
     leaves.chunk_by(move |&a, &b| b - a <= gap.saturating_add(1)).map(|span| span[0]..span[span.len() - 1] + 1)
 }
@@ -226,7 +225,7 @@ fn upload<K: Key, V: Word>(host: &Harmonia<K, V>, device: &Device) -> Result<(Ha
     Ok((copy, bytes))
 }
 
-/// A copy of a tree in other buffers of its device; it is there on return.
+/// A copy of a tree in other buffers of its device, complete on return.
 fn duplicate<K: Key, V: Word>(tree: &Harmonia<K, V>, stream: &Stream) -> Result<Harmonia<K, V>> {
     fn buffer<T: Word>(from: &Buffer<T>, stream: &Stream) -> Result<Buffer<T>> {
         let mut to = from.device().alloc(from.len())?;

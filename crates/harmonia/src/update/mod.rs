@@ -17,15 +17,14 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Applies a batch of operations, with the effect of one after another in the batch's order.
+    /// Applies a batch of operations, as if one after another in the batch's order.
     ///
-    /// On a device that runs kernels the batch is sent there and applied there, as by
-    /// [`Harmonia::apply_on`], which takes batches that are there already and memory to use again.
+    /// On a device that runs kernels the batch is sent to the device and applied there. [`Harmonia::apply_on`] does the
+    /// same with batches that are already on the device, and with reusable scratch memory.
     ///
-    /// On the host, with all of rayon's threads, by the paper's Algorithm 1: changes that fit go into the
-    /// leaves where they are; a leaf that overflows or runs low is split or merged in the batch's own
-    /// memory, and the key region moves once, when the batch is through. Such a batch takes, while it
-    /// lasts, as much memory again as the tree.
+    /// On the host all of rayon's threads apply it by the paper's Algorithm 1. Changes that fit are made in the leaves,
+    /// in place. A leaf that overflows or underflows is split or merged in the batch's own memory, and the key region
+    /// moves once, at the end of the batch. Such a batch temporarily takes as much memory again as the tree.
     ///
     /// ```
     /// use lanetree::harmonia::Op;
@@ -41,15 +40,16 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations); [`TooManyPairs`](lanetree_frame::Error::TooManyPairs) and
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where the tree would grow beyond what node numbers
-    /// or memory allow, or from the device: the tree is as it was. [`Lost`](lanetree_frame::Error::Lost) where the device failed
-    /// while leaves were written, or in an earlier batch; never on the host.
+    /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations);
+    /// [`TooManyPairs`](lanetree_frame::Error::TooManyPairs) and [`Runtime`](lanetree_frame::Error::Runtime) where the
+    /// tree would grow beyond what node numbers or memory allow, or from the device: the tree is unchanged.
+    /// [`Lost`](lanetree_frame::Error::Lost) where the device failed while leaves were written, or in an earlier batch;
+    /// never on the host.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         self.change(ops.len(), |i| ops[i])
     }
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Harmonia::apply`], and [`LengthMismatch`](lanetree_frame::Error::LengthMismatch).
@@ -58,7 +58,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.change(keys.len(), |i| Op::Insert(keys[i], values[i]))
     }
 
-    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Harmonia::apply`], and [`LengthMismatch`](lanetree_frame::Error::LengthMismatch).
@@ -67,7 +67,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.change(keys.len(), |i| Op::Update(keys[i], values[i]))
     }
 
-    /// Removes those keys that are there.
+    /// Removes the keys that are present.
     ///
     /// # Errors
     /// As [`Harmonia::apply`].

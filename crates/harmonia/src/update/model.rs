@@ -9,7 +9,7 @@ pub(super) fn key<K: Key>(word: u64) -> K {
     K::decode(K::Bits::truncate(word))
 }
 
-/// Applies a batch to the model, and tells what the tree should report.
+/// Applies a batch to the model, and returns what the tree should report.
 pub(super) fn apply_to_model<K: Key, V: Word>(model: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
     let mut report = UpdateReport::default();
     let before = model.clone();

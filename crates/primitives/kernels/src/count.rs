@@ -7,7 +7,7 @@ kernel_args! {
     pub struct Count {
         /// The number, or the most that it may be where `device` is given.
         pub most: u64,
-        /// `[1]`: the number; what is above `most` counts as `most`. Null: it is `most`.
+        /// `[1]`: the number; a larger one counts as `most`. Null: the number is `most`.
         pub device: Global<u64>,
     }
 }

@@ -1,14 +1,14 @@
 //! Kernels that the indexes share: prefix sums, compaction, runs of equal keys, merging.
 //!
 //! * [`scan`]: exclusive prefix sums and inclusive maxima;
-//! * [`select`]: elements whose bit is set, in front of the others or without them;
-//! * [`runs`]: what a run of equal neighbouring keys comes to;
+//! * [`select`]: elements whose bit is set, followed by the others or alone;
+//! * [`runs`]: reduces each run of equal neighbouring keys to one element;
 //! * [`merge`]: two sorted sequences into one;
 //! * [`radix_sort`]: a least-significant-digit radix sort;
-//! * [`local_sort`]: what remains to do after a sort by only the upper bits.
+//! * [`local_sort`]: the rest of a sort that used only the upper bits.
 //!
-//! A block takes a tile of the input. Where it must know what all tiles before its own come to, it learns
-//! that from their blocks, in the same pass ([`lookback`]).
+//! A block takes a tile of the input. If it needs the total of all tiles before its own, it gets this from their
+//! blocks, in the same pass ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 

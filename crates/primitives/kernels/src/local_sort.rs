@@ -1,11 +1,10 @@
-//! The end of a sort by only the upper bits of the keys: pairs whose keys agree in those bits are next to each
-//! other, in short runs, and are put in order where they are (the local sorts of Stehle and Jacobsen's
-//! hybrid radix sort, 2017).
+//! Completes a sort that used only the upper bits of the keys: pairs whose keys agree in those bits are adjacent, in
+//! short runs, and are sorted in place (the local sorts of Stehle and Jacobsen's hybrid radix sort, 2017).
 //!
-//! As many bits as number the pairs tell random keys apart but for a few, so that three passes of eight bits and
-//! this one do for four million keys of 64 bits. Whether the keys are of that kind shows here: a run that is
-//! too long, or bits above that were taken to be equal, are reported, and so are the bits in which keys differ at
-//! all, by which to sort again.
+//! If keys are random, about as many bits as it takes to number the pairs distinguish all but a few of them. So three
+//! passes of eight bits and this one are enough for four million keys of 64 bits. This kernel checks the assumption: it
+//! reports a run that is too long, or higher bits that differ although they were assumed equal, and the bits in which
+//! keys differ at all, by which to sort again.
 
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -21,14 +20,14 @@ pub const LOCAL_SORT_THREADS: u32 = 256;
 /// Pairs of a thread.
 const ITEMS: usize = 2;
 
-/// Pairs that a thread may have to put in their places: its own, and one behind the tile.
+/// Pairs that a thread may have to move: its own, and one past the tile.
 const PLACES: usize = ITEMS + 1;
 
 /// Pairs of a block.
 pub const LOCAL_SORT_TILE: u32 = ITEMS as u32 * LOCAL_SORT_THREADS;
 
-/// Pairs before and behind the tile that a block looks at: a run from the tile may end there, and one that
-/// begins there belongs to the block before.
+/// Pairs before and after the tile that a block looks at: a run from the tile may end there, and a run that begins
+/// before the tile belongs to the previous block.
 const HALO: u32 = LONGEST_RUN;
 
 kernel_args! {
@@ -52,13 +51,13 @@ kernel_args! {
 /// Sorts the runs of pairs whose keys agree in the bits of a mask, stably, if none of those that are out of order
 /// is longer than [`LONGEST_RUN`]. One block of [`LOCAL_SORT_THREADS`] per [`LOCAL_SORT_TILE`] pairs.
 ///
-/// A run is the block's in whose tile it begins. What another block sees of it may be half sorted, so it looks
-/// at no more than the bits of the mask, which the whole run has in common.
+/// A run belongs to the block in whose tile it begins. Other blocks may see it half sorted, so they look only at the
+/// bits of the mask, in which the whole run agrees.
 #[derive(Debug)]
 pub struct LocalSort<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> LocalSort<K, V> {
-    /// Ordered words: of the halo before, of the tile, of the halo behind.
+    /// Ordered words: of the halo before the tile, of the tile, of the halo after it.
     const KEYS: Shared<K> = Shared::at(0, HALO + LOCAL_SORT_TILE + HALO);
     /// For each warp, in which bits keys differ.
     const DIFFERING: Shared<K> = Shared::at(Self::KEYS.end(), LOCAL_SORT_THREADS / WARP);
@@ -67,13 +66,13 @@ impl<K: Word, V: Word> LocalSort<K, V> {
 /// What a thread makes of a pair.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Where in the block's keys it belongs.
+    /// Its position in the block's keys.
     to: u32,
     /// Whether the pairs cannot be sorted here.
     gives_up: bool,
 }
 
-/// What of the input is in a block's shared memory.
+/// The part of the input that is in a block's shared memory.
 #[derive(Clone, Copy)]
 struct Window<K> {
     keys: Shared<K>,
@@ -136,7 +135,7 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         let behind = if left < u64::from(LOCAL_SORT_TILE + HALO) { left as u32 } else { LOCAL_SORT_TILE + HALO };
         let from = if first == 0 { HALO } else { 0 };
         let window = Window { keys: Self::KEYS, mask: args.mask, from, to: HALO + behind };
-        // The thread's pairs in the block's keys: those of the tile, and for a few threads one behind it.
+        // The thread's pairs in the block's keys: those of the tile, and for a few threads one past it.
         let own = |item: usize| HALO + item as u32 * LOCAL_SORT_THREADS + thread;
         let is_there = |item: usize| own(item) < window.to;
         let index = |at: u32| first + u64::from(at) - u64::from(HALO);
@@ -198,7 +197,7 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             // SAFETY: one element per warp.
             unsafe { simt.shared_store(Self::DIFFERING, simt.warp(), differing) };
         }
-        // Whoever reads a pair of the block's runs has read it.
+        // All reads of pairs of the block's runs are done.
         simt.barrier();
         unroll!(PLACES, item => {
             if moves(item) {
@@ -218,7 +217,7 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             }
             // SAFETY: two words, accessed atomically only.
             unsafe {
-                // Most blocks see nothing new, and thousands that wait for one word would be slow.
+                // Most blocks have nothing new to report, and thousands of atomics on one word would be slow.
                 if differing & !simt.atomic_load(args.found, 0, Order::Relaxed, Scope::Device) != 0 {
                     simt.atomic_or(args.found, 0, differing, Order::Relaxed, Scope::Device);
                 }

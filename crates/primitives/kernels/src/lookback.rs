@@ -1,18 +1,17 @@
-//! Decoupled look-back: what a block must know of all tiles before its own, in a single pass over the input
+//! Decoupled look-back: how a block learns the total of all tiles before its own, in a single pass over the input
 //! (after Merrill and Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, 2016).
 //!
-//! Blocks number themselves by a ticket, in the order in which they start, so that every tile before a
-//! block's own has a block that has started and will get on. A block publishes what its tile alone comes to
-//! as soon as it knows, then looks back: the carries of the tiles before it add up, until there is one
-//! that already stands for all before it; then it publishes its own carry with those before it.
+//! Blocks take a ticket in the order in which they start, so every tile before a block's own has a block that has
+//! started and will make progress. A block publishes the carry of its own tile as soon as it has it, then looks back:
+//! it adds up the carries of the tiles before it, until it finds an inclusive one, which covers all tiles before it
+//! too. Then it publishes its own inclusive carry.
 //!
-//! Carries are up to 64 bits wide, wrapping sums among them, and need a flag beside them that says what
-//! they are. A 64-bit word has no room for both, and there is no 128-bit access that PTX calls atomic on
-//! Turing. A flag of its own, stored with release and loaded with acquire, would make each step of the
-//! look-back wait for two loads, one after the other. So a carry is split into words of at most 62 bits with
-//! the flag on top of *each*: the words are loaded side by side, relaxed, and where their flags differ the
-//! tile counts as not yet published. What a word holds is determined by its flag, so equal flags mean
-//! words of one carry, and nothing else is read on the strength of a flag: no order is needed.
+//! Carries are up to 64 bits wide (some are wrapping sums), and need a flag that says what they are. A 64-bit word has
+//! no room for both, and PTX has no atomic 128-bit access on Turing. A separate flag, stored with release and loaded
+//! with acquire, would make each step of the look-back wait for two loads, one after the other. So a carry is split
+//! into words of at most 62 bits, with the flag in the top bits of *each*. The words are loaded together, relaxed, and
+//! if their flags differ the tile counts as not yet published. A word's content is determined by its flag, so equal
+//! flags mean words of one carry. Nothing else is read because of a flag, so no order is needed.
 
 use lanetree_simt::{FULL_MASK, GlobalMut, Order, Scope, Shared, Simt, WARP, Word};
 
@@ -39,8 +38,8 @@ pub const fn state_words(tiles: u64, words: usize) -> u64 {
     HEADER.saturating_add(tiles.saturating_mul(words as u64))
 }
 
-/// What is carried from tile to tile: a part for which the order of tiles does not matter, and maybe an open
-/// part, which a later tile may cut off.
+/// The carry from tile to tile: a part for which the order of tiles does not matter, and possibly an open part, which a
+/// later tile may end.
 pub trait Carry: Copy {
     /// Words that it is published in, 1 to 3.
     const WORDS: usize;
@@ -48,9 +47,9 @@ pub trait Carry: Copy {
     const NONE: Self;
     /// Whether there is an open part.
     const OPENS: bool;
-    /// Both parts of two carries, in any order: an associative and commutative operation.
+    /// Combines both parts of two carries, in any order: an associative and commutative operation.
     fn join(self, other: Self) -> Self;
-    /// Whether the open part of what comes before is cut off here.
+    /// Whether the open part of earlier tiles ends here.
     fn cuts(self) -> bool;
     /// The carry, the neutral element if not `counted`; without its open part if not `open`.
     fn only(self, counted: bool, open: bool) -> Self;
@@ -61,20 +60,20 @@ pub trait Carry: Copy {
     /// The carry with `f` applied to each of its fields, as numbers: shuffles it.
     fn map(self, f: impl Fn(u64) -> u64) -> Self;
 
-    /// What tiles before and tiles after them come to together.
+    /// Combines the carry of earlier tiles with that of the tiles after them.
     #[inline(always)]
     fn then(self, later: Self) -> Self {
         later.join(self.only(true, !later.cuts()))
     }
 }
 
-/// Kept elements, below 2^62, and what comes after the last of them: a sum that is still open, in `OPEN`
-/// words: none, one (below 2^62), or two (any).
+/// The number of kept elements, below 2^62, and the sum after the last of them, which is still open, in `OPEN` words:
+/// none, one (below 2^62), or two (any).
 #[derive(Clone, Copy, Debug)]
 pub struct Compacted<const OPEN: usize> {
     /// Kept elements.
     pub kept: u64,
-    /// The sum over the elements behind the last one kept.
+    /// The sum over the elements after the last one kept.
     pub open: u64,
 }
 
@@ -136,7 +135,7 @@ pub(crate) unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Sh
     }
 }
 
-/// Per thread, by one thread of the block, first of all. Publishes what the block's tile alone comes to.
+/// Per thread, by one thread of the block, before anything else. Publishes the carry of the block's tile alone.
 ///
 /// # Safety
 /// `state` is [`state_words`] for the grid's blocks as tiles, zeroed before the launch; `tile` is the block's,
@@ -160,9 +159,8 @@ unsafe fn publish_as<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u6
     }
 }
 
-/// Warp collective, by all lanes of one warp of the block, after [`publish`]. What all tiles before the
-/// block's come to, in all lanes; and publishes that with `own` for the tiles behind it. Waits for blocks of
-/// lower tickets.
+/// Warp collective, by all lanes of one warp of the block, after [`publish`]. Returns the carry of all tiles before the
+/// block's, in all lanes, and publishes it combined with `own` for later tiles. Waits for blocks with lower tickets.
 ///
 /// # Safety
 /// As [`publish`].
@@ -173,10 +171,10 @@ pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>
         return before;
     }
     let lane = simt.lane();
-    // Whether the open part of what lies further back counts.
+    // Whether the open part of earlier tiles counts.
     let mut open = true;
-    // Windows of 32 tiles, back from the own: lane 0 has the last. Several at a time were slower: the lines of
-    // the state are few, and all waiting blocks read them.
+    // Windows of 32 tiles, going back from the block's own: lane 0 has the last. Several windows at a time were slower:
+    // the state has few lines, and all waiting blocks read them.
     let mut end = tile;
     loop {
         let (mut flag, mut carry) = (INCLUSIVE, C::NONE);
@@ -186,7 +184,7 @@ pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>
         }
         let empty = simt.ballot(FULL_MASK, flag == EMPTY);
         let inclusive = simt.ballot(FULL_MASK, flag == INCLUSIVE);
-        // What lies before an inclusive carry is in it. Lane 32 where there is none.
+        // An inclusive carry includes all tiles before it. Lane 32 if there is none.
         let last = inclusive.trailing_zeros();
         if empty.trailing_zeros() < last {
             simt.spin_hint();
@@ -217,7 +215,7 @@ pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>
     before
 }
 
-/// Per thread. What a tile has published, and as what.
+/// Per thread. The carry that a tile has published, and its flag.
 ///
 /// # Safety
 /// As [`publish`]; `tile` is one of the grid's.

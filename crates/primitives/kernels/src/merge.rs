@@ -1,10 +1,10 @@
 //! Two sorted sequences into one, along the merge path (after Green, McColl and Bader, *GPU Merge Path*,
-//! 2012): of the outputs up to any place, it is a binary search how many come from the first sequence. One
-//! search for each tile over global memory, one for each thread in shared memory; then every thread merges a
-//! few elements, all as many.
+//! 2012): a binary search finds how many of the outputs up to any position come from the first sequence. There is one
+//! search per tile in global memory and one per thread in shared memory; then every thread merges the same small number
+//! of elements.
 //!
-//! Threads do not move keys while they merge: they write down where in the tile each output comes from, and
-//! that list is worked off in the output's order, so that loads of values and all stores are coalesced.
+//! Threads do not move keys while they merge: they record where in the tile each output comes from. This list is then
+//! processed in the order of the output, so that loads of values and all stores are coalesced.
 
 use crate::Count;
 use crate::lookback::{self, Carry, Compacted};
@@ -13,8 +13,8 @@ use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, Word, kernel_args};
 
-/// Outputs of a thread. Odd, so that the threads of a warp, each with its own outputs one after another, meet
-/// different banks; 7 to 15 are about as fast, with as many blocks as registers allow.
+/// Outputs of a thread. Odd, so that the threads of a warp, each with consecutive outputs, use different banks; 7 to 15
+/// are about equally fast, with as many blocks as registers allow.
 const ITEMS: usize = 11;
 
 /// Outputs of a tile: one block of [`THREADS`].
@@ -54,8 +54,8 @@ kernel_args! {
     }
 }
 
-/// Where the tiles begin in both sequences: a thread for each tile, and one for the end. Module and tile are
-/// those of the [`Merge`] with the same parameters.
+/// Where the tiles begin in both sequences: one thread per tile, and one for the end. Module and tile are those of the
+/// [`Merge`] with the same parameters.
 #[derive(Debug)]
 pub struct Splits<K, V, const VALUES: bool>(PhantomData<(K, V)>);
 
@@ -109,8 +109,8 @@ const STAGE: u32 = BEFORE.end();
 pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
-    /// The tile's elements of the first sequence, then those of the second, as order-preserving words; and
-    /// behind a whole tile the next of the second, which may replace the tile's last.
+    /// The tile's elements of the first sequence, then those of the second, as order-preserving words; after a whole
+    /// tile also the next element of the second, which may replace the tile's last.
     const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
     /// For each output, its place in `KEYS`.
     const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), TILE as u32);
@@ -136,7 +136,7 @@ impl Part {
         if local < self.from_first {
             (first, self.first + u64::from(local))
         } else {
-            // The bound matters where the sequences are not sorted: not even then is anything else read.
+            // The bound matters if the sequences are not sorted: not even then may anything else be read.
             (second, (self.second + u64::from(local - self.from_first)).min(self.last))
         }
     }
@@ -153,7 +153,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALU
     /// for each that is not replaced.
     ///
     /// # Safety
-    /// The first `len` of `KEYS` and the one behind them are stored.
+    /// The first `len` of `KEYS` and the one after them are stored.
     #[inline(always)]
     unsafe fn merge<S: Simt>(simt: S, from_first: u32, len: u32, has_next: bool) -> ([u32; ITEMS], u32) {
         // SAFETY: the caller's; every index below is at most `len`.
@@ -242,7 +242,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge
             keys[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
         });
         if VALUES {
-            // Values are read once the order is known; that they are on their way is worth their latency.
+            // Values are loaded once the order is known; starting the loads here hides their latency.
             let line = thread * (128 / V::BYTES as u32);
             if line < from_first {
                 simt.prefetch(args.first_values, part.first + u64::from(line));
@@ -300,7 +300,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge
         simt.barrier();
         let (mut sources, mut values) = ([0; ITEMS], [V::MIN; ITEMS]);
         unroll::<ITEMS>(|item| {
-            // Where nothing is kept nothing is stored: the first of the tile will do for all.
+            // If nothing is kept nothing is stored, so any index is fine: the tile's first.
             if !REPLACE || count > 0 {
                 let output = (item as u32 * THREADS + thread).min(count - 1);
                 // SAFETY: the first `count` are stored.
@@ -315,12 +315,12 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge
             });
         }
         if REPLACE {
-            // Behind the loads of the values, which are under way meanwhile.
+            // After the loads of the values, which are in flight meanwhile.
             if simt.warp() == 0 {
                 // SAFETY: the state is zeroed, the tile the block's, and it is published.
                 let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, Self::carry(count)) };
                 if simt.lane() == 0 {
-                    // SAFETY: read behind the barrier only.
+                    // SAFETY: read only after the barrier.
                     unsafe { simt.shared_store(BEFORE, 0, tiles_before.kept) };
                 }
             }

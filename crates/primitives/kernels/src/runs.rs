@@ -1,8 +1,8 @@
-//! Runs of equal neighbouring keys, each brought down to one element, in a single pass.
+//! Runs of equal neighbouring keys, each reduced to one element, in a single pass.
 //!
-//! The last element of a run stands for it. What a run comes to is a difference: of the places of its last
-//! element and the last one's before it, or of the prefix sums there. So no kernel scans by segments;
-//! what a tile passes on is how many runs ended in it and the sum behind the last of them.
+//! The last element of a run represents it. A run's result is a difference between its last element and the last
+//! element of the previous run: of their positions, or of the prefix sums there. So no segmented scan is needed; a tile
+//! passes on how many runs ended in it, and the sum after the last of them.
 
 use crate::Count;
 use crate::lookback::{self, Carry, Compacted};
@@ -11,8 +11,8 @@ use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, kernel_args};
 
-/// Steps of a warp, by whether there are values. How many elements a multiprocessor has under way decides how
-/// fast it is; registers bound that.
+/// Steps of a warp, depending on whether there are values. The speed depends on how many elements a multiprocessor has
+/// in flight; registers limit that.
 pub const fn steps(has_values: bool) -> usize {
     if has_values { 4 } else { 6 }
 }
@@ -38,7 +38,7 @@ kernel_args! {
         pub state: GlobalMut<u64>,
         /// Out: the key of each run; as many as there are runs.
         pub out_keys: GlobalMut<K>,
-        /// Out: what each run comes to; not used by [`Unique`].
+        /// Out: the result of each run; not used by [`Unique`].
         pub out_values: GlobalMut<O>,
         /// Out: `[1]`, how many runs.
         pub out_count: GlobalMut<u64>,
@@ -64,7 +64,7 @@ pub trait Reduction: 'static {
     type In: Word;
     /// Values of the output.
     type Out: Word;
-    /// What is kept of each run's last element until the tile is written.
+    /// What is stored of each run's last element until the tile is written.
     type Staged: Word;
     /// What a tile passes on.
     type Carry: Carry + OpenRun;
@@ -76,7 +76,7 @@ pub trait Reduction: 'static {
 
 /// A carry with an open sum.
 pub trait OpenRun {
-    /// The carry of so many runs, and the sum behind the last of them.
+    /// The carry of a number of runs, and the sum after the last of them.
     fn new(kept: u64, open: u64) -> Self;
     /// Both.
     fn parts(self) -> (u64, u64);
@@ -120,18 +120,18 @@ reduction!(
     Lengths<L>, Length, u32, L, u32, 1
 );
 reduction!(
-    /// Runs to the sums of their values in 64 bits, wrapping.
+    /// Reduces runs to the sums of their values in 64 bits, wrapping.
     Sums<V>, Sum, V, u64, u64, 2
 );
 
 const TICKET: Shared<u32> = Shared::at(0, 1);
 /// Runs that end in each warp's segment.
 const SEGMENTS: Shared<u32> = Shared::at(8, WARPS);
-/// The sum behind the last run that ends in each warp's segment.
+/// The sum after the last run that ends in each warp's segment.
 const OPEN: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
 /// The sum of each warp's segment.
 const SUMS: Shared<u64> = Shared::at(OPEN.end(), WARPS);
-/// Runs that end before the tile, and the sum behind the last of them.
+/// Runs that end before the tile, and the sum after the last of them.
 const BEFORE: Shared<u64> = Shared::at(SUMS.end(), 2);
 const STAGE: u32 = BEFORE.end();
 
@@ -178,7 +178,7 @@ unsafe fn ends_of_runs<S: Simt, K: Word, const STEPS: usize>(
         if lane == WARP - 1 {
             next = next_step;
         }
-        // The element behind this one ends with the input where there is none.
+        // If no element follows this one, the run ends with the input.
         let index = first + STEP * step as u64 + u64::from(2 * lane);
         ends[step] = [
             index < count && (index + 1 == count || even != odd),
@@ -211,10 +211,10 @@ fn sum_up_to<S: Simt, I: Word, const STEPS: usize>(
     if end == 0 { 0 } else { sum }
 }
 
-/// Per thread, after a barrier. What the warps' segments come to together.
+/// Per thread, after a barrier. The combined result of the warps' segments.
 ///
 /// # Safety
-/// Every warp has stored its runs and what is open behind them.
+/// Every warp has stored its runs and the open sum after them.
 #[inline(always)]
 unsafe fn join_segments<S: Simt, C: Carry + OpenRun>(simt: S) -> C {
     let mut all = C::NONE;
@@ -330,7 +330,7 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
             // SAFETY: as above, and it is published.
             let (kept, open) = unsafe { lookback::look_back(simt, args.state, tile, own) }.parts();
             if lane == 0 {
-                // SAFETY: read behind the barrier only; the count is the last tile's to write.
+                // SAFETY: read only after the barrier; only the last tile writes the count.
                 unsafe {
                     simt.shared_store(BEFORE, 0, kept);
                     simt.shared_store(BEFORE, 1, open);

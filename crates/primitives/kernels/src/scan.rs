@@ -36,7 +36,7 @@ pub trait Operator: Copy + 'static {
     type In: Word;
     /// The output's.
     type Out: Word;
-    /// Whether an output covers the input at its place; otherwise there is one output more, the total.
+    /// Whether an output includes the input at its position; otherwise there is one more output, the total.
     const INCLUSIVE: bool;
     /// An input by itself.
     fn lift(input: Self::In) -> Self::Out;
@@ -115,8 +115,7 @@ impl<O: Operator> Carry for Scanned<O> {
     }
 }
 
-/// Warp collective, by all lanes. What the `value`s of the lanes before the caller's come to, and those of
-/// all lanes.
+/// Warp collective, by all lanes. The combined `value`s of the lanes before the caller's, and of all lanes.
 #[inline(always)]
 pub(crate) fn warp_scan<S: Simt, O: Operator>(simt: S, value: O::Out) -> (O::Out, O::Out) {
     let lane = simt.lane();
@@ -134,8 +133,8 @@ pub(crate) fn warp_scan<S: Simt, O: Operator>(simt: S, value: O::Out) -> (O::Out
     (if lane == 0 { O::Out::MIN } else { before }, total)
 }
 
-/// Warp collective, by all lanes. What the elements of the segment before each lane's first of every step
-/// come to, and those of the whole segment.
+/// Warp collective, by all lanes. The combined elements of the segment before each lane's first element of every step,
+/// and of the whole segment.
 #[inline(always)]
 pub(crate) fn segment_scan<S: Simt, O: Operator, const N: usize>(
     simt: S,
@@ -160,7 +159,7 @@ pub struct Scan<O>(PhantomData<O>);
 impl<O: Operator> Scan<O> {
     /// What each warp's segment comes to.
     const SEGMENTS: Shared<O::Out> = Shared::at(8, WARPS);
-    /// What the tiles before the block's come to.
+    /// The combined result of the tiles before the block's.
     const BEFORE: Shared<O::Out> = Shared::at(8 + 8 * WARPS, 1);
 }
 
@@ -190,7 +189,7 @@ impl<O: Operator> Kernel for Scan<O> {
         let first = tile * TILE + u64::from(simt.warp()) * SEGMENT;
         // SAFETY: `count` inputs, aligned.
         let values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
-        // The total first, so that the tiles behind this one need not wait for the scan.
+        // The total first, so that later tiles need not wait for the scan.
         let mut segment = O::Out::MIN;
         unroll::<STEPS>(|step| {
             let [even, odd] = values[step].map(O::lift);
@@ -220,7 +219,7 @@ impl<O: Operator> Kernel for Scan<O> {
             // SAFETY: the state is zeroed, the tile the block's.
             unsafe { lookback::publish(simt, args.state, tile, own) };
         }
-        // Outputs but for what is before the segment: they need no more registers than the inputs.
+        // The outputs, without what is before the segment: they need no more registers than the inputs.
         let before = segment_scan::<S, O, STEPS>(simt, &values).0;
         let mut outputs = [[O::Out::MIN; 2]; STEPS];
         unroll::<STEPS>(|step| {
@@ -232,7 +231,7 @@ impl<O: Operator> Kernel for Scan<O> {
             // SAFETY: as above, and it is published.
             let tiles_before = unsafe { lookback::look_back(simt, args.state, tile, own) };
             if simt.lane() == 0 {
-                // SAFETY: read behind the barrier only; and the total is the last output.
+                // SAFETY: read only after the barrier; the total is the last output.
                 unsafe {
                     simt.shared_store(Self::BEFORE, 0, tiles_before.0);
                     if !O::INCLUSIVE && tile + 1 == tiles {

@@ -1,5 +1,5 @@
-//! Compaction by found bits, in a single pass: the elements whose bit is set move to the front, in their
-//! order; with the others behind them, or without.
+//! Compaction by a hit mask, in a single pass: the elements whose bit is set move to the front, in their order,
+//! followed by the others or alone.
 
 use crate::Count;
 use crate::lookback::{self, Carry, Compacted};
@@ -9,13 +9,13 @@ use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,
 };
 
-/// Steps of a warp for elements of so many bytes. How many elements a multiprocessor has under way decides how
-/// fast it is; registers bound that.
+/// Steps of a warp for elements of that many bytes. The speed depends on how many elements a multiprocessor has in
+/// flight; registers limit that.
 pub const fn steps(bytes: usize, partition: bool) -> usize {
     if bytes <= 8 && !partition { 6 } else { 4 }
 }
 
-/// Elements of a tile for elements of so many bytes: one block of [`THREADS`].
+/// Elements of a tile for elements of that many bytes: one block of [`THREADS`].
 pub const fn tile_len(bytes: usize, partition: bool) -> u64 {
     tile::len(steps(bytes, partition))
 }
@@ -39,11 +39,11 @@ kernel_args! {
         pub count: Count,
         /// Scratch: [`state_words`](lookback::state_words) for the blocks of the launch and [`CARRY_WORDS`], zeroed.
         pub state: GlobalMut<u64>,
-        /// Out: as many as are selected, or `[count]` where the others follow.
+        /// Out: the selected keys, or `[count]` keys if the others follow.
         pub out_keys: GlobalMut<K>,
         /// Out: as the keys; not used by a kernel without values.
         pub out_values: GlobalMut<V>,
-        /// Out: `[1]`, how many are selected. Where the others follow, [`CountFlags`] has written it before.
+        /// Out: `[1]`, how many are selected. If the others follow, [`CountFlags`] has written it before.
         pub out_count: GlobalMut<u64>,
     }
 }
@@ -55,8 +55,8 @@ const SEGMENTS: Shared<u32> = Shared::at(8, WARPS);
 const BEFORE: Shared<u64> = Shared::at(8 + 4 * WARPS, 1);
 const STAGE: u32 = BEFORE.end();
 
-/// The compaction: of keys, with values if `VALUES`, the others behind the selected ones if `PARTITION`. One
-/// block of [`THREADS`] per tile, and one for no elements.
+/// The compaction: of keys, with values if `VALUES`, the selected ones followed by the others if `PARTITION`. One block
+/// of [`THREADS`] per tile, and one for no elements.
 #[derive(Debug)]
 pub struct Select<K, V, const VALUES: bool, const PARTITION: bool, const STEPS: usize>(PhantomData<(K, V)>);
 
@@ -152,7 +152,7 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: u
             // SAFETY: as above, and it is published.
             let before = unsafe { lookback::look_back(simt, args.state, tile, own) };
             if lane == 0 {
-                // SAFETY: read behind the barrier only; the count is the grid's last tile's to write.
+                // SAFETY: read only after the barrier; only the grid's last tile writes the count.
                 unsafe {
                     simt.shared_store(BEFORE, 0, before.kept);
                     if !PARTITION && tile + 1 == tiles {
@@ -190,7 +190,7 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: u
     }
 }
 
-/// Words of found bits that a thread of [`CountFlags`] counts, if the grid is large enough.
+/// Words of the hit mask that a thread of [`CountFlags`] counts, if the grid is large enough.
 pub const FLAG_WORDS: u64 = 16;
 
 /// Adds the number of set bits to `out_count`. Any number of blocks of [`THREADS`].
@@ -218,7 +218,7 @@ impl Kernel for CountFlags {
             bits += word.count_ones();
             index += stride;
         }
-        // A thread's words are below 2^26 even of 2^60 elements, so that these sums fit.
+        // A thread has fewer than 2^26 words even for 2^60 elements, so these sums fit.
         let bits = simt.reduce_add(FULL_MASK, bits);
         if simt.lane() == 0 && bits > 0 {
             // SAFETY: accessed atomically only.

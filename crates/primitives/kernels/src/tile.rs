@@ -1,4 +1,4 @@
-//! What a block does with its tile: loads and stores of neighbours in pairs, positions of what is kept.
+//! A block's work on its tile: loads and stores of adjacent pairs, and positions of kept elements.
 //!
 //! Every warp has a segment of `N` steps of 64 elements; in a step each lane has two neighbours. So loads
 //! and stores are one access for two elements, coalesced whatever the width of the words, and a warp-wide
@@ -24,7 +24,7 @@ pub(crate) fn each_twice<const N: usize>(mut body: impl FnMut(usize)) {
     });
 }
 
-/// Elements of a tile whose warps have so many steps.
+/// Elements of a tile whose warps have this many steps.
 pub(crate) const fn len(steps: usize) -> u64 {
     STEP * steps as u64 * WARPS as u64
 }
@@ -83,7 +83,7 @@ pub(crate) unsafe fn load<S: Simt, T: Word, const N: usize>(
     let lane = first + 2 * u64::from(simt.lane());
     if first + STEP * N as u64 <= count {
         unroll::<N>(|step| {
-            // SAFETY: the whole segment lies in front of `count`.
+            // SAFETY: the whole segment lies before `count`.
             pairs[step] = unsafe { load_pair(simt, from, lane + STEP * step as u64) };
         });
     } else {
@@ -108,7 +108,7 @@ pub(crate) struct Kept<const N: usize> {
     before: [u32; N],
     /// Kept elements of the segment.
     pub(crate) count: u32,
-    /// One more than the place of the last of them in the segment; 0 where there is none.
+    /// One more than the position of the last of them in the segment; 0 if there is none.
     pub(crate) end: u32,
 }
 

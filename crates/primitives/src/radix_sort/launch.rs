@@ -12,7 +12,7 @@ use lanetree_simt::{Global, GlobalMut, LaunchShape};
 /// Blocks of the histogram on a multiprocessor.
 const HISTOGRAM_BLOCKS: u64 = 4;
 
-/// The buffers between which a sort goes to and fro.
+/// The buffers between which a sort's passes alternate.
 pub(super) struct Arrays<K, V> {
     pub(super) input: (Global<K>, Global<V>),
     /// Where the last pass ends.
@@ -22,7 +22,7 @@ pub(super) struct Arrays<K, V> {
 }
 
 impl<K: Word, V: Word> Arrays<K, V> {
-    /// The first pass goes to the spare buffers, so an odd number of passes ends there.
+    /// The first pass writes to the spare buffers, so an odd number of passes ends there.
     pub(super) fn in_place(
         own: (GlobalMut<K>, GlobalMut<V>),
         spare: (GlobalMut<K>, GlobalMut<V>),
@@ -37,7 +37,7 @@ impl<K: Word, V: Word> Arrays<K, V> {
 pub(super) struct Counters {
     /// `[MAX_PASSES + 2][RADIX]`, zeros.
     pub(super) counts: GlobalMut<u64>,
-    /// Tickets, and then states for each tile and digit.
+    /// Tile counters, followed by states for each tile and digit.
     pub(super) states: GlobalMut<u32>,
 }
 
@@ -63,7 +63,7 @@ impl<K: Word> Sort<'_, K> {
         unsafe { self.run(arrays, false) }
     }
 
-    /// Sorts pairs; where there are no input values, the elements' positions are.
+    /// Sorts pairs; without input values, the values are the elements' positions.
     ///
     /// # Safety
     /// The arrays have the sort's elements each, of which the spare ones only matter with two passes or more, and the
@@ -110,7 +110,7 @@ impl<K: Word> Sort<'_, K> {
                 args.first_tile = first as u32;
                 let blocks = (tiles - first).min(per_launch);
                 let is_last = first + blocks == tiles;
-                // Two places for the offsets to and from which launches take turns.
+                // Two slots for the offsets; launches alternate between them.
                 args.next_offsets =
                     if is_last { GlobalMut::null() } else { self.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
                 // SAFETY: the caller's contract. Positions come from the histogram of the same keys, which nobody else

@@ -1,9 +1,9 @@
 //! A stable radix sort.
 //!
 //! [`radix_sort_keys`] and [`radix_sort_pairs`] leave their input as it is and write the sorted elements to other
-//! buffers of the caller's; [`radix_argsort`] makes the values up: the elements' positions. The passes,
-//! one per 8 bits, go to and fro between the output and the scratch memory, so chosen that the last one
-//! ends in the output: no number of passes costs a copy.
+//! buffers of the caller's; [`radix_argsort`] uses the elements' positions as values. The passes, one per 8 bits,
+//! alternate between the output and the scratch memory such that the last one ends in the output, so no number of
+//! passes needs a copy.
 
 mod launch;
 mod native;
@@ -19,15 +19,15 @@ use lanetree_simt::{Global, GlobalMut};
 use launch::{Arrays, Counters, Sort, smallest_tile};
 pub(super) use native::sort_pairs as sort_on_host;
 
-/// Words before the states: a ticket per pass, and what makes the states begin on a line of their own.
+/// Words before the states: a counter per pass, and padding so that the states begin on a line of their own.
 const TICKETS: usize = 64;
 
 /// Counts of the passes' digits, and twice the offsets that a launch leaves for the next one of its pass.
 const COUNTS: usize = (MAX_PASSES + 2) * RADIX as usize;
 
-/// Scratch memory of the radix sorts of up to so many elements: spare buffers for keys and values, which
-/// are most of it, and counters, about a fifth of a byte per element. It can be used again and again, for
-/// one sort at a time. The host has none: its sorts allocate what they need.
+/// Scratch memory of radix sorts of up to a number of elements: mostly spare buffers for keys and values, and counters
+/// of about a fifth of a byte per element. It can be reused, for one sort at a time. On the host it is empty: sorts
+/// there allocate what they need.
 #[derive(Debug)]
 pub struct RadixSortScratch<K: Key, V: Word = u32> {
     keys: Buffer<K>,
@@ -43,7 +43,7 @@ impl<K: Key> RadixSortScratch<K> {
     /// For sorts of up to `len` keys without values.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the device has no room; [`Error::TooManyElements`].
+    /// [`Error::Runtime`] if the device has no room; [`Error::TooManyElements`].
     pub fn for_keys(device: &Device, len: usize) -> Result<Self> {
         Self::new(device, len, len, 0)
     }
@@ -58,8 +58,8 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
         Self::new(device, len, len, len)
     }
 
-    /// For sorts of up to `len` pairs or keys by no more than 8 bits, which take one pass and no spare
-    /// buffers. Those in place do.
+    /// For sorts of up to `len` pairs or keys by at most 8 bits, which take one pass and no spare buffers. Sorts in
+    /// place need these, however.
     ///
     /// # Errors
     /// As [`RadixSortScratch::for_keys`].
@@ -92,8 +92,8 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
 /// return before it is done. Allocates nothing, but on the host.
 ///
 /// Bits are those of the key's order-preserving word ([`Key::encode`]), 0 the least significant: `0..64`
-/// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits,
-/// begun ones too, are a pass over the elements.
+/// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8,
+/// take one pass over the elements.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer or scratch memory that is too small;
@@ -125,8 +125,8 @@ pub fn radix_sort_keys<K: Key, V: Word>(
     unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays) }
 }
 
-/// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`.
-/// Otherwise as [`radix_sort_keys`].
+/// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`. Otherwise like
+/// [`radix_sort_keys`].
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
@@ -142,9 +142,8 @@ pub fn radix_sort_pairs<K: Key, V: Word>(
     sort_pairs(stream, (keys, Some(values)), len, bits, sorted, scratch, MAX_PORTION)
 }
 
-/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted.0`, and writes to `sorted.1`
-/// where in `keys` each of them stood. Otherwise as [`radix_sort_keys`]. It reads no positions: the first
-/// pass makes them up.
+/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted.0`, and writes the position of each in
+/// `keys` to `sorted.1`. Otherwise like [`radix_sort_keys`]. No positions are read: the first pass generates them.
 ///
 /// # Errors
 /// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort_keys`].
@@ -162,8 +161,8 @@ pub fn radix_argsort<K: Key, V: Word>(
     sort_pairs(stream, (keys, None), len, bits, sorted, scratch, MAX_PORTION)
 }
 
-/// Sorts the first `len` of `keys` where they are. Otherwise as [`radix_sort_keys`], with less memory, but an
-/// odd number of passes ends in the scratch memory and is copied back.
+/// Sorts the first `len` of `keys` in place. Otherwise like [`radix_sort_keys`]. It takes less memory, but an odd
+/// number of passes ends in the scratch memory and is copied back.
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
@@ -194,7 +193,7 @@ pub fn radix_sort_keys_in_place<K: Key, V: Word>(
     Ok(())
 }
 
-/// Sorts the first `len` pairs where they are. Otherwise as [`radix_sort_keys_in_place`].
+/// Sorts the first `len` pairs in place. Otherwise like [`radix_sort_keys_in_place`].
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
@@ -230,7 +229,7 @@ pub fn radix_sort_pairs_in_place<K: Key, V: Word>(
     Ok(())
 }
 
-/// Sorts pairs, or keys with their positions, in portions of at most so many elements.
+/// Sorts pairs, or keys with their positions, in portions of a limited number of elements.
 fn sort_pairs<K: Key, V: Word>(
     stream: &Stream,
     (keys, values): (&Buffer<K>, Option<&Buffer<V>>),

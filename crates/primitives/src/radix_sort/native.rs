@@ -12,7 +12,7 @@ pub(super) fn sort_keys<K: Key>(keys: &mut [K], bits: Range<u32>) {
     }
 }
 
-/// Sorts as many values as keys by a range of the keys' bits.
+/// Sorts keys and their values by a range of the keys' bits.
 pub(crate) fn sort_pairs<K: Key, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
     if bits.is_empty() {
         return;

@@ -44,7 +44,7 @@ fn order<K: Key>(keys: &[K], bits: &Range<u32>) -> Vec<usize> {
     order
 }
 
-/// Elements behind the sorted ones, which no sort may touch.
+/// Elements after the sorted ones, which no sort may touch.
 const BEHIND: usize = 3;
 
 /// A buffer of `values` and a few elements more.
@@ -54,7 +54,7 @@ fn upload<T: bytemuck::Pod>(device: &Device, values: &[T]) -> Buffer<T> {
     device.upload(&more).unwrap()
 }
 
-/// What a buffer holds, without the elements behind.
+/// What a buffer holds, without the elements after the sorted ones.
 fn sorted<T: bytemuck::Pod>(buffer: &Buffer<T>) -> Vec<T> {
     let mut elements = buffer.to_vec().unwrap();
     for element in elements.split_off(elements.len() - BEHIND) {

@@ -97,8 +97,8 @@ pub fn context(device: &Device) -> Result<Context> {
     Context::new(gpu.primary.cust()).map_err(|error| gpu.driver.error(error as i32, retaining()))
 }
 
-/// A stream of cust's as one of Lanetree's, which keeps it alive. For cust to launch into it, keep a clone of the `Arc`.
-/// Otherwise as [`Device::stream_from_raw`]: what either puts into it runs in the order of the calls.
+/// A stream of cust's as one of Lanetree's, which keeps it alive. For cust to launch into it, keep a clone of the
+/// `Arc`. Otherwise like [`Device::stream_from_raw`]: what either puts into it runs in the order of the calls.
 ///
 /// # Errors
 /// [`Error::NotAGpu`] of the host and the emulator; [`Error::WrongDevice`] for a stream of another GPU or context;
@@ -132,8 +132,8 @@ pub fn buffer<T: Pod + DeviceCopy>(device: &Device, memory: DeviceBuffer<T>) -> 
     let gpu = gpu(device, "making a buffer of cust's memory")?;
     gpu.synchronize()?;
     let (start, len) = (memory.as_device_ptr().as_mut_ptr(), memory.len());
-    // SAFETY: memory of cust's, which is freed by `cuMemFree`. The value had it to itself, and is not used again; all
-    // work over it is done.
+    // SAFETY: memory of cust's, which is freed by `cuMemFree`. The value had it to itself, and is not reused; all work
+    // over it is done.
     let buffer = unsafe { Buffer::given(device, start, len)? };
     core::mem::forget(memory);
     Ok(buffer)
@@ -161,14 +161,14 @@ pub fn into_device_buffer<T: Pod + DeviceCopy>(buffer: Buffer<T>) -> Result<Devi
 /// buffer is empty. A slice of cust's comes of it by `DeviceSlice::from_raw_parts`, with the buffer's length.
 ///
 /// # Errors
-/// [`Error::NotAGpu`] of the host and the emulator; otherwise as [`Buffer::read_on`].
+/// [`Error::NotAGpu`] of the host and the emulator; otherwise like [`Buffer::read_on`].
 pub fn read_on<T: Pod + DeviceCopy>(buffer: &Buffer<T>, stream: &Stream) -> Result<DevicePointer<T>> {
     gpu(buffer.device(), "lending cust a buffer")?;
     Ok(DevicePointer::from_raw(buffer.lend_on(stream)?.addr() as u64))
 }
 
 /// The address of a buffer, for work that cust puts into `stream` next and that writes, or reads and writes:
-/// [`Buffer::lend_mut_on`]. Otherwise as [`read_on`].
+/// [`Buffer::lend_mut_on`]. Otherwise like [`read_on`].
 ///
 /// # Errors
 /// As [`read_on`].

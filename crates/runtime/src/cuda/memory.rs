@@ -1,4 +1,4 @@
-//! Device memory, page-locked host memory, and copies.
+//! Device memory, pinned host memory, and copies.
 
 use super::sys::{
     CU_MEMHOSTALLOC_PORTABLE, CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUcontext,
@@ -30,7 +30,7 @@ impl Cuda {
     }
 
     /// # Safety
-    /// `at` comes from [`Cuda::allocate`] and is not used again by the caller.
+    /// `at` comes from [`Cuda::allocate`] and is not reused by the caller.
     pub(super) unsafe fn release(&self, at: NonNull<u8>) {
         // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
         let _ = self.enter();
@@ -41,7 +41,7 @@ impl Cuda {
     pub(super) fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         self.enter()?;
         let mut at = null_mut();
-        // SAFETY: the pointer is valid for the call. Portable: page-locked for every GPU.
+        // SAFETY: the pointer is valid for the call. Portable: pinned for every GPU.
         self.check(unsafe { self.driver.cuMemHostAlloc(&raw mut at, bytes, CU_MEMHOSTALLOC_PORTABLE) }, || {
             let MemoryInfo { free, total } = crate::host::memory();
             let device = format!("the host, page-locked for {},", self.label);
@@ -55,7 +55,7 @@ impl Cuda {
     }
 
     /// # Safety
-    /// `at` comes from [`Cuda::allocate_pinned`] and is not used again by the caller.
+    /// `at` comes from [`Cuda::allocate_pinned`] and is not reused by the caller.
     pub(super) unsafe fn release_pinned(&self, at: NonNull<u8>) {
         let _ = self.enter();
         // SAFETY: the caller owns the memory.

@@ -48,7 +48,7 @@ impl Primary {
         Ok(Self { device, context, driver })
     }
 
-    /// The context that is retained already, by way of cust.
+    /// The context that is retained already, through cust.
     #[cfg(feature = "cust")]
     fn retained(
         driver: &'static Driver,
@@ -101,7 +101,7 @@ impl Primary {
 #[cfg(not(feature = "cust"))]
 impl Drop for Primary {
     fn drop(&mut self) {
-        // SAFETY: retained in `open`, and not used again.
+        // SAFETY: retained in `open`, and not reused.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }

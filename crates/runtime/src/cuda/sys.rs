@@ -1,7 +1,7 @@
 //! The driver functions that this crate calls, loaded when the first GPU is opened.
 //!
 //! Nothing links the driver: a program with the feature `cuda` builds and starts on any machine, and is told by
-//! [`Driver::get`] where there is none. Results are plain integers: a driver newer than this crate may return codes that
+//! [`Driver::get`] if there is none. Results are plain integers: a driver newer than this crate may return codes that
 //! no enum of ours would list. Handles are pointers to types of their own, so that none is taken for another.
 
 use crate::driver_error::{Action, classify};

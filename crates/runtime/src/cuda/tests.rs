@@ -310,7 +310,7 @@ fn streams_come_after_one_another_over_the_same_buffers() {
         buffer.download_async(&second, 0..LEN, &mut pinned, 0).unwrap();
         assert!(pinned.iter().zip(0..).all(|(&word, index)| word == 100 * (5 + index)), "round {round}: pinned memory");
 
-        // A caller's stream that is gone when the buffer is used again.
+        // A caller's stream that is gone when the buffer is reused.
         let lent = device.stream().unwrap();
         let caller = foreign(&lent);
         queue(&caller, &mut buffer, 100);

@@ -2,11 +2,11 @@
 
 use crate::{Error, Failure, Result};
 
-/// What is still to go wrong, and what has.
+/// The failure that is still to come, and what has failed.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     next: Option<Failure>,
-    /// The kernel that has failed, if one has, and the device with it.
+    /// The kernel that has failed, if any, and with it the device.
     failed: Option<&'static str>,
 }
 
@@ -19,8 +19,7 @@ pub(super) enum Fate {
 }
 
 impl Failures {
-    /// Puts another failure in the place of the last, which is given back if it was still to come; mends the
-    /// device.
+    /// Replaces the injected failure, and returns the old one if it was still to come; repairs the device.
     pub(super) fn inject(&mut self, failure: Option<Failure>) -> Option<Failure> {
         self.failed = None;
         core::mem::replace(&mut self.next, failure)
@@ -70,7 +69,7 @@ impl Failures {
         Ok(())
     }
 
-    /// Counts an allocation; whether it fails.
+    /// Counts an allocation; returns whether it fails.
     ///
     /// # Errors
     /// As [`Failures::check`].

@@ -141,7 +141,7 @@ impl Emulated {
         });
         let uses = regions.iter().map(|region| (region.start, region.writable)).collect();
         let mut copy = vec![0_u128; entry.args_bytes().div_ceil(16)].into_boxed_slice();
-        // SAFETY: so many bytes each; of arguments, whose padding is copied as it is.
+        // SAFETY: that many bytes each; of arguments, whose padding is copied as it is.
         unsafe { core::ptr::copy_nonoverlapping(args.cast::<u8>(), copy.as_mut_ptr().cast(), entry.args_bytes()) };
         (Launch { entry, shape, args: copy, regions }, uses)
     }

@@ -127,7 +127,7 @@ impl Pool {
         Self::make(device, None)
     }
 
-    /// A pool that holds at most `limit` bytes of device memory, in use or cached. An allocation that would need more
+    /// A pool that holds at most `bytes` bytes of device memory, in use or cached. An allocation that would need more
     /// returns [`Error::PoolLimit`].
     pub fn with_limit(device: &Device, bytes: usize) -> Self {
         Self::make(device, Some(bytes))

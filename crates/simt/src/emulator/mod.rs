@@ -6,6 +6,50 @@
 //! of shared memory that nobody wrote, an address just past a buffer) are returned as a [`Fault`] that names the
 //! thread, and the launch stops.
 //!
+//! ```
+//! use lanetree_simt::emulator::{FaultKind, Options, Region, launch_kernel};
+//! use lanetree_simt::{Access, GlobalMut, Hint, Kernel, KernelArgs, LaunchShape, Simt};
+//!
+//! /// Writes each thread's index. It should stop at the end of the buffer, but does not.
+//! struct Indexes;
+//!
+//! #[repr(C)]
+//! #[derive(Clone, Copy)]
+//! struct Args {
+//!     out: GlobalMut<u32>,
+//! }
+//!
+//! // SAFETY: `repr(C)`; the pointer is visited.
+//! unsafe impl KernelArgs for Args {
+//!     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+//!         visit(self.out.as_ptr().addr(), Access::ReadWrite);
+//!     }
+//! }
+//!
+//! impl Kernel for Indexes {
+//!     type Args = Args;
+//!     unsafe fn run<S: Simt>(simt: S, args: &Args) {
+//!         let index = simt.global_index();
+//!         // SAFETY: the emulator checks the access.
+//!         unsafe { simt.store(args.out, index, index as u32, Hint::Default) }
+//!     }
+//! }
+//!
+//! let mut out = [0_u32; 64];
+//! let args = Args { out: GlobalMut::new(out.as_mut_ptr()) };
+//! let region = Region { start: args.out.as_ptr().addr(), bytes: size_of_val(&out), writable: true };
+//! let launch = |threads| {
+//!     let shape = LaunchShape { blocks: 1, threads, dynamic_shared: 0 };
+//!     // SAFETY: the region is the array, which nothing else uses meanwhile.
+//!     unsafe { launch_kernel::<Indexes>("indexes", &Options::default(), shape, &args, &[region]) }
+//! };
+//! assert!(launch(64).is_ok());
+//! let fault = launch(65).unwrap_err();
+//! assert_eq!(fault.thread, 64);
+//! assert!(matches!(fault.kind, FaultKind::GlobalOutOfBounds { .. }));
+//! assert_eq!(out[63], 63);
+//! ```
+//!
 //! Within a block the order of everything is a function of the seed ([`Options::seed`]). A correct kernel gives the
 //! same result with every seed.
 //!

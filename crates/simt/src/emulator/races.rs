@@ -171,7 +171,7 @@ impl Releases {
 pub(super) struct Shadow(Vec<AtomicU64>);
 
 impl Shadow {
-    /// Of so many words of 4 bytes.
+    /// Of that many words of 4 bytes.
     pub(super) fn new(words: usize) -> Self {
         Self(super::memory::zeros(2 * words))
     }

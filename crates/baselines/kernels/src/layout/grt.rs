@@ -1,6 +1,6 @@
-//! GRT, the adaptive radix tree in one untyped buffer (Alam et al., HPCC 2016), as the CuART paper describes
-//! what it starts from and is measured against (Koppehel et al., ICPP 2021, sections 2.1, 3.1 and 3.2.1,
-//! figures 1 and 2): CuART's baseline.
+//! GRT, the adaptive radix tree in one untyped buffer (Alam et al., HPCC 2016), as the CuART paper describes its
+//! starting point and competitor (Koppehel et al., ICPP 2021, sections 2.1, 3.1 and 3.2.1, figures 1 and 2): CuART's
+//! baseline.
 //!
 //! ```text
 //! the buffer: a node, then all that lies below it, in the order of the keys; the root at 0, tightly packed
@@ -47,27 +47,26 @@
 //! 0       4  5    8                8 + 8 n 16 + 8 n
 //! ```
 //!
-//! * **A link is a byte offset** into the buffer, 64 bits wide, and does not say of what: the *type* is in the
-//!   header of what lies there. So a look-up reads a header, and only then knows what to read next: two
-//!   accesses a node at least, of which the second depends on the first. That, and nothing else, is what
-//!   CuART does away with. As the root is nobody's child, link 0 is none.
-//! * **Tightly packed** means to 8 bytes, for links of 8 bytes that a GPU can read at once. Nodes and leaves
-//!   straddle sectors and lines as they happen to.
+//! * **A link is a byte offset** into the buffer, 64 bits wide, and does not say what it leads to: the *type* is in the
+//!   header at that offset. So a look-up reads a header, and only then knows what to read next: at least two accesses
+//!   per node, and the second depends on the first. This is exactly what CuART avoids. Since the root is never a child,
+//!   link 0 means none.
+//! * **Tightly packed** means to 8 bytes, for links of 8 bytes that a GPU can read at once. Nodes and leaves may
+//!   straddle sectors and lines.
 //! * **length** is that of the prefix (path compression): bytes that all keys below have in common, from
 //!   where the node is linked. The header holds the first 10 of them, one less than CuART's in its paper,
-//!   which won the type's byte. A look-up compares these and skips the others, as ART's hybrid of its
-//!   pessimistic and optimistic ways does; the leaf, which holds the whole key, decides.
+//!   which won the type's byte. A look-up compares these and skips the others, like ART's hybrid of its pessimistic and
+//!   optimistic variants; the leaf, which holds the whole key, decides.
 //! * **here** links the leaf of the key that ends at the node, if there is one: so any byte may be in a key,
 //!   and a key may be a prefix of others.
-//! * **count** is that of the children, without `here`; 256 is written as 0, and nobody asks for it. Keys of
-//!   N4 and N16 ascend, zeros behind them.
-//! * A leaf's **length** is its key's; a key takes a word at least, so that the first 16 bytes of whatever a
-//!   link leads to can be read and are never written. Values are 64 bits wide, of which 32-bit ones use the
-//!   low half.
+//! * **count** is the number of children, without `here`; 256 is written as 0, and never read. Keys of N4 and N16
+//!   ascend, followed by zeros.
+//! * A leaf's **length** is its key's; a key takes at least one word, so that the first 16 bytes at any link can be
+//!   read and are never written. Values are 64 bits wide; 32-bit values use the low half.
 //! * **stamp** is the number of the update that wrote the value, counted over all batches from 1 on, or 0;
-//!   with its highest bit set, [`LOCKED`], someone is about to write the value. The CuART paper has updates
-//!   of GRT globally visible and atomic (section 4.5) and does not say how; a lock in the leaf that also
-//!   knows who was last is what keeps the one buffer one, and words of 64 bits.
+//!   if its highest bit is set, [`LOCKED`], a thread is about to write the value. In the CuART paper updates of GRT are
+//!   globally visible and atomic (section 4.5), but it does not say how. A lock in the leaf that also records the last
+//!   update needs no second buffer and no words wider than 64 bits.
 
 /// Bytes of its prefix that a node holds.
 pub const PREFIX: usize = 10;
@@ -87,8 +86,8 @@ pub const LEAF_KEY_OFFSET: u64 = 8;
 /// The bit of a stamp that says that the leaf's value is being written.
 pub const LOCKED: u64 = 1 << 63;
 
-/// What a header is of: a number, and the rest arithmetic on it. Of a `match` the device's compiler makes a table
-/// in memory or an indirect branch.
+/// The type of a header: a number, with arithmetic on it. The device's compiler would turn a `match` into a table in
+/// memory or an indirect branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(u32);
 
@@ -104,7 +103,7 @@ impl Kind {
     /// A leaf.
     pub const LEAF: Self = Self(5);
 
-    /// The smallest node for so many children.
+    /// The smallest node for that many children.
     #[inline]
     pub const fn of_children(count: usize) -> Self {
         match count {
@@ -127,8 +126,8 @@ impl Kind {
         self.choose([KEYS_OFFSET, KEYS_OFFSET + 8, KEYS_OFFSET + 16, KEYS_OFFSET + 256])
     }
 
-    /// Byte offset in a node of the word that says where the link of a byte's child is: the keys, of which an N16
-    /// has a second word behind it, or the slot; or of the link itself.
+    /// Byte offset in a node of the word that says where the link of a byte's child is: the keys, (an N16 has a second
+    /// word after it), or the slot; or of the link itself.
     #[inline(always)]
     pub const fn probe_offset(self, byte: u32) -> u64 {
         let scaled = (byte as u64) << if self.0 == Self::N256.0 { 3 } else { 0 };
@@ -147,8 +146,8 @@ impl Kind {
 pub struct Header(u64);
 
 impl Header {
-    /// The header of a node of so many children: this, and the first 8 bytes of the prefix, of which `prefix`
-    /// has what it has, all of it or more than [`PREFIX`] bytes.
+    /// The header of a node with a number of children: its first word, and the first 8 bytes of the prefix. `prefix`
+    /// has the whole prefix, or more than [`PREFIX`] bytes of it.
     pub fn node(kind: Kind, children: usize, prefix_len: u32, prefix: &[u8]) -> [u64; 2] {
         let mut stored = [0; 16];
         let kept = prefix.len().min(PREFIX);
@@ -158,7 +157,7 @@ impl Header {
         [u64::from(prefix_len) | u64::from(kind.0) << 32 | count << 40 | behind << 48, first]
     }
 
-    /// The header of a leaf with a key of so many bytes.
+    /// The header of a leaf with a key of that many bytes.
     #[inline]
     pub const fn leaf(len: u32) -> Self {
         Self(len as u64 | (Kind::LEAF.0 as u64) << 32)

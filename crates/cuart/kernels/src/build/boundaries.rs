@@ -4,8 +4,8 @@ use super::key::LeafKey;
 use super::{NodesArgs, findings, level_len};
 use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, kernel_args};
 
-/// Writes the depths of boundaries and the first level of minima; the largest depth and how many beginnings
-/// keys have into the findings. Any grid of whole warps: they go on a grid's width apart.
+/// Writes the depths of boundaries and the first level of minima; writes the largest depth and the numbers of distinct
+/// prefixes to the findings. Any grid of whole warps (grid-stride loop).
 #[derive(Debug)]
 pub struct Boundaries;
 
@@ -15,7 +15,7 @@ impl Kernel for Boundaries {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let len = level_len(args.boundaries, 0);
-        // Whole blocks of the level above too, where there is one.
+        // Also whole blocks of the level above, if there is one.
         let above = len > u64::from(WARP);
         let all = if above { level_len(args.boundaries, 1) * u64::from(WARP) } else { len };
         let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
@@ -72,12 +72,12 @@ kernel_args! {
         pub from: u64,
         /// Words of it.
         pub from_len: u64,
-        /// Words of the level, which begins behind it.
+        /// Words of the level; the next level begins after them.
         pub len: u64,
     }
 }
 
-/// Writes a level of minima, from the second on: a warp for each word.
+/// Writes a level of minima, from the second level on: one warp per word.
 #[derive(Debug)]
 pub struct Level;
 

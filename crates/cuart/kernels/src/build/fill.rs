@@ -15,7 +15,7 @@ kernel_args! {
         pub nodes: NodesArgs,
         /// Out: the buffer of the kind.
         pub out: GlobalMut<u8>,
-        /// Where in the list the kind's nodes begin.
+        /// Where the nodes of this type begin in the list.
         pub from: u64,
         /// How many they are.
         pub count: u64,
@@ -50,8 +50,8 @@ unsafe fn child<S: Simt>(simt: S, args: &NodesArgs, node: &Node, index: u32) -> 
     let place = index + u32::from(node.here);
     let first = place == 0;
     let minima = args.depths_of_boundaries();
-    // SAFETY: a child lies behind a boundary of the node, or before the leader; one that is no leaf is a node,
-    // which was told there.
+    // SAFETY: a child lies after a boundary of the node, or before the leader; a child that is not a leaf is a node,
+    // which was recorded there.
     unsafe {
         let (mut boundary, mut rank) = (node.leader, node.leader);
         if !first {
@@ -60,7 +60,8 @@ unsafe fn child<S: Simt>(simt: S, args: &NodesArgs, node: &Node, index: u32) -> 
         }
         let leaf = leaf_at(simt, &args.tree, rank);
         let byte = LeafKey::of(simt, &args.tree, leaf).byte(simt, node.depth);
-        // The boundary on the other side of that key. As shallow as the node, or none: the key is all there is.
+        // The boundary on the other side of that key. If it is as shallow as the node, or missing, the child is just
+        // this key.
         let (other, there_is) = if first { (rank.wrapping_sub(1), rank > 0) } else { (rank, rank < args.boundaries) };
         if !there_is || minima.get(simt, u64::from(other)) <= node.depth {
             return (byte, leaf);
@@ -72,7 +73,7 @@ unsafe fn child<S: Simt>(simt: S, args: &NodesArgs, node: &Node, index: u32) -> 
     }
 }
 
-/// Per thread. The link to a node from behind the first `from` bytes of its keys.
+/// Per thread. The link to a node, followed after the first `from` bytes of its keys.
 ///
 /// # Safety
 /// The boundary leads a node, which is no less deep, and all nodes have their places.
@@ -88,7 +89,7 @@ pub(super) unsafe fn link_of<S: Simt>(simt: S, args: &NodesArgs, leader: u32, fr
     }
 }
 
-/// Fills the nodes of a kind, [`lanes`] lanes for each; blocks of [`THREADS`].
+/// Fills the nodes of one type, [`lanes`] lanes per node; blocks of [`THREADS`].
 #[derive(Debug)]
 pub struct Fill<const KIND: u8>;
 
@@ -122,7 +123,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
         let there = index < all.count;
         let mut node = Node { start: 0, leader: 0, depth: 0, here: false, count: 0 };
         let (mut bytes, mut children) = ([0; 8], [Link::NONE; 8]);
-        // SAFETY: a node of the kind, and its children; slots behind the last one repeat it.
+        // SAFETY: a node of this type, and its children; slots after the last one repeat it.
         unsafe {
             if there {
                 let number = simt.load(args.list.as_const(), all.from + index, Hint::ReadOnly);
@@ -138,7 +139,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
             });
         }
         let mut keys = 0;
-        // SAFETY: all in the node, each by one lane; what is stored twice, in an order that a collective makes.
+        // SAFETY: all in the node, each by one lane; two stores to one word are ordered by a collective.
         unsafe {
             match kind(KIND) {
                 Kind::N4 | Kind::N16 => {
@@ -148,7 +149,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
                     keys |= simt.shuffle_xor(FULL_MASK, keys, 2);
                     if there && Self::LANES == 16 && lane % 4 < 2 {
                         let to = at.byte_add(offset_of!(N16, keys) as u64).cast::<u32>();
-                        // The four words of keys, and as many zeros.
+                        // The four words of keys, and four zeros.
                         let word = if lane.is_multiple_of(4) { keys } else { 0 };
                         simt.store(to, u64::from(lane / 4 + lane % 4 * 4), word, Hint::Default);
                     }
@@ -157,7 +158,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
                     }
                 }
                 Kind::N48 => {
-                    // A lane has the slots of eight bytes. The warp has one node, so all lanes have its count.
+                    // A lane has the slots of eight byte values. The warp has one node, so all lanes have its count.
                     let mut slots = 0_u64;
                     let mut slot = 0;
                     while slot < node.count {

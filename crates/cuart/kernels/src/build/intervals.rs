@@ -1,11 +1,11 @@
-//! Which boundaries lead nodes, and whose children those are.
+//! Which boundaries lead nodes, and whose children these nodes are.
 
 use super::minima::{Minima, NONE};
 use super::{NodesArgs, findings, level_len};
 use lanetree_simt::{FULL_MASK, Hint, Kernel, Order, Scope, Simt, WARP};
 
-/// Finds the boundaries that lead nodes, counts them into the findings, and tells those on either side of
-/// which they lead a child. Any grid of whole warps: they go on a grid's width apart.
+/// Finds the boundaries that lead nodes, adds their number to the findings, and records each node at the boundary of
+/// its parent. Any grid of whole warps (grid-stride loop).
 #[derive(Debug)]
 pub struct Intervals;
 
@@ -25,8 +25,8 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// Per thread. Whether the node is the first child of the node that the boundary behind it leads; if not,
-    /// it lies right behind the one before it, which belongs to its parent; or it is the topmost.
+    /// Per thread. Whether the node is the first child of the node that the boundary after it leads. If not, it follows
+    /// directly after the boundary before it, which belongs to its parent; or it is the topmost node.
     ///
     /// # Safety
     /// The minima are complete.
@@ -54,7 +54,7 @@ impl Kernel for Intervals {
             let mut leads = false;
             if index < u64::from(args.boundaries) {
                 let own = index as u32;
-                // SAFETY: a boundary; each node has one place where its leader is told.
+                // SAFETY: a boundary; each node has one place where its leader is recorded.
                 unsafe {
                     let depth = minima.get(simt, index);
                     let before = minima.before(simt, own, depth + 1);

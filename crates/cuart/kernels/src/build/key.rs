@@ -4,10 +4,10 @@ use crate::layout::{Kind, Leaf8, Leaf16, Leaf32, Link, UNIT};
 use crate::tree::TreeRef;
 use lanetree_simt::{Global, Hint, Simt, lowest_one};
 
-/// Bytes of a device leaf in front of its key.
+/// Bytes of a device leaf before its key.
 const DEVICE_HEADER: u64 = 24;
 
-/// A key in a leaf: 8-byte words, zeros behind its end.
+/// A key in a leaf: 8-byte words, with zeros past its end.
 #[derive(Clone, Copy)]
 pub(super) struct LeafKey {
     words: Global<u64>,
@@ -27,8 +27,8 @@ pub(super) unsafe fn leaf_at<S: Simt>(simt: S, tree: &TreeRef, rank: u32) -> Lin
     Link::from_bits(unsafe { simt.load(tree.order, u64::from(rank), Hint::ReadOnly) })
 }
 
-/// The address of a leaf on the device. By comparisons in a row, which become selections where lanes differ;
-/// of a `match` LLVM makes a table of branches.
+/// The address of a leaf on the device. By a chain of comparisons, which become selections if lanes differ; LLVM would
+/// turn a `match` into a jump table.
 #[inline(always)]
 fn address(tree: &TreeRef, leaf: Link) -> Global<u64> {
     let kind = (leaf.bits() >> 60) as u32;
@@ -92,7 +92,7 @@ impl LeafKey {
         unsafe { simt.load(self.words, u64::from(index), Hint::ReadOnly) }
     }
 
-    /// Per thread. The first 8 bytes, the first one lowest, zeros behind the end.
+    /// Per thread. The first 8 bytes, the first one lowest, zeros past the end.
     ///
     /// # Safety
     /// The key has a byte.
@@ -113,7 +113,7 @@ impl LeafKey {
         word >> (at % 4 * 8) & 0xff
     }
 
-    /// Per thread. The last 8 bytes before `end`, the first one lowest, behind zeros if they are fewer.
+    /// Per thread. The last 8 bytes before `end`, the first one lowest, preceded by zeros if there are fewer.
     ///
     /// # Safety
     /// `end <= len`.
@@ -133,7 +133,7 @@ impl LeafKey {
         }
     }
 
-    /// Per thread. How many bytes two keys begin with alike.
+    /// Per thread. The length of the common prefix of two keys.
     ///
     /// # Safety
     /// They are keys of leaves.

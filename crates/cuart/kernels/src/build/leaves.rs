@@ -12,7 +12,7 @@ kernel_args! {
         pub values: Global<V>,
         /// Out: `[count]` leaves of the size for the width.
         pub leaves: GlobalMut<u64>,
-        /// Out, to be set to the largest words before: the smallest index of a key that is below the one before,
+        /// Out, set to the largest words before the launch: the smallest index of a key that is below the previous one,
         /// and of one that equals it.
         pub findings: GlobalMut<u64>,
         /// How many.
@@ -24,7 +24,7 @@ kernel_args! {
     }
 }
 
-/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest, zeros behind its end.
+/// Per thread. A key as words of a leaf: bytes in their order, the first one lowest, zeros past its end.
 ///
 /// # Safety
 /// There is such a key.
@@ -40,8 +40,8 @@ unsafe fn load<S: Simt, V: Word, const WORDS: usize>(simt: S, args: &LeavesArgs<
     }
 }
 
-/// Fills the leaves, whose index is their rank, and finds keys out of order: a thread for each leaf; any
-/// block. `WORDS` are the 8-byte words of a leaf's key.
+/// Fills the leaves, whose index is their rank, and finds keys out of order: one thread per leaf; any block. `WORDS`
+/// are the 8-byte words of a leaf's key.
 #[derive(Debug)]
 pub struct Leaves<V, const WORDS: usize>(PhantomData<V>);
 
@@ -73,7 +73,7 @@ impl<V: Word, const WORDS: usize> Kernel for Leaves<V, WORDS> {
                 return;
             }
             let before = load::<S, V, WORDS>(simt, args, index - 1);
-            // From the last word to the first: an earlier one that differs overrules.
+            // From the last word to the first: an earlier difference overrides a later one.
             let (mut below, mut equal) = (false, true);
             for word in (0..WORDS).rev() {
                 let (own, other) = (words[word].swap_bytes(), before[word].swap_bytes());
@@ -94,12 +94,12 @@ kernel_args! {
         pub keys: KeysRef,
         /// How many.
         pub count: u64,
-        /// Out: `[count]`, numbers in their order, of which the strings are the upper bytes.
+        /// Out: `[count]`, numbers in the order of the strings, which are their upper bytes.
         pub numbers: GlobalMut<u64>,
     }
 }
 
-/// Makes numbers of strings, to sort them by: a thread for each, any block.
+/// Converts strings to numbers, to sort by: one thread per string; any block.
 #[derive(Debug)]
 pub struct Numbers;
 

@@ -1,7 +1,7 @@
 //! The nearest shallower boundary on either side, by minima over 32, over 32 of those, and so on.
 //!
-//! Level 0 are the depths themselves. A level has whole blocks of 32; what lies behind its end is the largest
-//! word, so that no search stops there. There are as many levels as it takes for one block to be left.
+//! Level 0 are the depths themselves. A level has whole blocks of 32; words past its end are the largest word, so that
+//! no search stops there. The last level has a single block.
 
 use lanetree_simt::{Global, Hint, Simt};
 
@@ -10,7 +10,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 const BLOCK: u64 = 32;
 
-/// Words of a level over so many boundaries, at least one.
+/// Words of a level over a number of boundaries, at least one.
 #[inline(always)]
 pub const fn level_len(boundaries: u32, level: u32) -> u64 {
     (((boundaries as u64 - 1) >> (5 * level)) / BLOCK + 1) * BLOCK
@@ -34,7 +34,7 @@ pub(super) struct Minima {
 }
 
 impl Minima {
-    /// Per thread. The depth of a boundary, or a minimum by its place among all words.
+    /// Per thread. The depth of a boundary, or a minimum, by its index among all words.
     ///
     /// # Safety
     /// There is such a word, and the minima are complete.
@@ -79,7 +79,7 @@ impl Minima {
         at as u32
     }
 
-    /// Per thread. The nearest boundary behind `from` whose depth is below `bound`, or [`NONE`].
+    /// Per thread. The nearest boundary after `from` whose depth is below `bound`, or [`NONE`].
     ///
     /// # Safety
     /// As [`Minima::before`].

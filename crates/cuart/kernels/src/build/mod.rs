@@ -1,19 +1,18 @@
 //! Bulk build on the device: leaves from sorted keys ([`leaves`]), nodes from leaves in the order of ranks.
 //!
-//! *Boundary* `i` lies between the keys of ranks `i` and `i + 1`; its depth is how many bytes they begin with
-//! alike ([`boundaries`]). Keys in a row whose boundaries are deeper than those on both sides are a node, as
-//! deep as the shallowest of its boundaries; those of that very depth part its children, so a node's children
-//! are one more than these, and one fewer if the first one is no more than the key that ends at the node. The
-//! first of them leads the node: there is none as shallow before it without a shallower one between
-//! ([`intervals`]).
+//! *Boundary* `i` lies between the keys of ranks `i` and `i + 1`; its depth is the length of their common prefix
+//! ([`boundaries`]). A run of keys whose boundaries are deeper than those on both sides of the run is a node. The node
+//! is as deep as the shallowest of its boundaries, and the boundaries of exactly that depth separate its children. So a
+//! node has one child more than such boundaries, or the same number if the first of these children is just the key that
+//! ends at the node. The first such boundary leads the node: before it there is no equally shallow one without a
+//! shallower one between ([`intervals`]).
 //!
-//! Boundaries sorted by depth, stably, have those of every node in a row, in their order: so a node is a run
-//! in that sequence, its children's numbers are places in the run, and nothing walks from child to child,
-//! wherever in the tree they are. Runs are numbered, sized and given their places in the buffers of their
-//! kinds ([`number`]), filled, a group of lanes for each ([`fill`]), and linked from the root table ([`table`]).
+//! If boundaries are sorted stably by depth, those of each node are adjacent and in order. So a node is a run in that
+//! sequence, its children's numbers are positions in the run, and nothing walks from child to child, wherever in the
+//! tree they are. Runs are numbered, sized and given positions in the buffers of their node types ([`number`]), filled
+//! by one group of lanes each ([`fill`]), and linked from the root table ([`table`]).
 //!
-//! The nodes of a kind are so in the order of their depths, and of their keys where that is the same: what all
-//! look-ups pass lies together.
+//! So nodes of one type are ordered by depth, and by key within a depth: the nodes that all look-ups pass lie together.
 
 pub mod boundaries;
 pub mod fill;
@@ -30,15 +29,15 @@ pub use minima::{level_len, minima_len};
 use crate::tree::{THREADS, TreeRef};
 use lanetree_simt::{FULL_MASK, GlobalMut, Shared, Simt, WARP, kernel_args};
 
-/// Where the kernels leave what the host must know: words of [`NodesArgs::findings`].
+/// What the kernels report to the host: words of [`NodesArgs::findings`].
 pub mod findings {
     /// The largest depth of a boundary.
     pub const DEEPEST: u64 = 0;
     /// Nodes.
     pub const NODES: u64 = 1;
-    /// Beginnings of 2 bytes that keys have; behind it, those of 3.
+    /// Number of distinct 2-byte prefixes of keys; the next word has that of 3-byte prefixes.
     pub const BEGINNINGS: u64 = 2;
-    /// Nodes of each kind, from the smallest.
+    /// Nodes of each type, from the smallest.
     pub const KINDS: u64 = 4;
     /// The link of the topmost node.
     pub const ROOT: u64 = 8;
@@ -55,7 +54,7 @@ kernel_args! {
         pub minima: GlobalMut<u32>,
         /// `[ceil(boundaries / 32)]`: a bit for each boundary that leads a node.
         pub leaders: GlobalMut<u32>,
-        /// `[boundaries]`: the leader of the node that begins right behind the boundary, if one does.
+        /// `[boundaries]`: the leader of the node that begins right after the boundary, if one does.
         pub right: GlobalMut<u32>,
         /// `[boundaries]`: of a boundary that leads a node, the leader of its first child, if that is a node.
         pub left: GlobalMut<u32>,
@@ -63,7 +62,7 @@ kernel_args! {
         pub depths: GlobalMut<u32>,
         /// `[boundaries]`: the boundaries in that order.
         pub sorted: GlobalMut<u32>,
-        /// A count for each block that numbers something, and for each kind that it does.
+        /// One count per numbering block and type.
         pub tile_counts: GlobalMut<u32>,
         /// The sums of those before each, and of all.
         pub tile_offsets: GlobalMut<u64>,
@@ -86,9 +85,9 @@ kernel_args! {
 
 const WARPS: u32 = THREADS / WARP;
 
-/// Block collective, of [`THREADS`] threads. In how many threads before the caller's `class` is the same, and
-/// in how many of the block it is the caller's index; `CLASSES` classes, a thread of another counts nowhere.
-/// The second result is for the first `CLASSES` threads.
+/// Block collective, of [`THREADS`] threads. The first result is the number of earlier threads with the caller's
+/// `class`; the second, for the first `CLASSES` threads, is the number of threads in the block whose class is the
+/// caller's index. Threads of a class from `CLASSES` on are not counted.
 #[inline(always)]
 pub(crate) fn block_rank<S: Simt, const CLASSES: usize>(simt: S, class: usize) -> (u32, u32) {
     let counts: Shared<u32> = Shared::at(0, WARPS * CLASSES as u32);

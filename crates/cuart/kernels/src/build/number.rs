@@ -1,6 +1,6 @@
-//! Numbers of nodes, and their places in the buffers of their kinds.
+//! Numbers of nodes, and their positions in the buffers of their types.
 //!
-//! Each in two steps, between which the host has the blocks' counts summed up.
+//! Each takes two steps; in between, the host has the blocks' counts summed up.
 
 use super::key::LeafKey;
 use super::{NodesArgs, block_rank, findings, rank_shared};
@@ -14,8 +14,8 @@ pub const KINDS: usize = 4;
 
 const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: 8 });
 
-/// Numbers nodes in the order of `sorted`, a thread for each boundary there; blocks of [`THREADS`]. Without
-/// `LIST` it counts those of each block; with it, it writes `starts` and `numbers`.
+/// Numbers nodes in the order of `sorted`, one thread per boundary there; blocks of [`THREADS`]. Without `LIST` it
+/// counts the nodes of each block; with `LIST` it writes `starts` and `numbers`.
 #[derive(Debug)]
 pub struct Number<const LIST: bool>;
 
@@ -79,23 +79,23 @@ impl Node {
     /// There is such a node, and nodes are numbered.
     #[inline(always)]
     pub(super) unsafe fn get<S: Simt>(simt: S, args: &NodesArgs, number: u64) -> Self {
-        // SAFETY: a node has a boundary at least, and that lies behind a key.
+        // SAFETY: a node has at least one boundary, and that lies after a key.
         unsafe {
             let start = simt.load(args.starts.as_const(), number, Hint::ReadOnly);
             let end = simt.load(args.starts.as_const(), number + 1, Hint::ReadOnly);
             let leader = simt.load(args.sorted.as_const(), u64::from(start), Hint::ReadOnly);
             let depth = simt.load(args.depths.as_const(), u64::from(start), Hint::ReadOnly);
-            // The key before the leader ends the first child. As long as the node is deep it is the only one
-            // there. Of keys of one length none ends at a node.
+            // The key before the leader is the last one of the first child. If its length is the node's depth, it is
+            // that child's only key. Among keys of one length, no key ends at a node.
             let here = args.tree.first == 0 && LeafKey::at(simt, &args.tree, leader).len == depth;
             Self { start, leader, depth, here, count: end - start + u32::from(!here) }
         }
     }
 }
 
-/// Gives nodes their places, a thread for each node; blocks of [`THREADS`]. Without `LIST` it counts those of
-/// each kind in each block, the counts of a kind behind those of the one before; with it, it writes `links`
-/// and `list`, and the root and how many nodes there are of each kind into the findings.
+/// Gives nodes their positions, one thread per node; blocks of [`THREADS`]. Without `LIST` it counts the nodes of each
+/// type in each block; the counts of a type follow those of the previous type. With `LIST` it writes `links` and
+/// `list`, and writes the root and the number of nodes of each type to the findings.
 #[derive(Debug)]
 pub struct Place<const LIST: bool>;
 

@@ -10,9 +10,9 @@ use lanetree_simt::{GlobalMut, Hint, Kernel, Simt, kernel_args};
 kernel_args! {
     /// Arguments of [`Table`].
     pub struct TableArgs {
-        /// What is known of the nodes; of a tree of one leaf there need not be anything but that.
+        /// The nodes; for a tree of one leaf nothing but that leaf is needed.
         pub nodes: NodesArgs,
-        /// Out: entries for each beginning of so many bytes, zeroed.
+        /// Out: one entry per prefix, zeroed before.
         pub table: GlobalMut<u64>,
         /// 2 or 3.
         pub bytes: u32,
@@ -21,8 +21,7 @@ kernel_args! {
     }
 }
 
-/// Fills the root table: a thread for each key, of which the first one of those that begin alike writes the
-/// entry; any block.
+/// Fills the root table: one thread per key; the first key of each prefix writes the entry; any block.
 #[derive(Debug)]
 pub struct Table;
 
@@ -36,8 +35,8 @@ impl Kernel for Table {
             return;
         }
         let (rank, minima) = (simt.global_index() as u32, args.depths_of_boundaries());
-        // SAFETY: the key of a rank, and the boundaries on its sides where there are any; a beginning of a key
-        // that is long enough has an entry, and one thread.
+        // SAFETY: the key of a rank, and the boundaries on its sides where there are any; a prefix of a key that is
+        // long enough has an entry, and one thread.
         unsafe {
             if rank > 0 && minima.get(simt, u64::from(rank - 1)) >= all.bytes {
                 return;
@@ -49,7 +48,7 @@ impl Kernel for Table {
             }
             let mut entry = leaf;
             if rank < args.boundaries && minima.get(simt, u64::from(rank)) >= all.bytes {
-                // The node of all keys that begin alike.
+                // The node of all keys with this prefix.
                 let before = rank.checked_sub(1).unwrap_or(NONE);
                 let sides = Sides { before, behind: minima.behind(simt, rank, all.bytes) };
                 let leader = if sides.is_first(simt, minima) {

@@ -1,4 +1,4 @@
-//! What changes nodes in place: children come and go, and leave tombstones.
+//! Changes of nodes in place: children are inserted and removed, and leave tombstones.
 
 use super::{Header, Link, N4, N16, N48, N256};
 
@@ -57,7 +57,7 @@ macro_rules! sorted_node {
                 self.header.count = kept as u16;
             }
 
-            /// Slots that have a key, be it a tombstone's.
+            /// Slots that have a key, even a tombstone's.
             #[inline]
             fn slots(&self) -> usize {
                 usize::from(self.header.count).min($slots)
@@ -139,7 +139,7 @@ impl N256 {
     }
 }
 
-/// The children of a node of up to 48, in ascending order of their bytes, and one more.
+/// The children of a node of up to 48, in ascending order of their bytes, plus one more.
 pub struct Children {
     bytes: [u8; 49],
     links: [Link; 49],
@@ -205,7 +205,7 @@ mod tests {
         Link::new(Kind::Leaf8, 1, index)
     }
 
-    /// Children come in any order, go, and come again; a model says which there are.
+    /// Children are inserted, removed and inserted again in any order; a model says which there are.
     #[test]
     fn children_come_and_go() {
         macro_rules! check {
@@ -215,7 +215,7 @@ mod tests {
                 let mut random = 1_u32;
                 for step in 0..20_000_u64 {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    // Few bytes at times, all of them at others.
+                    // Sometimes few bytes, sometimes all of them.
                     let byte = (random >> 24) as u8 & if step / 500 % 2 == 0 { 0x3f } else { 0xff };
                     let live = model.iter().filter(|link| !link.is_none()).count();
                     if random >> 8 & 7 < 3 || live >= $room {

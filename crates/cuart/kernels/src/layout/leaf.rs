@@ -6,14 +6,14 @@ use bytemuck::{Pod, Zeroable};
 /// Bytes of the unit that device leaves are made of.
 pub const UNIT: usize = 16;
 
-/// Bytes of a device leaf in front of its key: value, length, rank.
+/// Bytes of a device leaf before its key: value, length, rank.
 const DEVICE_HEADER: usize = 24;
 
 /// A leaf with a key of up to 8 bytes.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf8 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 8],
     /// The value.
     pub value: u64,
@@ -23,7 +23,7 @@ pub struct Leaf8 {
 #[repr(C, align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf16 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 16],
     /// The value.
     pub value: u64,
@@ -35,7 +35,7 @@ pub struct Leaf16 {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaf32 {
-    /// The key, behind it zeros.
+    /// The key, followed by zeros.
     pub key: [u8; 32],
     /// The value.
     pub value: u64,
@@ -47,7 +47,7 @@ pub struct Leaf32 {
 
 macro_rules! pod {
     ($($leaf:ty),*) => {$(
-        // SAFETY: made of integers and arrays of them, of which all bits may be zero.
+        // SAFETY: made of integers and arrays of integers, which may be all zero.
         unsafe impl Zeroable for $leaf {}
         // SAFETY: as above, and without padding: its fields' sizes add up to its own, as the tests check.
         unsafe impl Pod for $leaf {}
@@ -82,7 +82,7 @@ impl Leaf32 {
 #[inline(always)]
 fn padded<const N: usize>(key: &[u8]) -> [u8; N] {
     match key.try_into() {
-        // The common case, of a length known when compiling.
+        // The common case, with a length known at compile time.
         Ok(key) => key,
         Err(_) => {
             let mut padded = [0; N];
@@ -92,13 +92,13 @@ fn padded<const N: usize>(key: &[u8]) -> [u8; N] {
     }
 }
 
-/// Units of a device leaf with a key of so many bytes.
+/// Units of a device leaf with a key of that many bytes.
 #[inline(always)]
 pub const fn device_leaf_units(len: usize) -> usize {
     (DEVICE_HEADER + len).div_ceil(UNIT)
 }
 
-/// Writes a device leaf to its units, of which there are [`device_leaf_units`].
+/// Writes a device leaf to its [`device_leaf_units`] units.
 pub fn write_device_leaf(units: &mut [[u64; 2]], key: &[u8], value: u64, rank: u64) {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(units);
     bytes[..8].copy_from_slice(&value.to_ne_bytes());
@@ -151,8 +151,7 @@ pub struct LeafRef<'a> {
 }
 
 impl Kind {
-    /// Bytes of one element of the buffer of this kind; 0 where there is no buffer of a fixed stride on the
-    /// device.
+    /// Bytes of one element of the buffer of this kind; 0 if there is no buffer of a fixed stride on the device.
     #[inline(always)]
     pub const fn stride(self) -> u64 {
         (match self {

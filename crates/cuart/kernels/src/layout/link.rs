@@ -1,9 +1,9 @@
-//! Links: what a pointer is in a tree of typed buffers.
+//! Links: the pointers of a tree of typed buffers.
 
 use bytemuck::{Pod, Zeroable};
 use core::fmt;
 
-/// What a [`Link`] leads to. The paper's numbers, and its two ways with long keys.
+/// What a [`Link`] leads to, with the paper's numbers, including its two ways to store long keys.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The node for so many children.
+    /// The node for that many children.
     #[inline(always)]
     pub const fn of_children(count: usize) -> Self {
         match count {
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The leaf of a fixed size for a key of so many bytes; `None` where it is too long for one.
+    /// The type of the fixed-size leaf for a key of this many bytes; `None` if the key is too long for one.
     #[inline(always)]
     pub const fn of_key(len: usize) -> Option<Self> {
         match len {
@@ -69,9 +69,9 @@ impl Kind {
 /// └──────┴──────────────┴─────────────────────────────────────────────────┘
 /// ```
 ///
-/// The span of a link to a node is the length of the node's prefix: how many bytes lie between where the
-/// link is followed and where the node branches. That of a link to a leaf is the length of its key. A span
-/// of [`Link::LONG`] says that it is as large or larger, and that the node or leaf itself has it.
+/// The span of a link to a node is the length of the node's prefix: the number of bytes between where the link is
+/// followed and where the node branches. The span of a link to a leaf is the length of its key. A span of
+/// [`Link::LONG`] means this length or more; the node or leaf itself has the exact length.
 #[repr(transparent)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Link(u64);
@@ -87,12 +87,12 @@ const KIND_SHIFT: u32 = 60;
 impl Link {
     /// No link.
     pub const NONE: Self = Self(0);
-    /// The span that stands for all from itself on.
+    /// The span that stands for this length and all larger ones.
     pub const LONG: u32 = 0xfff;
     /// The largest index.
     pub const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
 
-    /// The link to a node or leaf, of which `span` is the length of the prefix or key.
+    /// The link to a node or leaf; `span` is the length of its prefix or key.
     #[inline(always)]
     pub const fn new(kind: Kind, span: usize, index: u64) -> Self {
         debug_assert!(index <= Self::MAX_INDEX);
@@ -118,7 +118,7 @@ impl Link {
         self.0 == 0
     }
 
-    /// What the link leads to; [`Kind::None`] also for bits that are no link's.
+    /// What the link leads to; [`Kind::None`] also for bits that are not a link.
     #[inline(always)]
     pub const fn kind(self) -> Kind {
         match self.0 >> KIND_SHIFT {
@@ -141,13 +141,13 @@ impl Link {
         (self.0 >> INDEX_BITS) as u32 & Self::LONG
     }
 
-    /// The index in the buffer of its kind.
+    /// The index in the buffer of its type.
     #[inline(always)]
     pub const fn index(self) -> u64 {
         self.0 & Self::MAX_INDEX
     }
 
-    /// The link to what lies `by` places behind, of the same kind and span.
+    /// The link to the element `by` places further on, with the same type and span.
     #[inline(always)]
     pub const fn offset(self, by: u64) -> Self {
         Self(self.0 + by)

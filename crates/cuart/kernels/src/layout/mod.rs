@@ -41,21 +41,21 @@
 //!
 //! * **here** links the leaf of the key that ends at the node, if there is one. So a key may be a prefix of
 //!   others, and hold any byte: none is taken for an end mark.
-//! * **depth** is where in the key the node branches: all keys under it agree in their first `depth` bytes,
-//!   and the next one chooses the child. The paper's prefix length is the difference between that and where
-//!   its link lies, and is in the link ([`Link::span`]): a point look-up knows which byte of the query
-//!   matters before it has read anything of the node, and reads nothing but the child's slot of it. It
-//!   compares no prefixes; the leaf holds the whole key.
-//! * **prefix** holds the last 12 bytes before `depth` (fewer, at its end, behind zeros, where `depth` is
-//!   smaller), whichever node they belong to: the paper has 11, with the type gone to the link. Counted from
-//!   the end they stay right when a path is split or joined above the node: neither writes to it, only links
-//!   change. Ranges compare them, and read a leaf where a prefix is longer.
-//! * Keys ascend. Key slots of N4 and N16 without a child repeat the last key, their links are none, and the
-//!   first slot that matches counts: a search needs no count. An N48's links ascend with their keys as built,
-//!   and lie in the order in which they came where children have come since.
-//! * A removed child leaves a *tombstone*: its slot keeps the key, and has no link. `count` counts slots, so
-//!   tombstones too, but for an N256, where it counts children. A child of the same byte takes the slot again;
-//!   the others go when a node that is full of slots is written anew, in its place or as a larger one.
+//! * **depth** is the position in the key where the node branches: all keys under it agree in their first `depth`
+//!   bytes, and the next byte chooses the child. The paper's prefix length is the difference between this and the
+//!   position where the node's link is followed; it is stored in the link ([`Link::span`]). So a point look-up knows
+//!   which byte of the query matters before it reads the node, and reads only the child's slot. It compares no
+//!   prefixes; the leaf holds the whole key.
+//! * **prefix** holds the last 12 bytes before `depth` (fewer, at its end and preceded by zeros, if `depth` is
+//!   smaller), whichever node they belong to: the paper has 11, with the type gone to the link. Counted from the end
+//!   they stay right when a path is split or joined above the node, which changes only links. Ranges compare them, and
+//!   read a leaf if a prefix is longer.
+//! * Keys ascend. Key slots of N4 and N16 without a child repeat the last key and have no link, and the first matching
+//!   slot counts, so a search needs no count. An N48's links ascend with their keys as built; children inserted later
+//!   follow in the order of their insertion.
+//! * A removed child leaves a *tombstone*: its slot keeps the key, and has no link. `count` counts slots, including
+//!   tombstones; in an N256 it counts children. A child of the same byte reuses the slot; other tombstones are dropped
+//!   when a node without free slots is rewritten, in place or as a larger one.
 //! * Bytes 14 and 15 are kept free (zeros) beside `count`, for a word that a writer locks.
 //!
 //! # Leaves
@@ -73,29 +73,29 @@
 //! 0       8       16      24                                     16 n
 //! ```
 //!
-//! * A key lies in the smallest leaf that holds it, behind it zeros. Its length is in the link: a query of
-//!   another length is told apart without a look at the leaf. Values are 64 bits wide, of which 32-bit ones
-//!   use the low half.
-//! * A leaf of 32 is 64 bytes rather than 48, since half of those would straddle two lines of DRAM.
-//! * Keys longer than 32 bytes go into device leaves or host leaves, two of the paper's three ways; for the
-//!   third, *beside*, they are no part of this tree but of one on the CPU.
+//! * A key is in the smallest leaf that holds it, followed by zeros. Its length is in the link, so a query of another
+//!   length is rejected without reading the leaf. Values are 64 bits wide; 32-bit values use the low half.
+//! * A leaf for 32 bytes has 64 bytes rather than 48, since half of the 48-byte leaves would straddle two lines of
+//!   DRAM.
+//! * Keys longer than 32 bytes go into device leaves or host leaves, two of the paper's three ways; in the third, they
+//!   are not in this tree but in one on the CPU.
 //!
 //! # Ranges
 //! Leaves of each buffer are in lexicographic order of their keys, as in the paper; but one range is a span
 //! of *each* buffer. So leaves have one dense numbering over all buffers, their **rank**: the number of keys
 //! below theirs. A range is a span of ranks, its length is its count, and a bound's rank is that of the leaf
-//! where its search ends. Larger leaves hold their rank; leaves of 8 have theirs in an array beside them,
-//! and it is their index where there are no others. Back from a rank leads the array **order**, the links of
-//! all leaves by rank, which a kernel reads coalesced. Where all keys are of one length of at most 32 it
-//! would say nothing and is left out: the index is the rank. What it costs otherwise is 8 bytes a key.
+//! where its search ends. Larger leaves hold their rank. Leaves for 8 bytes have theirs in a separate array; if there
+//! are no other leaves, their rank is their index. The array **order** maps ranks to leaves: it has the links of all
+//! leaves by rank, and a kernel reads it coalesced. If all keys have one length of at most 32 bytes, the index is the
+//! rank, and the array is left out. Otherwise it costs 8 bytes per key.
 //!
-//! All this is of a tree as it was built. Once keys have come or gone, leaves are in no order and ranks mean
-//! nothing: ranges walk from leaf to leaf by the links, until the tree is built again from its leaves.
+//! This holds for a tree as it was built. After inserts or removals, leaves are in no particular order and ranks are
+//! meaningless: ranges walk from leaf to leaf along the links, until the tree is rebuilt from its leaves.
 //!
 //! # Root table
-//! The paper's section 3.2.2: links to what lies below each string of 2 or 3 bytes, 512 KiB or 128 MiB, for
-//! queries at least that long; shorter ones begin at the root. A node that branches further down is linked
-//! with what is left of its prefix. The upper nodes stay, for ranges and short keys.
+//! The paper's section 3.2.2: one link for each string of 2 or 3 bytes, to what lies below it, 512 KiB or 128 MiB, for
+//! queries at least that long; shorter queries start at the root. A node that branches further down is linked with the
+//! rest of its prefix. The upper nodes stay, for ranges and short keys.
 
 mod change;
 mod leaf;

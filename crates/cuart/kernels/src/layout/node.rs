@@ -6,28 +6,28 @@ use bytemuck::{Pod, Zeroable};
 /// Bytes of the path that a node holds.
 pub const PREFIX: usize = 12;
 
-/// What every node begins with: one sector. The parent module has a drawing.
+/// The start of every node: one sector. The parent module has a drawing.
 #[repr(C, align(32))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The leaf of the key that ends here, or none.
     pub here: Link,
-    /// Bytes of a key in front of the one that the node branches by.
+    /// Bytes of a key before the one that the node branches by.
     pub depth: u32,
-    /// Slots that have a byte, of an N256 links that there are; without `here`. A child that is removed keeps its
-    /// slot, as a tombstone without a link, until the node grows or a host needs the room.
+    /// Slots that have a byte (in an N256, the links present), without `here`. A removed child keeps its slot, as a
+    /// tombstone without a link, until the node grows or the host needs the room.
     pub count: u16,
     #[doc(hidden)]
     pub reserved: u16,
-    /// The last bytes before `depth`, at the end of the array; zeros in front of them.
+    /// The last bytes before `depth`, at the end of the array, preceded by zeros.
     pub prefix: [u8; PREFIX],
     /// The keys of an N4; zeros in other nodes.
     pub keys4: [u8; 4],
 }
 
 impl Header {
-    /// The header of a node without children, at a depth up to which all its keys are as `key`, which is at
-    /// least that long.
+    /// The header of a node without children, at a depth up to which all its keys agree with `key`, which is at least
+    /// that long.
     #[inline]
     pub fn new(key: &[u8], depth: usize, here: Link) -> Self {
         let mut prefix = [0; PREFIX];
@@ -36,7 +36,7 @@ impl Header {
         Self { here, depth: depth as u32, prefix, ..Self::default() }
     }
 
-    /// The last `len` bytes before `depth`, or as many as the node has of them.
+    /// The last `len` bytes before `depth`, or fewer if the node holds fewer.
     #[inline]
     pub fn prefix(&self, len: usize) -> &[u8] {
         &self.prefix[PREFIX - if len < PREFIX { len } else { PREFIX }..]
@@ -73,7 +73,7 @@ pub struct N16 {
 pub struct N48 {
     /// The header.
     pub header: Header,
-    /// By a child's byte, 1 more than the index of its link; 0 where there is none.
+    /// For each child's byte, 1 more than the index of its link; 0 if there is no child.
     pub slots: [u8; 256],
     /// The children.
     pub links: [Link; 48],
@@ -91,7 +91,7 @@ pub struct N256 {
 
 macro_rules! pod {
     ($($node:ty),*) => {$(
-        // SAFETY: made of integers and arrays of them, of which all bits may be zero.
+        // SAFETY: made of integers and arrays of integers, which may be all zero.
         unsafe impl Zeroable for $node {}
         // SAFETY: as above, and without padding: its fields' sizes add up to its own, as the tests check.
         unsafe impl Pod for $node {}
@@ -251,7 +251,7 @@ impl N256 {
     }
 }
 
-/// Slots behind the last key repeat it.
+/// Slots after the last key repeat it.
 #[inline]
 fn fill_keys(keys: &mut [u8], bytes: &[u8]) {
     let last = bytes.last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! All buffers of a tree in main memory, and the ways from link to link in them.
+//! All buffers of a tree in main memory, and how to follow links in them.
 
 use super::leaf::read_device_leaf;
 use super::node::Header;
@@ -12,8 +12,8 @@ pub struct Regions<'a> {
     pub root: Link,
     /// Keys.
     pub len: u64,
-    /// The link of the leaf of rank 0 where all keys are of one length of at most 32: those of other ranks
-    /// follow it. None where `order` has them.
+    /// The link of the leaf of rank 0 if all keys have one length of at most 32 bytes: leaves of other ranks follow it.
+    /// None if `order` has the links.
     pub first: Link,
     /// Nodes of up to 4 children.
     pub n4: &'a [N4],
@@ -33,18 +33,18 @@ pub struct Regions<'a> {
     pub device_leaves: &'a [[u64; 2]],
     /// Leaves in main memory.
     pub host_leaves: HostLeaves<'a>,
-    /// The ranks of `leaf8`; empty where they are the indexes.
+    /// The ranks of `leaf8`; empty if they equal the indexes.
     pub ranks8: &'a [u64],
-    /// The links of all leaves by rank; empty where `first` tells them.
+    /// The links of all leaves by rank; empty if they follow from `first`.
     pub order: &'a [Link],
-    /// The root table; empty where there is none.
+    /// The root table; empty if there is none.
     pub table: &'a [Link],
-    /// By how many bytes of a key the root table is indexed: 2 or 3; 0 where there is none.
+    /// How many bytes of a key index the root table: 2 or 3; 0 if there is none.
     pub table_bytes: u32,
 }
 
-/// Byte offset, in the element of its buffer, of what a look-up reads first of a node that it leaves by
-/// `byte`, or of a leaf.
+/// Byte offset, within its buffer element, of what a look-up reads first in a leaf, or in a node that it leaves by
+/// `byte`.
 #[inline(always)]
 pub const fn probe_offset(kind: Kind, byte: u8) -> u64 {
     match kind {
@@ -108,7 +108,7 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// Where in a key a node branches that is linked from behind its first `from` bytes.
+    /// The position in a key where a node branches, if its link is followed after the first `from` bytes.
     #[inline(always)]
     pub fn depth(&self, node: Link, from: usize) -> usize {
         if node.span() < Link::LONG {
@@ -147,8 +147,8 @@ impl<'a> Regions<'a> {
         if self.first.is_none() { self.order[rank as usize] } else { self.first.offset(rank) }
     }
 
-    /// The first leaf under a link, or what it leads to if that is a leaf; none where the first node without
-    /// children that it comes to has no key of its own either.
+    /// The first leaf under a link (the linked leaf itself if it is one); none if the descent ends at a node without
+    /// children and without a key of its own.
     #[inline]
     pub fn first_leaf(&self, mut link: Link) -> Link {
         while let Some(header) = self.header(link) {
@@ -161,7 +161,7 @@ impl<'a> Regions<'a> {
         link
     }
 
-    /// The last leaf under a link, or what it leads to if that is a leaf.
+    /// The last leaf under a link (the linked leaf itself if it is one).
     #[inline]
     pub fn last_leaf(&self, mut link: Link) -> Link {
         while let Some(header) = self.header(link) {
@@ -170,7 +170,7 @@ impl<'a> Regions<'a> {
         link
     }
 
-    /// A key's entry of the root table; `None` where the key is too short, or there is no table.
+    /// A key's entry of the root table; `None` if the key is too short, or there is no table.
     #[inline(always)]
     pub fn table_entry(&self, key: &[u8]) -> Option<&'a Link> {
         match (self.table_bytes, key) {

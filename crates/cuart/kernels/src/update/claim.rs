@@ -1,5 +1,5 @@
-//! The paper's two stages (section 3.4): every operation looks its leaf up and claims it in a hash table, where
-//! the highest index stays; then those whose index stayed write.
+//! The paper's two stages (section 3.4): every operation looks up its leaf and claims it in a hash table, which keeps
+//! the highest index; then the operations with the kept indexes write.
 
 use super::TreeMut;
 use crate::get::{descend, leaf_equals, store_bits, value_word};
@@ -11,7 +11,7 @@ use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeysRef, LaunchBounds, Order, Scope, Simt, Word, instance, kernel_args,
 };
 
-/// What [`ClaimArgs::slots`] has for an operation whose key is not in the tree.
+/// The entry in [`ClaimArgs::slots`] of an operation whose key is not in the tree.
 pub const UNCLAIMED: u32 = u32::MAX;
 
 kernel_args! {
@@ -35,12 +35,12 @@ kernel_args! {
         pub padding: u32,
         /// Out: `[count]`, each operation's place in the hash table, or [`UNCLAIMED`].
         pub slots: GlobalMut<u32>,
-        /// Out: found bits of the batch; null if not wanted.
+        /// Out: the hit mask of the batch; null if not wanted.
         pub found: GlobalMut<u32>,
     }
 }
 
-/// Stage 1, a thread for each operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
+/// Stage 1, one thread per operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Claim<const WORDS: usize>;
 
@@ -72,7 +72,7 @@ impl<const WORDS: usize> Kernel for Claim<WORDS> {
     }
 }
 
-/// Per thread. Raises a leaf's number in the hash table to at least this one, and tells its place.
+/// Per thread. Raises a leaf's number in the hash table to at least this one, and returns its slot.
 ///
 /// # Safety
 /// The hash table has room.
@@ -115,7 +115,7 @@ kernel_args! {
     }
 }
 
-/// Stage 2, a thread for each operation, any block of whole warps: the last one of each key writes its value.
+/// Stage 2, one thread per operation, any block of whole warps: the last one of each key writes its value.
 #[derive(Debug)]
 pub struct Conquer<V>(PhantomData<V>);
 

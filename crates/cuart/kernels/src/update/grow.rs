@@ -1,4 +1,4 @@
-//! Nodes that get one more child, and larger ones where they are full.
+//! Adding a child to a node, or to a larger copy of it if it is full.
 
 use super::insert::{InsertArgs, TOUCHED};
 use super::slot::{peek, publish};
@@ -6,7 +6,7 @@ use crate::layout::{Header, Kind, Link, N4, N16, N48, N256};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, Hint, Order, Scope, Simt, Word};
 
-/// Per thread. Puts a child behind a node's others, first its link, then its byte.
+/// Per thread. Appends a child to a node: first its link, then its byte.
 ///
 /// # Safety
 /// The thread has the node's lock, and the node has room.
@@ -18,12 +18,12 @@ pub(super) unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, cou
         Kind::N16 => (offset_of!(N16, links), offset_of!(N16, keys)),
         _ => (offset_of!(N48, links), offset_of!(N48, slots)),
     };
-    // The place and the new byte among the keys: of an N48, the slot's number at the child's byte.
+    // The position and the value of the new byte among the keys; in an N48, the slot's number at the child's byte.
     let (place, key) = if node.kind() == Kind::N48 { (byte, count + 1) } else { (count, byte) };
     // SAFETY: the words lie in the node.
     unsafe {
         publish(simt, at.byte_add(links as u64 + 8 * u64::from(count)).cast(), child);
-        // In words as wide as those in which others read them.
+        // In words as wide as those in which other threads read them.
         let keys = at.byte_add(keys as u64);
         if node.kind() == Kind::N16 {
             set_byte::<S, u64>(simt, keys.cast(), place, key);
@@ -33,7 +33,7 @@ pub(super) unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, cou
     }
 }
 
-/// Per thread. Sets a byte of an array of words; whoever reads it sees what the thread has written before.
+/// Per thread. Sets a byte of an array of words; a thread that reads it sees what this thread has written before.
 ///
 /// # Safety
 /// The array has the byte, and no other thread writes to its word.
@@ -48,8 +48,8 @@ unsafe fn set_byte<S: Simt, T: Word>(simt: S, words: GlobalMut<T>, place: u32, b
     }
 }
 
-/// Per thread. Copies a full node and one more child into a node of the next kind, without slots whose children are
-/// gone.
+/// Per thread. Copies a full node and one more child into a node of the next type, without slots whose children were
+/// removed.
 ///
 /// # Safety
 /// The thread has the node's lock.
@@ -65,7 +65,7 @@ pub(super) unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth
     unsafe {
         let link = Link::new(kind, node.span() as usize, args.supply.take(simt, kind));
         let to = args.tree.address(link);
-        // The node is LONG where the link says so: its header has the depth.
+        // If the link's span is LONG, the node's header has the depth.
         let here: u64 = peek(simt, from, offset_of!(Header, here));
         let low: u64 = peek(simt, from, offset_of!(Header, prefix));
         let high: u32 = peek(simt, from, offset_of!(Header, prefix) + 8);
@@ -81,7 +81,7 @@ pub(super) unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth
             Kind::N48 => grow_n16(simt, from, to, byte, child),
             _ => grow_n48(simt, from, to, byte, child),
         };
-        // The new child comes behind those that were in order.
+        // The new child follows those that were in order.
         let word = count | if kind == Kind::N16 { TOUCHED } else { 0 };
         simt.store_vector(words, 0, [here, u64::from_halves(depth, word)], Hint::Default);
         simt.store_vector(words, 2, [low, u64::from_halves(high, 0)], Hint::Default);

@@ -1,15 +1,15 @@
 //! Inserts on the device, the paper's future work (section 5.1): leaves and nodes are made where keys are missing,
 //! nodes grow from N4 to N256, paths are split, and the root table is kept right, all by one thread per key.
 //!
-//! A thread goes down without locks to the slot where its key is to hang, locks the one node that has the slot, and
-//! looks again; what has changed meanwhile sends it back to the root. A node that is full is copied into a larger
-//! one under its own lock and its parent's, and is *obsolete* from then on: whoever still holds its link and wants
-//! to change it begins anew. So that threads on their way may read what others write, a child that is added comes
-//! behind the others, its link before its byte; [`Tidy`](super::Tidy) puts them in order when all is done. A slot's
-//! byte never changes while the kernel runs.
+//! A thread descends without locks to the slot where its key belongs, locks the one node that has the slot, and checks
+//! again; if the slot has changed, the thread starts again at the root. A full node is copied into a larger one under
+//! its own lock and its parent's, and is *obsolete* from then on: a thread that still holds its link and wants to
+//! change it starts again. So that descending threads may read what others write, a new child is appended after the
+//! others, its link before its byte; [`Tidy`](super::Tidy) sorts the children at the end. A slot's byte never changes
+//! while the kernel runs.
 //!
-//! A thread that does not get a lock tries again from the root, without waiting for it: lanes of a warp do not hold
-//! each other up.
+//! A thread that does not get a lock tries again from the root instead of waiting, so that lanes of a warp do not block
+//! each other.
 
 use super::TreeMut;
 use super::grow::{append, grow};
@@ -26,7 +26,7 @@ pub(super) const COUNT_MASK: u32 = 0xffff;
 const LOCKED: u32 = 1 << 16;
 /// The node was copied into a larger one.
 pub(super) const OBSOLETE: u32 = 1 << 17;
-/// The node is among those to be put in order.
+/// The node is among those to be sorted.
 pub(super) const TOUCHED: u32 = 1 << 18;
 
 kernel_args! {
@@ -38,7 +38,7 @@ kernel_args! {
         pub root: GlobalMut<u64>,
         /// The keys of the batch.
         pub queries: KeysRef,
-        /// The keys to insert, by their places in the batch: `[count]`; null for all from the first on.
+        /// The keys to insert, by their indexes in the batch: `[count]`; null for all from the first on.
         pub picks: Global<u32>,
         /// How many.
         pub count: u64,
@@ -47,7 +47,7 @@ kernel_args! {
     }
 }
 
-/// Makes leaves for keys that have none, with 0 for values; a thread for each key, any block.
+/// Makes leaves for keys that have none, with values of 0; one thread per key; any block.
 #[derive(Debug)]
 pub struct Insert;
 
@@ -81,7 +81,7 @@ impl Kernel for Insert {
     }
 }
 
-/// The kind of the leaves that threads have of their own.
+/// The type of the leaves that are assigned to threads.
 #[inline(always)]
 fn assigned_kind(supply: &Supply) -> Kind {
     match supply.assigned {
@@ -103,7 +103,7 @@ struct Operation {
 enum End {
     /// Another thread was in the way.
     Retry,
-    /// Nothing was made: the key is there, or put off.
+    /// Nothing was made: the key is present, or was deferred.
     Present,
     /// The key has a leaf now.
     Made,
@@ -113,7 +113,7 @@ enum End {
 #[derive(Clone, Copy)]
 struct Done {
     end: End,
-    /// A node whose children it has put out of order, the first to do so.
+    /// A node whose children it was the first to put out of order.
     touched: Link,
     /// A node that it has copied into a larger one.
     retired: Link,
@@ -131,7 +131,7 @@ impl Done {
     }
 }
 
-/// Per thread. Goes down from the root and inserts a key.
+/// Per thread. Descends from the root and inserts a key.
 ///
 /// # Safety
 /// As for [`Insert`].
@@ -140,7 +140,7 @@ unsafe fn attempt<S: Simt>(simt: S, args: &InsertArgs, op: Operation) -> Done {
     let (tree, key) = (&args.tree, op.key);
     let mut edge = root_edge(args.root);
     let mut from = 0;
-    // SAFETY: links of the tree lead to what can be seen, and keys of leaves do not change.
+    // SAFETY: links of the tree lead to published nodes and leaves, and keys of leaves do not change.
     unsafe {
         loop {
             let link = follow(simt, edge.slot);
@@ -192,7 +192,7 @@ fn lock_of(args: &InsertArgs, owner: Link) -> GlobalMut<u32> {
     args.tree.address(owner).byte_add(offset_of!(Header, count) as u64).cast()
 }
 
-/// Per thread. Takes a lock, if nobody has it and its node is not obsolete: what the word was.
+/// Per thread. Takes a lock if it is free and its node is not obsolete; returns the word's former value.
 ///
 /// # Safety
 /// A lock.
@@ -209,7 +209,7 @@ unsafe fn try_lock<S: Simt>(simt: S, lock: GlobalMut<u32>) -> Option<u32> {
     }
 }
 
-/// Per thread. Gives a lock back, with what its word is to be.
+/// Per thread. Releases a lock, with the word's new value.
 ///
 /// # Safety
 /// A lock that the thread has.
@@ -219,8 +219,9 @@ unsafe fn unlock<S: Simt>(simt: S, lock: GlobalMut<u32>, word: u32) {
     unsafe { simt.atomic_store(lock, 0, word, Order::Release, Scope::Device) }
 }
 
-/// Per thread. Sets a key's entry of the root table to a link that is followed from `from`, if it leads beyond
-/// the table's bytes. Before the link is published: who follows it may set the same entry, and is to be the later one.
+/// Per thread. Sets a key's entry of the root table to a link that is followed from `from`, if the link leads past the
+/// table's bytes. Called before the link is published: a thread that follows the link may set the same entry, and must
+/// come later.
 ///
 /// # Safety
 /// The thread has the lock of the slot's owner, above the table's bytes.
@@ -235,14 +236,14 @@ unsafe fn set_entry<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef, edge: Edge
         true => Link::new(link.kind(), (depth - bytes) as usize, link.index()),
         false => link,
     };
-    // SAFETY: there is an entry for every beginning of a key; who may set it holds the lock.
+    // SAFETY: there is an entry for every prefix of a key; the thread that may set it holds the lock.
     unsafe {
         let index = entry_index(simt, key, bytes);
         simt.atomic_store(args.tree.table(), index, entry.bits(), Order::Relaxed, Scope::Device);
     }
 }
 
-/// Per thread. Hangs a new leaf into an empty slot.
+/// Per thread. Links a new leaf at an empty slot.
 ///
 /// # Safety
 /// As for [`Insert`]; the edge is where the key belongs.
@@ -258,7 +259,7 @@ unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge) -
             let leaf = make_leaf(simt, args, op);
             set_entry(simt, args, key, edge, leaf, 0);
             publish(simt, edge.slot, leaf);
-            // A full node's empty slots are where it has no children, or no longer has.
+            // A full node's empty slots are those without a child, or whose child was removed.
             if edge.owner.kind() == Kind::N256 && edge.depth < key.len() && word & COUNT_MASK < 256 {
                 word += 1;
             }
@@ -268,19 +269,19 @@ unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge) -
     }
 }
 
-/// What hangs in a slot where a new node is to come between.
+/// The content of a slot above which a new node is inserted.
 struct Old {
     /// Its link as it is.
     from_above: Link,
     /// Its link from the new node on.
     link: Link,
-    /// The byte by which the new node leads there.
+    /// The byte of the new node's link to it.
     byte: u32,
     /// Whether it is a leaf whose key ends at the new node.
     ends: bool,
 }
 
-/// Per thread. Puts a node where a key and what is there part, and hangs both under it.
+/// Per thread. Inserts a node where a key and the slot's content diverge, and links both under it.
 ///
 /// # Safety
 /// As for [`Insert`]; the edge's link was `old`'s, followed from `from`, and the key agrees with it up to `depth`.
@@ -332,7 +333,7 @@ unsafe fn split<S: Simt>(
             simt.store_vector(words, 6, [0, 0], Hint::Default);
             set_entry(simt, args, key, edge, link, depth);
             if depth < args.tree.as_ref().table_bytes {
-                // The new leaf lies below the table's bytes and its node above: what was there keeps its entries.
+                // The new leaf lies past the table's bytes and its node does not: the old content keeps its entries.
                 set_entry(simt, args, key, edge, leaf, 0);
             }
             publish(simt, edge.slot, link);
@@ -342,8 +343,8 @@ unsafe fn split<S: Simt>(
     }
 }
 
-/// Per thread. The last 12 bytes of a key before `depth`, or as many as there are behind zeros: the first 8, and the
-/// others.
+/// Per thread. The last 12 bytes of a key before `depth`, preceded by zeros if there are fewer: the first 8, and the
+/// other 4.
 ///
 /// # Safety
 /// `depth` is at most the key's length.
@@ -441,7 +442,7 @@ unsafe fn add<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge, no
             let leaf = make_leaf(simt, args, op);
             set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
             append(simt, args, node, count, byte, leaf);
-            // Noted once, that the node's children are out of order.
+            // Noted once: the node's children are out of order.
             let first = word & TOUCHED == 0 && capacity(node.kind()) <= 16;
             unlock(simt, lock, (word | if first { TOUCHED } else { 0 }) + 1);
             return Done { touched: if first { node } else { Link::NONE }, ..Done::with(End::Made) };

@@ -1,5 +1,5 @@
-//! Updates in one stage: of values of 32 bits the leaf has room for the operation's number above them, and the
-//! maximum of both together is the last operation's value.
+//! Updates in one stage: a leaf has room for the operation's number above a 32-bit value, and the maximum of both
+//! together keeps the last operation's value.
 
 use super::{TreeMut, pick, store_found};
 use crate::get::{descend, leaf_equals, value_word};
@@ -18,7 +18,8 @@ kernel_args! {
         pub queries: KeysRef,
         /// Their values: `[count]`.
         pub values: Global<u32>,
-        /// In which order the operations are worked off: `[count]`, their places in the batch; null for that of the batch.
+        /// The order in which the operations are processed: `[count]`, their indexes in the batch; null for the batch's
+        /// order.
         pub picks: Global<u32>,
         /// Operations.
         pub count: u64,
@@ -27,12 +28,12 @@ kernel_args! {
         pub sequence: u32,
         #[doc(hidden)]
         pub padding: u32,
-        /// Out: found bits of the batch, zeros before where there are picks; null if not wanted.
+        /// Out: the hit mask of the batch, zeroed before if there are picks; null if not wanted.
         pub found: GlobalMut<u32>,
     }
 }
 
-/// Updates values, a thread for each operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
+/// Updates values, one thread per operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Latest<const WORDS: usize>;
 
@@ -61,7 +62,7 @@ impl<const WORDS: usize> Kernel for Latest<WORDS> {
                 }
             }
         }
-        // SAFETY: a word for every 32 operations; zeros before where they are not worked off in order.
+        // SAFETY: a word for every 32 operations; zeroed before if they are not processed in order.
         unsafe { store_found(simt, args.found, args.picks, args.count, operation, found) };
     }
 }
@@ -80,7 +81,7 @@ kernel_args! {
     }
 }
 
-/// Clears the numbers above values of 32 bits, so that they can begin anew; a thread for each leaf, any block.
+/// Clears the numbers above 32-bit values, so that they can restart; one thread per leaf; any block.
 #[derive(Debug)]
 pub struct ClearSequence;
 

@@ -1,5 +1,5 @@
-//! Changes of a tree on the device: values (section 3.4 of the paper), removals (3.3), and what the paper has as
-//! future work, inserts.
+//! Changes of a tree on the device: updates of values (section 3.4 of the paper), removals (3.3), and inserts, the
+//! paper's future work.
 
 mod claim;
 mod grow;
@@ -69,7 +69,7 @@ pub(crate) fn writable<T>(at: Global<T>) -> GlobalMut<T> {
     GlobalMut::new(at.as_ptr().cast_mut())
 }
 
-/// Per thread. The operation that is worked off at a place.
+/// Per thread. The operation that is processed at a position.
 ///
 /// # Safety
 /// There is such a place.
@@ -82,10 +82,10 @@ unsafe fn pick<S: Simt>(simt: S, picks: Global<u32>, index: u64) -> u64 {
     unsafe { simt.load(picks, index, Hint::Streaming) }.widen()
 }
 
-/// Warp collective (all lanes). Stores whether each thread's operation found its key, where it is wanted.
+/// Warp collective (all lanes). Stores whether each thread's operation found its key, if `found` is not null.
 ///
 /// # Safety
-/// `found` is null, or has a word for every 32 of `count`, zeros where there are picks.
+/// `found` is null, or has a word for every 32 of `count`, zeroed before if there are picks.
 #[inline(always)]
 unsafe fn store_found<S: Simt>(
     simt: S,

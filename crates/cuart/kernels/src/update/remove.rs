@@ -1,5 +1,5 @@
-//! Removals (section 3.3 of the paper): the link to the leaf goes, the leaf is cleared and can be used again; no
-//! node is.
+//! Removals (section 3.3 of the paper): the link to the leaf is removed, and the leaf is cleared and can be reused;
+//! nodes are not.
 
 use super::TreeMut;
 use super::slot::{Edge, entry_index, follow, root_edge};
@@ -18,18 +18,18 @@ kernel_args! {
         pub queries: KeysRef,
         /// How many.
         pub count: u64,
-        /// In and out: leaves of each fixed size that may be used again, from leaves of 8 on: each has room for `count`
-        /// more indexes behind its first `free_len`.
+        /// In and out: free leaves of each fixed size, from leaves of 8 on: each list has room for `count` more indexes
+        /// after its first `free_len`.
         pub free: [GlobalMut<u64>; 3],
         /// How many there are before.
         pub free_len: [u64; 3],
-        /// Counters, zeros before: of leaves that were removed, from leaves of 8 on, and of dynamically sized ones,
-        /// which are not used again.
+        /// Counters, zeroed before: of removed leaves, from leaves of 8 on, and of dynamically sized ones, which are
+        /// not reused.
         pub removed: GlobalMut<u64>,
     }
 }
 
-/// Removes keys, a thread for each; any block. Of several operations on one key, one removes it.
+/// Removes keys, one thread per key; any block. Of several operations on one key, one removes it.
 #[derive(Debug)]
 pub struct Remove;
 
@@ -52,7 +52,7 @@ impl Kernel for Remove {
                 return;
             }
             if edge.owner.kind() == Kind::N256 && edge.depth < key.len() {
-                // Of other nodes it is slots that are counted, and those stay.
+                // In other nodes slots are counted, and these stay.
                 let count = args.tree.address(edge.owner).byte_add(offset_of!(Header, count) as u64);
                 simt.atomic_add(count.cast::<u32>(), 0, u32::MAX, order, scope);
             }
@@ -68,7 +68,7 @@ impl Kernel for Remove {
 /// Per thread. The slot of a key's leaf, and its link.
 ///
 /// # Safety
-/// The tree is valid; nobody changes nodes but for links to leaves that become none.
+/// The tree is valid; nobody changes nodes, except that links to leaves become none.
 #[inline(always)]
 unsafe fn find<S: Simt>(simt: S, tree: &TreeMut, root: GlobalMut<u64>, key: KeyRef) -> Option<(Edge, Link)> {
     let (mut edge, mut from) = (root_edge(root), 0);
@@ -96,17 +96,17 @@ unsafe fn find<S: Simt>(simt: S, tree: &TreeMut, root: GlobalMut<u64>, key: KeyR
     }
 }
 
-/// Per thread. Clears a leaf and puts it with those that may be used again.
+/// Per thread. Clears a leaf and puts it on the free list.
 ///
 /// # Safety
-/// No link leads to the leaf any more, and this is the thread that took it away.
+/// No link leads to the leaf, and this thread removed the last one.
 #[inline(always)]
 unsafe fn clear<S: Simt>(simt: S, args: &RemoveArgs, leaf: Link) {
     let words = match leaf.kind() {
         Kind::Leaf8 => 2,
         Kind::Leaf16 => 4,
         Kind::Leaf32 => 8,
-        // Its length stays: it tells where the next one begins.
+        // Its length stays: it says where the next leaf begins.
         _ => 1,
     };
     let at = args.tree.address(leaf).cast::<u64>();

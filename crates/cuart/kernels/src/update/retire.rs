@@ -1,4 +1,4 @@
-//! What inserts need before and after: how many leaves of each size a batch may take, and nodes to use again.
+//! Work before and after inserts: counting the leaves of each size that a batch may take, and freeing replaced nodes.
 
 use crate::layout::{Kind, Link, device_leaf_units};
 use lanetree_simt::{
@@ -10,7 +10,7 @@ kernel_args! {
     pub struct CountLeavesArgs {
         /// The keys of the batch.
         pub queries: KeysRef,
-        /// Those that count, by their places in the batch: `[count]`; null for all from the first on.
+        /// The keys to count, by their indexes in the batch: `[count]`; null for all from the first on.
         pub picks: Global<u32>,
         /// How many.
         pub count: u64,
@@ -20,7 +20,7 @@ kernel_args! {
     }
 }
 
-/// Counts the leaves that keys need, by their sizes; a thread for each key, any block of whole warps.
+/// Counts the leaves that keys need, by size; one thread per key; any block of whole warps.
 #[derive(Debug)]
 pub struct CountLeaves;
 
@@ -73,7 +73,7 @@ kernel_args! {
     }
 }
 
-/// Puts nodes that were copied into larger ones with those to use again; a thread for each, any block.
+/// Puts nodes that were copied into larger ones on the free lists; one thread per node; any block.
 #[derive(Debug)]
 pub struct Retire;
 

@@ -1,12 +1,12 @@
-//! The way to a key's place in a tree that other threads change meanwhile: every access is atomic, and a link is
-//! followed only once what it leads to can be seen.
+//! The path to a key's slot in a tree that other threads change meanwhile: every access is atomic, and a link is
+//! followed only with acquire order, so that its target is visible.
 
 use super::TreeMut;
 use crate::layout::{Header, Kind, Link, N4, N16, N48, N256, PREFIX};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal, lowest_one};
 
-/// Per thread. Reads a word that other threads may write, or have written in the same launch: not from L1.
+/// Per thread. Reads a word that other threads may write, or have written in the same launch, bypassing L1.
 ///
 /// # Safety
 /// The word lies in a buffer.
@@ -16,7 +16,7 @@ pub(super) unsafe fn peek<S: Simt, T: Word>(simt: S, at: GlobalMut<u8>, byte: us
     unsafe { simt.atomic_load(at.byte_add(byte as u64).cast::<T>(), 0, Order::Relaxed, Scope::Device) }
 }
 
-/// Per thread. Follows a slot: what its link leads to can be seen afterwards.
+/// Per thread. Follows a slot: the target of its link is visible afterwards.
 ///
 /// # Safety
 /// A slot for a link.
@@ -26,7 +26,7 @@ pub(super) unsafe fn follow<S: Simt>(simt: S, slot: GlobalMut<u64>) -> Link {
     Link::from_bits(unsafe { simt.atomic_load(slot, 0, Order::Acquire, Scope::Device) })
 }
 
-/// Per thread. Sets a slot: who follows it sees what this thread has written before.
+/// Per thread. Sets a slot: a thread that follows it sees what this thread has written before.
 ///
 /// # Safety
 /// A slot for a link, which no other thread sets meanwhile.
@@ -62,7 +62,7 @@ impl TreeMut {
         self.address(node).byte_add(offset_of!(Header, here) as u64).cast()
     }
 
-    /// Per thread. Where in a key a node branches that is linked from behind its first `from` bytes.
+    /// Per thread. The position in a key where a node branches, if its link is followed after the first `from` bytes.
     ///
     /// # Safety
     /// A node of the tree.
@@ -87,7 +87,7 @@ impl TreeMut {
             match node.kind() {
                 Kind::N4 => {
                     let keys: u32 = peek(simt, at, offset_of!(Header, keys4));
-                    // The upper half repeats the lower: what is found there is found before.
+                    // The upper half repeats the lower half, where a match is found first.
                     (offset_of!(N4, links), first_equal(u64::from_halves(keys, keys), byte))
                 }
                 Kind::N16 => {
@@ -105,9 +105,9 @@ impl TreeMut {
         (slot < capacity(node.kind())).then(|| at.byte_add(links as u64 + 8 * u64::from(slot)).cast())
     }
 
-    /// Per thread. Where the path from `from` to a node that branches at `depth`, and a key that goes on as all
-    /// keys there up to `from`, part: the position, at most the key's length, and the path's byte there. `Ok`
-    /// where they do not; `Err(None)` where the path is longer than the node holds and no leaf tells it.
+    /// Per thread. Where a key diverges from the path between `from` and a node that branches at `depth`; they agree up
+    /// to `from`. Returns the position, at most the key's length, and the path's byte there; `Ok` if they do not
+    /// diverge; `Err(None)` if the path is longer than the node holds and no leaf gives it.
     ///
     /// # Safety
     /// A node of the tree.
@@ -146,8 +146,8 @@ impl TreeMut {
         Ok(())
     }
 
-    /// Per thread. Where a key and that of a leaf on the device, which agree up to `from`, part: at most the end of
-    /// the shorter one; and the leaf's byte there, or 0 at its end.
+    /// Per thread. Where a key and the key of a leaf on the device diverge; they agree up to `from`. Returns the
+    /// position, at most the end of the shorter one, and the leaf's byte there, or 0 at its end.
     ///
     /// # Safety
     /// A leaf of the tree.
@@ -159,7 +159,7 @@ impl TreeMut {
             let len = self.leaf_len(simt, leaf);
             let first = if leaf.kind() == Kind::DeviceLeaf { 24 } else { 0 };
             let end = if len < key.len() { len } else { key.len() };
-            // In words of 8 bytes, as removals clear them: atomics of different widths are not atomic to each other.
+            // In words of 8 bytes, like removals: atomics of different widths are not atomic to each other.
             let read = |word: u32| peek::<S, u64>(simt, at, first + 8 * word as usize);
             let mut word = from / 8;
             let mut position = end;
@@ -223,7 +223,7 @@ impl TreeMut {
     }
 }
 
-/// The most children of a kind of nodes.
+/// The most children of a node type.
 #[inline(always)]
 pub(super) const fn capacity(kind: Kind) -> u32 {
     match kind {

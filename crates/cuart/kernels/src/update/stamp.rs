@@ -1,5 +1,5 @@
-//! What the paper's hash table is measured beside: the highest index in an array with a place for every leaf, and
-//! sorting the operations by their leaves.
+//! Alternatives to the paper's hash table: keeping the highest index in an array with one entry per leaf, and sorting
+//! the operations by their leaves.
 
 use super::{TreeMut, pick, store_found};
 use crate::get::{descend, leaf_equals, value_word};
@@ -18,19 +18,19 @@ kernel_args! {
         pub tree: TreeRef,
         /// The keys of the batch: `[count]`.
         pub queries: KeysRef,
-        /// In which order they are worked off: `[count]`, their places in the batch; null for that of the batch.
+        /// The order in which they are processed: `[count]`, their indexes in the batch; null for the batch's order.
         pub picks: Global<u32>,
         /// How many.
         pub count: u64,
-        /// Out: `[count]`, in the order in which they are worked off: the link of each key's leaf; 0 for a key that is
-        /// not in the tree. Null if not wanted, by [`Locate`] alone.
+        /// Out: `[count]`, in the order in which they are processed: the link of each key's leaf; 0 for a key that is
+        /// not in the tree. Null if not wanted; only [`Locate`] accepts null.
         pub links: GlobalMut<u64>,
-        /// Out: found bits of the batch, zeros before where there are picks; null if not wanted.
+        /// Out: the hit mask of the batch, zeroed before if there are picks; null if not wanted.
         pub found: GlobalMut<u32>,
     }
 }
 
-/// Finds the leaves of keys, a thread for each; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
+/// Finds the leaves of keys, one thread per key; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Locate<const WORDS: usize>;
 
@@ -52,7 +52,7 @@ impl<const WORDS: usize> Kernel for Locate<WORDS> {
     }
 }
 
-/// Per thread. The operation that is worked off at a place, and its leaf; none behind the last.
+/// Per thread. The operation that is processed at a position, and its leaf; none past the last.
 ///
 /// # Safety
 /// As for [`Locate`].
@@ -110,7 +110,7 @@ fn stamp_of(leaf: Link, firsts: &[u64; 3]) -> u64 {
         }
 }
 
-/// Locates and stamps leaves, a thread for each operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
+/// Locates and stamps leaves, one thread per operation; any block of whole warps. `WORDS` as in [`Get`](crate::Get).
 #[derive(Debug)]
 pub struct Stamp<const WORDS: usize>;
 
@@ -160,7 +160,7 @@ kernel_args! {
     }
 }
 
-/// Writes the values of operations whose stamp stayed, a thread for each; any block.
+/// Writes the values of operations whose stamp was kept, one thread per operation; any block.
 #[derive(Debug)]
 pub struct WriteStamped<V>(PhantomData<V>);
 
@@ -214,7 +214,7 @@ kernel_args! {
     }
 }
 
-/// Writes values to leaves, a thread for each; any block.
+/// Writes values to leaves, one thread per leaf; any block.
 #[derive(Debug)]
 pub struct Overwrite<V>(PhantomData<V>);
 

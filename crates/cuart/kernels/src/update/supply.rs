@@ -4,11 +4,11 @@ use crate::layout::Kind;
 use lanetree_simt::{Global, GlobalMut, Hint, Order, Scope, Simt, kernel_args};
 
 kernel_args! {
-    /// Where new nodes and leaves of a kind come from: those that may be used again, and then those never used.
+    /// Where new nodes and leaves of a type come from: free ones first, then unused ones.
     pub struct Stock {
         /// Elements used before.
         pub used: u64,
-        /// Indexes that may be used again: `[free_len]`, the last one first.
+        /// Free indexes: `[free_len]`, the last one first.
         pub free: Global<u64>,
         /// How many.
         pub free_len: u64,
@@ -18,9 +18,9 @@ kernel_args! {
 kernel_args! {
     /// Where new nodes and leaves come from.
     pub struct Supply {
-        /// Counters, zeros before, [`Supply::STRIDE`] words apart, so that they are not all in one part of the cache: how
-        /// many of each kind were taken, from N4 on (of dynamically sized leaves, units); then dynamically sized leaves
-        /// made, leaves left over, and operations put off.
+        /// Counters, zeros before, [`Supply::STRIDE`] words apart, so that they are not all in one part of the cache:
+        /// how many of each type were taken, from N4 on (of dynamically sized leaves, units); then dynamically sized
+        /// leaves made, leaves left over, and operations deferred.
         pub taken: GlobalMut<u64>,
         /// Nodes of up to 4 children.
         pub n4: Stock,
@@ -38,8 +38,8 @@ kernel_args! {
         pub leaf32: Stock,
         /// Units of dynamically sized leaves used before.
         pub units: u64,
-        /// The kind of all keys' leaves, by its number: each thread has one of its own then. 0 where keys need leaves of
-        /// several kinds, or dynamically sized ones.
+        /// The number of the leaf type, if all keys need the same type: each thread then has a leaf assigned. 0 if keys
+        /// need leaves of several types, or dynamically sized ones.
         pub assigned: u64,
         /// Out: `[count]`, the first of them the indexes of assigned leaves that were not needed.
         pub unused: GlobalMut<u64>,
@@ -50,7 +50,7 @@ kernel_args! {
     }
 }
 
-/// The counters behind those of the kinds.
+/// The counters after those of the types.
 pub(super) const DEVICE_LEAVES: u64 = 8;
 pub(super) const UNUSED: u64 = 9;
 pub(super) const PUT_OFF: u64 = 10;
@@ -64,7 +64,7 @@ impl Supply {
     pub const DEVICE_LEAVES: usize = DEVICE_LEAVES as usize;
     /// Which of them counts the assigned leaves that were not needed.
     pub const UNUSED: usize = UNUSED as usize;
-    /// Which of them counts the operations that were put off.
+    /// Which of them counts the operations that were deferred.
     pub const PUT_OFF: usize = PUT_OFF as usize;
 
     /// Per thread. Adds to a counter.
@@ -93,7 +93,7 @@ impl Supply {
     /// There is room for so many.
     #[inline(always)]
     pub(super) unsafe fn element<S: Simt>(&self, simt: S, kind: Kind, place: u64) -> u64 {
-        // By comparisons in a row, as for addresses: chosen by a `match`, the arguments would move to local memory.
+        // By a chain of comparisons, as for addresses: with a `match`, the arguments would move to local memory.
         let mut stock = self.leaf32;
         for (known, own) in [
             (Kind::Leaf16, self.leaf16),

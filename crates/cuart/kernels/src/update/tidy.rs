@@ -1,4 +1,4 @@
-//! Nodes to which children were added, put in order again.
+//! Sorting the children of nodes to which children were added.
 
 use super::TreeMut;
 use super::insert::{COUNT_MASK, OBSOLETE};
@@ -18,7 +18,7 @@ kernel_args! {
     }
 }
 
-/// Puts the children of nodes in the order of their bytes, a thread for each place; any block.
+/// Sorts the children of nodes by their bytes, one thread per entry; any block.
 #[derive(Debug)]
 pub struct Tidy;
 
@@ -67,7 +67,7 @@ unsafe fn order<S: Simt, const N: usize>(simt: S, tree: &TreeMut, node: Link, ke
             key_of[slot] = keys >> (8 * (slot % 4)) & 0xff;
             link_of[slot] = simt.load(links_at.as_const(), slot as u64, Hint::Default);
         });
-        // A child's place is the number of smaller bytes; slots without one repeat the largest.
+        // A child's position is the number of smaller bytes; slots without a child repeat the largest byte.
         let mut ordered = [0_u32; 4];
         let mut largest = 0;
         unroll::<N>(|slot| {

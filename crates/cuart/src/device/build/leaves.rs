@@ -45,7 +45,7 @@ impl<V: Word> Builder<V> {
     /// [`Error::SeveralWidths`] for strings with offsets; [`Error::KeyTooLong`] for keys of more than 32 bytes;
     /// [`Error::NotSorted`] or [`Error::NotDistinct`] with the first key of more than 8 bytes that does not ascend;
     /// [`Error::OutputLength`] for fewer values than keys; [`Error::TooManyElements`] from 2^32 keys on;
-    /// [`Error::Runtime`] for buffers of another device than the stream's, and where there is no room.
+    /// [`Error::Runtime`] for buffers of another device than the stream's, and if there is no room.
     pub fn build_on(&self, stream: &Stream, keys: &DeviceKeys, values: &Buffer<V>) -> Result<Cuart<V>> {
         let (device, len) = (stream.device(), keys.len());
         same_device(device, keys.device(), "the keys' buffer")?;

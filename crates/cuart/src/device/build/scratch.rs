@@ -120,7 +120,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Sums up so many counts of blocks.
+    /// Sums up that many counts of blocks.
     pub(super) fn sum(&mut self, stream: &Stream, count: usize) -> Result<()> {
         exclusive_scan(stream, &self.tile_counts, count, &mut self.tile_offsets, &mut self.scan)
     }

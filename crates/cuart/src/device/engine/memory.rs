@@ -97,7 +97,7 @@ impl Memory {
         self.piece = operations.clamp(1, PIECE);
     }
 
-    /// Orders batches of so many operations, up to `operations`, and larger ones.
+    /// Sorts batches of at least this many operations, up to `operations`.
     pub(in crate::device) fn order_from(&mut self, operations: usize, from: usize) -> Result<()> {
         self.ordered_from = from;
         if self.engine == UpdateEngine::Auto && operations >= from && self.ordering.is_none() {

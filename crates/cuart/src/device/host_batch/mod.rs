@@ -65,7 +65,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// [`Error::KeyWidth`] for a width of 0 or of 2^32 bytes or more, or if the number of bytes is not a multiple of
     /// the width; [`Error::OutputLength`]; [`Error::LeavesInMainMemory`] for a tree on a device that has some;
-    /// [`Error::Lost`]; [`Error::Runtime`] where the device has no room, or from its driver.
+    /// [`Error::Lost`]; [`Error::Runtime`] if the device has no room, or from its driver.
     pub fn get_many_pinned(
         &self,
         width: usize,
@@ -90,7 +90,7 @@ impl<V: Word> Cuart<V> {
             let bytes = bytes.cast();
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
             let outputs = (values, found, GlobalMut::null());
-            // SAFETY: so many queries of the width, and room for their results.
+            // SAFETY: that many queries of the width, and room for their results.
             unsafe { tree.launch_get(stream, Lanes::Auto, queries, count, outputs, miss) }
         })
     }

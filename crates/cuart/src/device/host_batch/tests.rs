@@ -210,7 +210,7 @@ fn threads_send_batches_at_the_same_time() {
 fn a_query_that_is_too_long_for_a_key_is_not_there() {
     let device = Device::emulated();
     let tree = Cuart::build(&device, &ByteKeysBuf::from_iter([[0_u8; 5]]), &[7_u32]).unwrap();
-    // Never touched, so there is no memory behind them.
+    // Never touched, so they have no memory.
     let bytes = vec![0_u8; (1 << 32) + 15];
     let offsets = [0, 5, (1_u64 << 32) + 10, (1 << 32) + 15];
     let queries = ByteKeys::new(&offsets[..], &bytes).unwrap();

@@ -1,5 +1,4 @@
-//! Results of ranges that are larger than the memory they go through: cut into windows, and long ranges into
-//! parts.
+//! Results of ranges that do not fit into the staging memory: they are cut into windows, and long ranges into parts.
 
 use super::super::FixedIndex;
 use super::Sizes;
@@ -11,7 +10,7 @@ pub(super) struct Cutter<'a, I: FixedIndex> {
     sizes: Sizes,
     /// The ranges' cursors, and offsets from 0 on.
     ranges: (&'a [u64], &'a [u64]),
-    /// The range that is cut, how many of its pairs are done, and the cursor of the next one.
+    /// The current range, how many of its pairs are done, and the cursor of the next pair.
     range: usize,
     done: u64,
     cursor: u64,
@@ -37,8 +36,8 @@ impl<'a, I: FixedIndex> Cutter<'a, I> {
         }
     }
 
-    /// Fills [`Cutter::cursors`] and [`Cutter::offsets`] with the rows of the next window: how many pairs it has.
-    /// `None` behind the last one.
+    /// Fills [`Cutter::cursors`] and [`Cutter::offsets`] with the rows of the next window. Returns its number of pairs;
+    /// `None` past the last window.
     pub(super) fn next_window(&mut self) -> Result<Option<usize>> {
         let (cursors, offsets) = self.ranges;
         let Sizes { window, long, part, .. } = self.sizes;

@@ -1,4 +1,4 @@
-//! The memory through which host batches of ranges go.
+//! The staging memory of host batches of ranges.
 
 use super::super::range::RangeScratch;
 use super::Sizes;
@@ -9,10 +9,10 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
-/// Pieces that are located at a time: the next one while the results of the one before are counted.
+/// Pieces that are located at a time: the next one is located while the results of the previous one are counted.
 pub(in crate::fixed) const LOCATING: usize = 2;
 
-/// Windows of results on their way at a time.
+/// Windows of results in flight at a time.
 const GATHERING: usize = 4;
 
 /// Where a piece's ranges are located.
@@ -54,7 +54,7 @@ impl<K: Key> Locating<K> {
 
     /// Ranges for which there is room in main memory.
     pub(in crate::fixed) fn room(&self) -> usize {
-        // The last one to grow tells for both.
+        // The last one to grow stands for both.
         self.staged_ends.len()
     }
 
@@ -69,7 +69,7 @@ impl<K: Key> Locating<K> {
         Ok(())
     }
 
-    /// Makes room for as many limits as there is for bounds, and keeps those of the first `filled` ranges.
+    /// Makes room for the same number of limits as bounds, and keeps those of the first `filled` ranges.
     pub(in crate::fixed) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
         let room = self.room();
         if self.staged_limits.len() < room {
@@ -78,7 +78,7 @@ impl<K: Key> Locating<K> {
         Ok(())
     }
 
-    /// Makes room on the device for so many ranges, whose bounds are in main memory already, and for what comes back.
+    /// Makes room on the device for ranges whose bounds are already in main memory, and for their results.
     pub(in crate::fixed) fn reserve_search(&mut self, device: &Device, ranges: usize, limited: bool) -> Result<()> {
         if self.staged_offsets.len() <= ranges {
             let ranges = ranges.next_power_of_two();
@@ -95,7 +95,7 @@ impl<K: Key> Locating<K> {
         Ok(())
     }
 
-    /// Brings the cursors of the first `count` ranges, which are located, to main memory.
+    /// Copies the cursors of the first `count` ranges, which are located, to main memory.
     pub(in crate::fixed) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
         if self.staged_cursors.len() < count {
             self.staged_cursors = device.pinned(count.next_power_of_two())?;
@@ -107,7 +107,7 @@ impl<K: Key> Locating<K> {
     /// Waits for the lane's stream.
     pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        // SAFETY: the staged memory is used in the lane's stream only, which has been waited for.
+        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
         unsafe {
             self.staged_starts.forget_uses();
             self.staged_ends.forget_uses();
@@ -118,8 +118,8 @@ impl<K: Key> Locating<K> {
         Ok(())
     }
 
-    /// Has the lane's next piece come after what other streams have been given so far that reads this piece's rows: the
-    /// gathering, and not the copies behind it.
+    /// Makes the lane's next piece wait for earlier work in other streams that reads this piece's rows: for the
+    /// gathering, but not for the copies after it.
     pub(in crate::fixed) fn come_after_readers(&mut self) -> Result<()> {
         self.scratch.cursors.write_on(&self.stream)?;
         self.offsets.write_on(&self.stream)?;
@@ -134,7 +134,7 @@ impl<K: Key> Locating<K> {
     }
 }
 
-/// Replaces memory by larger memory that begins with the same elements, so many.
+/// Replaces memory by larger memory that starts with the same first elements.
 fn grow<T: Pod>(buffer: &mut PinnedBuffer<T>, device: &Device, len: usize, kept: usize) -> Result<()> {
     let mut larger = device.pinned(len)?;
     larger[..kept].copy_from_slice(&buffer[..kept]);
@@ -183,7 +183,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
         Ok(())
     }
 
-    /// Sends the rows of a window to the device: cursors, and offsets, of which there is one more.
+    /// Sends the rows of a window to the device: cursors, and one more offset than cursors.
     pub(in crate::fixed) fn upload_rows(&mut self, device: &Device, rows: [&[u64]; 2]) -> Result<()> {
         for (i, row) in rows.into_iter().enumerate() {
             if self.staged_rows[i].len() < row.len() {
@@ -218,7 +218,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
         }
     }
 
-    /// Puts the way back of the first pairs behind the kernel that gathers them.
+    /// Queues the copy back of the first pairs after the kernel that gathers them.
     pub(in crate::fixed) fn download(&mut self, pairs: Range<usize>) -> Result<()> {
         self.keys.download_async(&self.stream, pairs.clone(), &mut self.staged_keys, 0)?;
         self.values.download_async(&self.stream, pairs, &mut self.staged_values, 0)?;
@@ -234,7 +234,7 @@ impl<K: Key, V: Word> Gathering<K, V> {
 /// The lanes that gather, in turn.
 pub(in crate::fixed) struct Ring<K, V> {
     lanes: Vec<Gathering<K, V>>,
-    /// The lane of the next window, which is that of the oldest one on its way.
+    /// The lane of the next window, which is that of the oldest window in flight.
     next: usize,
 }
 
@@ -245,7 +245,7 @@ impl<K, V> Default for Ring<K, V> {
 }
 
 impl<K: Key, V: Word> Ring<K, V> {
-    /// The lane for the next window. The oldest window may still be on its way there.
+    /// The lane for the next window. The oldest window may still be in flight in it.
     pub(in crate::fixed) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
         if self.next == self.lanes.len() {
             self.lanes.push(Gathering::new(device)?);
@@ -290,7 +290,7 @@ impl<K: Key, V: Word> RangeLanes<K, V> {
         located + self.gathering.lanes.iter().map(Gathering::bytes).sum::<usize>()
     }
 
-    /// Waits for whatever is on its way, and forgets it.
+    /// Waits for everything in flight, and forgets it.
     fn settle(&mut self) {
         for lane in &mut self.locating {
             if lane.busy.take().is_some() {
@@ -326,14 +326,14 @@ impl<K: Key, V: Word> RangeStaging<K, V> {
         Taken { staging: self, lanes }
     }
 
-    /// Bytes of device and of page-locked memory, of batches that are through.
+    /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeLanes::bytes).sum()
     }
 }
 
-/// The lanes of a batch that is under way. Also after an error, or a panic of the caller's iterator, nothing is
-/// in flight over memory that the next batch uses.
+/// The lanes of a batch in progress. Even after an error, or a panic of the caller's iterator, nothing is in flight on
+/// memory that the next batch uses.
 pub(in crate::fixed) struct Taken<'a, K: Key, V: Word> {
     staging: &'a RangeStaging<K, V>,
     pub(in crate::fixed) lanes: RangeLanes<K, V>,

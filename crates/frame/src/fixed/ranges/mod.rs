@@ -1,10 +1,10 @@
-//! Host batches of ranges on their way through a device.
+//! Host batches of ranges on a device.
 //!
-//! A batch goes in pieces. While one is located and counted, the pairs of those before it are gathered in
-//! *windows*, carried back, and copied to where they belong: a lane of memory and a stream for each. A piece's
-//! results are usually one window; larger ones are cut into several, and long ranges within them into parts
-//! that are gathered side by side. A small batch is gathered at once, into memory that is mostly large enough,
-//! without waiting for its counts.
+//! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
+//! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
+//! lane). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
+//! them into parts that are gathered side by side. A small batch is gathered at once, into memory that is usually large
+//! enough, without waiting for its counts.
 
 mod cut;
 mod lanes;
@@ -40,7 +40,7 @@ pub struct Sizes {
     pub aim: usize,
     /// Pairs of a window, at most.
     pub window: usize,
-    /// Pairs of a range that is gathered in one part, at most. No more than a window's.
+    /// The most pairs of a range that are gathered in one part. At most a window's.
     pub long: u64,
     /// Pairs of a part of a longer one.
     pub part: u64,
@@ -57,7 +57,7 @@ impl Default for Sizes {
     }
 }
 
-/// Pairs of a small batch for which there is room, for each of its ranges and in all, at least.
+/// The fewest pairs that a small batch has room for: per range, and in all.
 const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
 
 /// The way of a batch of ranges.
@@ -81,7 +81,7 @@ pub(super) trait Pieces: FixedIndex {
             total
         }));
         reserve_pairs(out, total, total)?;
-        // What is there already need not be zeroed: it is written over.
+        // Existing elements need not be zeroed: they are overwritten.
         out.keys.resize(total as usize, bytemuck::Zeroable::zeroed());
         out.values.resize(total as usize, bytemuck::Zeroable::zeroed());
         copy_rows(tree, &cursors, &out.offsets, &mut out.keys, &mut out.values);
@@ -119,10 +119,10 @@ pub(super) trait Pieces: FixedIndex {
         Ok(())
     }
 
-    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is
-    /// on its way, with its number and how many ranges are left at least, and for a first piece that is small at
-    /// once; it returns how many ranges and pairs there have been. From these `room` follows, the next piece's
-    /// ranges.
+    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is in
+    /// flight, with the piece's number and a lower bound of the ranges left; for a small first piece it is called at
+    /// once. It returns how many ranges and pairs there have been. From these follows `room`, the number of ranges of
+    /// the next piece.
     fn in_pieces(
         &self,
         source: &mut impl Source<Self::Key>,
@@ -138,12 +138,13 @@ pub(super) trait Pieces: FixedIndex {
                 break;
             }
             let lane = lanes.locating(self.device(), piece)?;
-            // For all that are left, so that memory does not grow from piece to piece; but no larger than any piece.
+            // Enough for all ranges that are left, so that memory does not grow from piece to piece; but at most the
+            // largest piece.
             let expected = source.left().min(largest);
             lane.reserve_bounds(self.device(), expected, 0)?;
             let filled = source.fill(lane, self.device(), room(&seen))?;
             lane.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
-            // Later ones come behind windows that are on their way.
+            // Later ones follow windows that are in flight.
             let at_once = piece == 0 && filled.count <= small;
             self.locate_piece(lane, &filled, at_once)?;
             if at_once {
@@ -162,12 +163,12 @@ pub(super) trait Pieces: FixedIndex {
         Ok(())
     }
 
-    /// Puts a piece's search on its way: cursors on the device, offsets to main memory.
+    /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
     fn locate_piece(&self, lane: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
         let &Filled { count, limited } = filled;
         lane.busy = Some(count);
         let mut limits = Global::null();
-        // Page-locked memory has the same address on a GPU.
+        // Pinned memory has the same address on a GPU.
         let across = is_small && self.device().kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
@@ -184,15 +185,15 @@ pub(super) trait Pieces: FixedIndex {
             (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
         };
         let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
-        // SAFETY: the lane's memory has room for so many ranges; the pointers are for its stream.
+        // SAFETY: the lane's memory has room for that many ranges; the pointers are for its stream.
         unsafe { self.launch_locate(&lane.stream, count, bounds, limits, u64::MAX, found)? };
         let scratch = &mut lane.scratch;
         exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
         Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
     }
 
-    /// Gathers a small piece in the stream that locates it, and waits for both; the pairs so far. What there was
-    /// no room for is gathered as ever.
+    /// Gathers a small piece in the stream that locates it, and waits for both. Returns the pairs so far. Pairs that
+    /// had no room are gathered the usual way.
     fn gather_at_once(
         &self,
         lanes: &mut RangeLanes<Self::Key, Self::Value>,
@@ -211,7 +212,7 @@ pub(super) trait Pieces: FixedIndex {
             true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
             false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
         };
-        // So few have the device to themselves, and long ones among them wider groups then.
+        // So few ranges have the device to themselves, and long ones get wider groups.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
         let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
@@ -237,7 +238,7 @@ pub(super) trait Pieces: FixedIndex {
         Ok(output.counted)
     }
 
-    /// Puts the results of a piece on their way, once it is located; the pairs so far.
+    /// Queues the results of a located piece. Returns the pairs so far.
     fn gather_piece(
         &self,
         lanes: &mut RangeLanes<Self::Key, Self::Value>,
@@ -281,11 +282,11 @@ pub(super) trait Pieces: FixedIndex {
         Ok(output.counted)
     }
 
-    /// Puts the gathering of a window on its way.
+    /// Queues the gathering of a window.
     ///
     /// # Safety
-    /// The lane's stream may read so many cursors, which are those of this tree, and offsets, of which there is one more;
-    /// they are of `pairs` pairs, for which the lane has room.
+    /// The lane's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
+    /// They cover `pairs` pairs, for which the lane has room.
     unsafe fn gather_window(
         &self,
         to: &mut Gathering<Self::Key, Self::Value>,
@@ -302,8 +303,8 @@ pub(super) trait Pieces: FixedIndex {
 
 impl<I: FixedIndex> Pieces for I {}
 
-/// Lets `fill` make new results in the memory of old ones. After an error there are none, and after a panic of the
-/// caller's iterator either.
+/// Lets `fill` write new results into the memory of old ones. After an error, or a panic of the caller's iterator,
+/// there are no results.
 pub(super) fn anew<K, V>(out: &mut Ranges<K, V>, fill: impl FnOnce(&mut Ranges<K, V>) -> Result<()>) -> Result<()>
 where
     Ranges<K, V>: Default,

@@ -7,7 +7,7 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 use rayon::prelude::*;
 
-/// Elements that a thread copies at a time, where several copy.
+/// Elements that a thread copies at a time, if several threads copy.
 const COPY: usize = 1 << 15;
 
 /// The results so far.
@@ -25,7 +25,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
         Self { ranges, counted: 0 }
     }
 
-    /// Takes a piece's offsets, and makes room for its pairs: the pairs, and those of its longest range.
+    /// Takes a piece's offsets, and makes room for its pairs. Returns its pairs, and those of its longest range.
     pub(in crate::fixed) fn count(&mut self, offsets: &[u64], left: usize) -> Result<(u64, u64)> {
         let (count, before) = (offsets.len() - 1, self.counted);
         let total = offsets[count];
@@ -41,7 +41,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
             out.offsets.push(0);
         }
         self.counted = before.checked_add(total).ok_or_else(|| out_of_memory(u128::MAX))?;
-        // As many for each range that is left as for those before, within reason.
+        // Assumes that the remaining ranges have as many pairs each as those before, within reason.
         let expected = self.counted as f64 * (known.saturating_add(left) as f64 / known as f64).min(64.0);
         reserve_pairs(out, self.counted, expected as u64)?;
         append(&mut out.offsets, &offsets[1..], |offset| before + offset);
@@ -61,12 +61,12 @@ fn out_of_memory(requested: u128) -> Error {
     runtime::Error::OutOfMemory { requested, free, total, device: host.to_string() }.into()
 }
 
-/// Makes room for `needed` offsets more, and for as many as may be `left` behind them.
+/// Makes room for `needed` more offsets, and for up to `left` more after them.
 fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result<()> {
     if offsets.capacity() - offsets.len() >= needed {
         return Ok(());
     }
-    // How many are left is what the caller's iterator says: it is believed where there is plenty of room.
+    // How many are left is what the caller's iterator claims; it is believed only if there is plenty of room.
     let expected = needed.saturating_add(left);
     let plenty = free_memory()? / 2;
     if expected.saturating_mul(size_of::<u64>()) <= plenty && offsets.try_reserve(expected).is_ok() {
@@ -76,7 +76,7 @@ fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result
     offsets.try_reserve(needed).map_err(|_| out_of_memory(bytes))
 }
 
-/// Bytes of main memory that are free, as far as the system says so.
+/// Free bytes of main memory, as far as the system reports them.
 fn free_memory() -> Result<usize> {
     Ok(match Device::host().memory()?.free {
         0 => usize::MAX,
@@ -84,8 +84,8 @@ fn free_memory() -> Result<usize> {
     })
 }
 
-/// Makes room for `needed` pairs in all, or for as many as are expected. The system promises more memory than
-/// it has, and ends who takes the promise for true: what it says to have free is asked first.
+/// Makes room for `needed` pairs in all, or for as many as are expected. The system grants more memory than it has, and
+/// kills processes that use it all. So this first asks how much is free.
 pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
     let bytes = size_of::<K>() + size_of::<V>();
     let no_room = || out_of_memory(u128::from(needed) * bytes as u128);
@@ -113,7 +113,7 @@ pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64,
     if granted || try_reserve(needed) { Ok(()) } else { Err(no_room()) }
 }
 
-/// Appends what `convert` makes of elements, with several threads where there are many.
+/// Appends converted elements, with several threads if there are many.
 fn append<T: Copy + Sync, U: Send>(out: &mut Vec<U>, from: &[T], convert: impl Fn(T) -> U + Sync) {
     out.reserve(from.len());
     let to = &mut out.spare_capacity_mut()[..from.len()];
@@ -126,7 +126,7 @@ fn append<T: Copy + Sync, U: Send>(out: &mut Vec<U>, from: &[T], convert: impl F
         true => write(to, from),
         false => to.par_chunks_mut(COPY).zip(from.par_chunks(COPY)).for_each(|(to, from)| write(to, from)),
     }
-    // SAFETY: as many elements as `from` has were written right behind the last one.
+    // SAFETY: `from.len()` elements were written right after the last one.
     unsafe { out.set_len(out.len() + from.len()) };
 }
 

@@ -8,21 +8,21 @@ use lanetree_layout::Key;
 use lanetree_runtime::Device;
 use rayon::prelude::*;
 
-/// Bounds that a thread copies at a time, where several copy.
+/// Bounds that a thread copies at a time, if several threads copy.
 const COPY: usize = 1 << 15;
 
-/// Ranges for which there is room at least, once there is any.
+/// The smallest room, in ranges, once there is any.
 const FEW: usize = 32;
 
 /// What a batch's ranges are taken from.
 pub(in crate::fixed) trait Source<K: Key> {
-    /// About how many ranges are left: what an iterator says may be anything.
+    /// About how many ranges are left. An iterator may claim anything.
     fn left(&self) -> usize;
 
     /// Whether none is left.
     fn is_done(&mut self) -> bool;
 
-    /// Takes as many ranges as there are, `most` at most.
+    /// Takes all ranges that are left, up to `most`.
     fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled>;
 }
 
@@ -47,16 +47,16 @@ impl<I: Iterator> Each<I> {
 }
 
 impl<I: Iterator> Each<I> {
-    /// Takes ranges as long as there is room, up to the first limit of a batch that had none: the limit, if so.
+    /// Takes ranges while there is room, but stops at the first limit in a batch that had none, and returns that limit.
     fn fill_room<K: Key>(&mut self, lane: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
     where
         I::Item: Into<KeyRange<K>>,
     {
         let most = most.min(lane.room());
-        // Borrowed once: a page-locked buffer asks at each borrow who uses it.
+        // Borrowed once: a pinned buffer checks at each borrow which streams use it.
         let (starts, ends) = (&mut lane.staged_starts[..most], &mut lane.staged_ends[..most]);
         let limits = &mut lane.staged_limits[..];
-        // In registers, which the fields would not be.
+        // Local variables stay in registers; the fields would not.
         let (mut at, mut taken, mut first_limit) = (filled.count, self.taken, None);
         for range in self.ranges.by_ref().take(most.saturating_sub(at)) {
             let (start, end, limit) = range.into().resolve(taken)?;
@@ -88,7 +88,7 @@ impl<K: Key, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
         let mut filled = Filled::default();
         while filled.count < most && !self.is_done() {
             if filled.count == lane.room() {
-                // More than was expected, or nothing was: as much again.
+                // More ranges than expected, or nothing was expected: double the room.
                 lane.reserve_bounds(device, most.min((2 * filled.count).max(FEW)), filled.count)?;
             }
             if filled.limited {
@@ -133,7 +133,7 @@ impl<K: Key> Source<K> for Between<'_, K> {
     }
 }
 
-/// Copies bounds, with several threads where there are many.
+/// Copies bounds, with several threads if there are many.
 fn copy<K: Key>(from: &[K], to: &mut [K]) {
     if from.len() <= COPY {
         return to.copy_from_slice(from);

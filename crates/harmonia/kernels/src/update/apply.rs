@@ -16,7 +16,7 @@ kernel_args! {
         pub inner: GlobalMut<K>,
         /// Its leaves, to be written.
         pub leaves: GlobalMut<u8>,
-        /// The pairs of each leaf, to be kept right; null where the batch leaves them as they are.
+        /// The number of pairs of each leaf, to be updated; null if the batch does not change them.
         pub lens: GlobalMut<u32>,
         /// What is to change.
         pub changes: Changes<K, V>,
@@ -33,8 +33,8 @@ const fn capacity(fanout: u32) -> u32 {
     fanout * fanout
 }
 
-/// Whether the leaves of one node can be filled evenly anew, at a fanout: up to 16, or a warp would need
-/// more shared memory than there is for it.
+/// Whether the leaves of one node can be refilled evenly, at a fanout: up to 16, otherwise a warp would need more
+/// shared memory than it has.
 pub const fn is_by_node(fanout: u32) -> bool {
     fanout <= 16
 }
@@ -44,12 +44,12 @@ pub const fn apply_warps(fanout: u32) -> u32 {
     if fanout == 16 { 4 } else { 8 }
 }
 
-/// Fills the leaves of nodes evenly anew, with their changes: one warp per head; blocks of [`apply_warps`].
+/// Refills the leaves of nodes evenly, with their changes: one warp per head; blocks of [`apply_warps`].
 #[derive(Debug)]
 pub struct ApplyNodes<K, V, const F: u32>(PhantomData<(K, V)>);
 
-/// The shared memory of a warp: a copy of the pairs, then of each how many are kept of those before it,
-/// and of each change how many inserts are before it.
+/// The shared memory of a warp: a copy of the pairs; for each pair, how many pairs before it are kept; for each change,
+/// how many inserts precede it.
 struct Copy<K, V> {
     keys: Shared<K>,
     values: Shared<V>,
@@ -71,12 +71,12 @@ impl<K: Word, V: Word> Copy<K, V> {
     }
 }
 
-/// Leaves that are written anew.
+/// Leaves that are rewritten.
 #[derive(Clone, Copy)]
 struct Target {
     first_leaf: u32,
     leaves: u32,
-    /// Their changes, from the first to before the last.
+    /// Their changes: the first one, and the end.
     from: u64,
     to: u64,
     /// The node above, for its separators.
@@ -144,7 +144,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             let (leaf, slot) = (target.first_leaf + at / F, at % F);
             let keys = args.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>().as_const();
             let values = args.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>().as_const();
-            // SAFETY: slots of the leaf; of its pairs, each has a place of its own in the copy.
+            // SAFETY: slots of the leaf; each of its pairs has its own place in the copy.
             unsafe {
                 let (first, next) = tree.leaf_ranks(simt, leaf);
                 let key = simt.load(keys, u64::from(slot), Hint::Default);
@@ -175,7 +175,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             at += WARP;
         }
         if lane == 0 {
-            // SAFETY: the element behind those of the changes.
+            // SAFETY: the element after those of the changes.
             unsafe { simt.shared_store(copy.inserts, run, inserts) };
         }
         simt.sync_warp(FULL_MASK);
@@ -189,7 +189,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
                 unsafe {
                     key = simt.shared_load(copy.keys, at);
                     value = simt.shared_load(copy.values, at);
-                    // Behind those of the pair's own key, of which the last has the effect.
+                    // After those of the pair's own key, the last of which has the effect.
                     change = lower_bound(run, |i| changes.key(simt, target.from + u64::from(i)) <= key);
                     is_kept = true;
                     let index = (target.from + u64::from(change)).wrapping_sub(1);
@@ -218,7 +218,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             at += WARP;
         }
         if lane == 0 {
-            // SAFETY: the element behind those of the pairs.
+            // SAFETY: the element after those of the pairs.
             unsafe { simt.shared_store(copy.kept, old, kept) };
         }
         simt.sync_warp(FULL_MASK);
@@ -245,11 +245,11 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
         }
     }
 
-    /// Per thread. Writes the `to`-th pair of a target, and if it is its leaf's last, into the slots behind
-    /// it and as the separator above.
+    /// Per thread. Writes the `to`-th pair of a target; if it is its leaf's last pair, also into the slots after it and
+    /// as the separator above.
     ///
     /// # Safety
-    /// The target has so many pairs, and nobody else writes this one.
+    /// The target has more than `to` pairs, and nobody else writes this one.
     #[inline(always)]
     unsafe fn put<S: Simt>(simt: S, args: &ApplyArgs<K, V>, spread: &Spread, to: u32, key: K, value: V) {
         let (child, first) = spread.place(to);
@@ -268,7 +268,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             slot += 1;
         }
         if is_last && child + 1 < spread.target.leaves {
-            // SAFETY: the separator behind the child.
+            // SAFETY: the separator after the child.
             unsafe { simt.store(args.inner, inner_slot(F, spread.target.parent, child), key, Hint::Default) };
         }
     }
@@ -305,7 +305,7 @@ impl Spread {
     }
 }
 
-/// Quotient and remainder; of a division by zero, which does not occur, nothing that panics.
+/// Quotient and remainder, without a panic for a division by zero, which does not occur.
 #[inline(always)]
 #[expect(clippy::manual_checked_ops, reason = "the checked operations give other, longer code")]
 fn divide(number: u32, by: u32) -> (u32, u32) {

@@ -16,8 +16,8 @@ kernel_args! {
     }
 }
 
-/// Marks the operations with an effect: the prefix sums of these flags are where [`Compact`] puts them. A thread per
-/// operation; any block.
+/// Marks the operations with an effect: the prefix sums of these flags are the positions to which [`Compact`] moves
+/// them. One thread per operation; any block.
 #[derive(Debug)]
 pub struct MarkEffects;
 
@@ -74,7 +74,7 @@ kernel_args! {
     }
 }
 
-/// Puts the operations with an effect next to each other. A thread per operation; any block.
+/// Compacts the operations with an effect. One thread per operation; any block.
 #[derive(Debug)]
 pub struct Compact<K, V>(PhantomData<(K, V)>);
 
@@ -87,8 +87,7 @@ impl<K: Word, V: Word> Kernel for Compact<K, V> {
         if index >= args.count {
             return;
         }
-        // SAFETY: `index` is an operation, its place too; offsets of operations with an effect are below
-        // their number.
+        // SAFETY: `index` and its position are operations; offsets of operations with an effect are below their number.
         unsafe {
             let effect = simt.load(args.effects, index, Hint::ReadOnly);
             if has_effect(effect, Effect::None) {

@@ -45,7 +45,7 @@ impl<K: Word, V: Word> Leaf<K, V> {
 /// An operation of a batch.
 #[derive(Clone, Copy)]
 struct Operation<K> {
-    /// Whether there is one; otherwise the last of the batch is read.
+    /// Whether there is such an operation; otherwise the last one of the batch is read.
     is_there: bool,
     leaf: u32,
     effect: u32,
@@ -73,7 +73,7 @@ impl<K: Word> Operation<K> {
 
 impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for ApplyLeaves<K, V, F, G, S> {
     type Args = ApplyArgs<K, V>;
-    // So many registers that the loads go out together.
+    // Enough registers to issue the loads together.
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
         if S == 1 { Some(LaunchBounds { threads: THREADS, blocks: 5 }) } else { None };
 
@@ -84,14 +84,14 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
         let (member, group) = (simt.lane() % G, simt.lane() / G);
         let head = simt.global_index() / u64::from(G);
         if simt.global_index() / u64::from(WARP) * u64::from(WARP / G) >= args.head_count {
-            // Of this warp's heads there is none.
+            // This warp has no head.
             return;
         }
         let has_head = head < args.head_count;
         let at = if has_head { head } else { args.head_count - 1 };
         // SAFETY: a head, the first operation with an effect of a leaf of the tree.
         let (mut from, number) = split_head(unsafe { simt.load(args.heads, at, Hint::ReadOnly) });
-        // All that needs no more than the head, before anything waits for any of it.
+        // Issue all loads that depend only on the head before waiting for any of them.
         // SAFETY: the leaf has operations.
         let mut operation = unsafe { Operation::load(simt, changes, from + u64::from(member)) };
         let leaf = Leaf {
@@ -151,7 +151,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
                 });
             }
             shift = shift.wrapping_add(inserted.count_ones()).wrapping_sub(removed.count_ones());
-            // Where all lanes of a group have a change of its leaf, there may be more.
+            // If all lanes of a group have a change of its leaf, there may be more changes.
             let goes_on = group_bits::<G>(owns, group) >> (G - 1) & 1 != 0;
             if !simt.any(FULL_MASK, goes_on) {
                 break;
@@ -168,16 +168,16 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
         unroll!(S, j => {
             let (here, to) = (slot(j), slot(j).wrapping_add(shifts[j]));
             if here < len && !gone[j] {
-                // What lies behind the last pair repeats it: and does already, if that was the last before and
-                // has not moved back.
+                // Slots after the last pair repeat it. They already do if it was the last pair before and has not moved
+                // back.
                 let is_last = to + 1 == new_len && (here + 1 != len || to < here);
                 let from = if to == here { to + 1 } else { to };
-                // SAFETY: a slot that is the pair's, and those behind the last.
+                // SAFETY: the pair's slot, and those after the last pair.
                 unsafe { leaf.put(simt, from, if is_last { F } else { to + 1 }, keys[j], values[j]) };
             }
         });
         if last.0.wrapping_add(1) == new_len {
-            // SAFETY: the slots behind the last pair.
+            // SAFETY: the slots after the last pair.
             unsafe { leaf.put(simt, new_len, F, last.1, last.2) };
         }
         if member == 0 && shift != 0 && !args.lens.is_null() {
@@ -187,7 +187,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
     }
 }
 
-/// The most lanes of a group that are in a ballot, where those of each group are its first.
+/// The largest number of set lanes of any group in a ballot, if the set lanes of each group are its first ones.
 #[inline(always)]
 fn most_of_a_group<const G: u32>(ballot: u32) -> u32 {
     let (mut lanes, mut width) = (ballot, WARP);

@@ -11,22 +11,23 @@ use lanetree_simt::{
 kernel_args! {
     /// Arguments of [`MarkBases`].
     pub struct MarkBasesArgs {
-        /// Places in the batch of the sorted operations: `[count]`.
+        /// Indexes in the batch of the sorted operations: `[count]`.
         pub order: Global<u32>,
         /// [`Kind`]s, in the batch's order: `[count]`.
         pub kinds: Global<u32>,
-        /// Out: `[count]`, 0 for an update, else the place in the sorted order, from 1.
+        /// Out: `[count]`, 0 for an update, else the position in the sorted order, from 1.
         pub marks: GlobalMut<u32>,
         /// How many.
         pub count: u64,
-        /// In and out: `[2]`, how many operations are of no kind, added to what is there; and of the first of them
-        /// the kind, and above it 2^32 - 1 less its place in the batch, the maximum with what is there.
+        /// In and out: `[2]`. The number of operations of unknown kind is added to the first word. The second is raised
+        /// to at least the kind of the first of them, with 2^32 - 1 minus its index in the batch in the upper half.
         pub unknown: GlobalMut<u64>,
     }
 }
 
-/// Marks the operations that have an effect whatever was before: their running maximum tells each update
-/// on what it builds. Counts those of no kind, which a batch should not have. A thread per operation; any block.
+/// Marks the operations whose effect does not depend on the tree: their running maximum tells each update which
+/// operation it builds on. Counts operations of unknown kind, which a batch should not have. One thread per operation;
+/// any block.
 #[derive(Debug)]
 pub struct MarkBases;
 
@@ -61,7 +62,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The operations' keys, sorted, in the caller's form: `[count]`.
         pub keys: Global<K>,
-        /// Their places in the batch: `[count]`.
+        /// Their indexes in the batch: `[count]`.
         pub order: Global<u32>,
         /// [`Kind`]s, in the batch's order: `[count]`. Null for a batch of inserts.
         pub kinds: Global<u32>,
@@ -73,9 +74,9 @@ kernel_args! {
         pub effects: GlobalMut<u32>,
         /// Out: `[count]`, leaves.
         pub leaves: GlobalMut<u32>,
-        /// Out: `[count]`, the inner nodes above the leaves; 0 where there are none.
+        /// Out: `[count]`, the inner nodes above the leaves; 0 if there are none.
         pub parents: GlobalMut<u32>,
-        /// In and out: how many keys were inserted, replaced, removed, and left alone; added to what is there.
+        /// In and out: how many keys were inserted, replaced, removed, and left unchanged; added to the former values.
         pub tally: GlobalMut<u64>,
         /// Not 0 if the keys are not sorted after all: then nothing is done.
         pub unsorted: Global<u64>,
@@ -92,7 +93,7 @@ pub struct Locate<K, V, const F: u32, const G: u32, const Q: usize>(PhantomData<
 impl<K: Word, V: Word, const F: u32, const G: u32, const Q: usize> Kernel for Locate<K, V, F, G, Q> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TALLY.end();
-    // One block fewer than for look-ups: with as many, registers would not suffice.
+    // One block fewer than for look-ups; otherwise there would not be enough registers.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = match launch_bounds::<K>(F, Q) {
         Some(bounds) => Some(LaunchBounds { blocks: bounds.blocks - 1, ..bounds }),
         None => None,
@@ -216,8 +217,8 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
     }
 }
 
-/// Per thread. What the operations of a key up to `index` do together: an update does what the last other
-/// operation before it does, with another value.
+/// Per thread. The combined effect of a key's operations up to `index`: an update has the effect of the last operation
+/// before it that is no update, with a new value.
 ///
 /// # Safety
 /// `index` is an operation, with this key.
@@ -226,7 +227,7 @@ unsafe fn folded_kind<S: Simt, K: Word>(simt: S, args: &LocateArgs<K>, index: u6
     if args.kinds.is_null() {
         return Kind::Insert;
     }
-    // SAFETY: `index` is an operation; bases are 0 or operations, counted from 1; places are operations.
+    // SAFETY: `index` is an operation; bases are 0 or operations, counted from 1; positions are operations.
     unsafe {
         let base = simt.load(args.bases, index, Hint::ReadOnly);
         if base == 0 || simt.load(args.keys, u64::from(base - 1), Hint::ReadOnly) != key {

@@ -5,12 +5,12 @@
 //! 1. [`Locate`]: every operation finds its leaf; the last one of each key knows what it does to the tree
 //!    (its [`Effect`]), the others do nothing;
 //! 2. [`Plan`]: whether the leaves, or the leaves of one inner node together, have room;
-//! 3. if they have, [`ApplyLeaves`] and [`ApplyNodes`]: these leaves are written anew, in place;
-//! 4. if not, [`MarkEffects`], prefix sums and [`Compact`] put the operations with an effect next to each other,
-//!    and [`Place`] and [`Move`] write the pairs of batch and tree into new leaves.
+//! 3. if they have, [`ApplyLeaves`] and [`ApplyNodes`]: these leaves are rewritten in place;
+//! 4. if not, [`MarkEffects`], prefix sums and [`Compact`] compact the operations with an effect, and [`Place`] and
+//!    [`Move`] write the pairs of batch and tree into new leaves.
 //!
-//! Operations without an effect are skipped by those of the second and third step. Where a node has so many of
-//! them that this would take long, they are removed first, by the kernels of the fourth.
+//! The kernels of steps 2 and 3 skip operations without an effect. If a node has so many of them that this would take
+//! long, the kernels of step 4 remove them first.
 
 mod apply;
 mod compact;
@@ -45,7 +45,7 @@ pub enum Kind {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: a later operation has the same key, or the key is not there.
+    /// Nothing: a later operation has the same key, or the key is not present.
     None = 0,
     /// A new pair.
     Insert = 1,
@@ -93,7 +93,7 @@ kernel_args! {
         pub keys: Global<K>,
         /// New values; unspecified for a removal.
         pub values: Global<V>,
-        /// Where each has its value; null where that is its own place.
+        /// The index of each operation's value; null if it is its own index.
         pub order: Global<u32>,
         /// What each does, and the first slot of its leaf whose key is not below its own.
         pub effects: Global<u32>,

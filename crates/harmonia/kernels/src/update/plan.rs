@@ -1,4 +1,4 @@
-//! Whether a batch's changes fit into the nodes that there are.
+//! Whether a batch's changes fit into the existing nodes.
 
 use super::{Changes, Effect, has_effect, head};
 use crate::tree::{THREADS, TreeRef};
@@ -15,19 +15,19 @@ kernel_args! {
         /// Out: `[changes]`, the first operation with an effect of each leaf that takes its own changes, and the leaf
         /// in the upper half, in no particular order.
         pub leaf_heads: GlobalMut<u64>,
-        /// Out: `[changes]`, the first operation of each node whose leaves are to be filled evenly anew, and the node
-        /// in the upper half.
+        /// Out: `[changes]`, the first operation of each node whose leaves are to be refilled evenly, and the node in
+        /// the upper half.
         pub node_heads: GlobalMut<u64>,
-        /// In and out: how many heads of leaves, and of nodes, added to what is there; 1 if the changes do not fit;
-        /// and 1 if some node has too many operations to tell, among which some without an effect may be.
+        /// In and out: the numbers of heads of leaves and of nodes, added to the former values; 1 if the changes do not
+        /// fit; and 1 if some node has too many operations to tell, since some of them may have no effect.
         pub plan: GlobalMut<u64>,
-        /// The pairs of each leaf; null where only the tree's ranks tell.
+        /// The number of pairs of each leaf; null if only the tree's ranks give it.
         pub lens: Global<u32>,
         /// Not 0 if the operations are not sorted: then nothing is done.
         pub unsorted: Global<u64>,
         /// Slots of a node.
         pub fanout: u32,
-        /// Whether the leaves of a node can be filled evenly anew.
+        /// Whether the leaves of a node can be refilled evenly.
         pub by_node: u32,
     }
 }
@@ -41,7 +41,7 @@ const EFFECTS: Shared<u32> = Shared::at(UNITS.end(), THREADS);
 const LEAVES: Shared<u32> = Shared::at(EFFECTS.end(), THREADS);
 const LENS: Shared<u32> = Shared::at(LEAVES.end(), THREADS);
 
-/// Plans a batch. A thread per change, and perhaps more; blocks of [`THREADS`](crate::THREADS).
+/// Plans a batch. At least one thread per change; blocks of [`THREADS`](crate::THREADS).
 #[derive(Debug)]
 pub struct Plan<K, V>(PhantomData<(K, V)>);
 
@@ -140,7 +140,7 @@ impl<K: Word, V: Word> Kernel for Plan<K, V> {
     }
 }
 
-/// What operations are planned by: their nodes, or their leaves.
+/// The unit of planning: nodes, or leaves.
 #[inline(always)]
 fn units<K: Word, V: Word>(args: &PlanArgs<K, V>) -> Global<u32> {
     if args.by_node != 0 { args.changes.parents } else { args.changes.leaves }
@@ -151,7 +151,7 @@ fn units<K: Word, V: Word>(args: &PlanArgs<K, V>) -> Global<u32> {
 enum Fit {
     /// Each leaf has room, and keeps a pair.
     Leaves,
-    /// Only together the leaves have room and pairs enough.
+    /// Only together do the leaves have enough room and pairs.
     Evenly,
     /// Not even that.
     No,
@@ -165,7 +165,7 @@ struct Run {
     fit: Fit,
     /// Leaves that change.
     leaves: u32,
-    /// The first operation behind them.
+    /// The first operation after them.
     end: u64,
 }
 
@@ -177,11 +177,11 @@ struct Run {
 unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, first: u64, unit: u32) -> Run {
     let changes = &args.changes;
     let slots = if args.by_node != 0 { args.fanout * args.fanout } else { args.fanout };
-    // More changes than this are not all inserts that fit, and changes of pairs that are there.
+    // If there are more changes than this, they cannot all be inserts that fit and changes of existing pairs.
     let most = 2 * u64::from(slots);
     let last = if changes.count - first > most { first + most + 1 } else { changes.count };
     let fits = |len: i64| len >= 1 && len <= i64::from(args.fanout);
-    // Of the whole run, and of the leaf at hand: pairs more.
+    // Additional pairs of the whole run, and of the current leaf.
     let (mut net, mut leaf_len, mut each_fits) = (0, 1, true);
     let (mut leaf, mut changed) = (u32::MAX, 0);
     let mut change = first;
@@ -223,7 +223,7 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
     Run { fit, leaves: changed, end: change }
 }
 
-/// What planning takes of an operation.
+/// The part of an operation that planning needs.
 #[derive(Clone, Copy)]
 struct Operation {
     unit: u32,
@@ -303,7 +303,7 @@ kernel_args! {
     }
 }
 
-/// Writes down how many pairs each leaf has. A thread per leaf; any block.
+/// Writes the number of pairs of each leaf. One thread per leaf; any block.
 #[derive(Debug)]
 pub struct FillLens<K>(PhantomData<K>);
 

@@ -1,5 +1,5 @@
-//! A tree built again from its pairs and a batch's changes. Where each pair goes is known beforehand: as
-//! many places on as pairs are inserted before it, and as many back as are removed.
+//! Rebuilding a tree from its pairs and a batch's changes. The new rank of each pair is known in advance: its old rank,
+//! plus the inserts and minus the removals before it.
 
 use super::apply::lower_bound;
 use super::{Changes, Effect, has_effect, slot_of};
@@ -25,13 +25,13 @@ kernel_args! {
     }
 }
 
-/// Per thread. The new rank of what had the rank `old`, with this many inserts and removals before it.
+/// Per thread. The new rank of the pair with the rank `old`, with this many inserts and removals before it.
 #[inline(always)]
 fn new_rank(old: u64, net: u64) -> u64 {
     old + u64::from(net as u32) - (net >> 32)
 }
 
-/// Writes the inserted pairs. A thread per change; any block.
+/// Writes the inserted pairs. One thread per change; any block.
 #[derive(Debug)]
 pub struct Place<K, V>(PhantomData<(K, V)>);
 
@@ -113,7 +113,8 @@ impl<K: Word, V: Word> Kernel for Move<K, V> {
             });
             let is_pair =
                 |j: usize| slot_at(j) >> shift < u64::from(tree.leaf_count) && ranks[j].0 + slot(j) < ranks[j].1;
-            // Written out: a loop would not be unrolled, for the searches in it, and its arrays not be registers.
+            // Unrolled by hand: because of the searches in it, the loop would not be unrolled, and its arrays would not
+            // stay in registers.
             const { assert!(OWN == 4, "each once") };
             // SAFETY: pairs of the tree where `is_pair` says so, and changes.
             unsafe {

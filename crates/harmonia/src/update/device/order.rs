@@ -1,25 +1,25 @@
-//! By which bits of their keys batches are sorted.
+//! The bits of their keys by which batches are sorted.
 
 use core::ops::Range;
 use lanetree_primitives::telling_bits;
 
-/// The most batches in a row that are sorted by all bits before it is tried again with fewer.
+/// The most batches in a row that are sorted by all bits before fewer bits are tried again.
 const LONGEST_REST: u32 = 128;
 
-/// What the batches so far say of the next one's keys: it will differ from them, and is found out then, but to
-/// guess right saves half the time of its sort.
+/// What the batches so far say about the next one's keys. The guess may be wrong, which is detected; if it is right, it
+/// saves half the time of the sort.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SortRange {
-    /// Above the highest bit in which keys differed.
+    /// One above the highest bit in which keys differed.
     top: u32,
-    /// Batches that had to be sorted twice, since one last was sorted by few bits.
+    /// Batches that had to be sorted twice, since the last one that few bits were enough for.
     misses: u32,
-    /// Batches yet to be sorted by all bits below the top.
+    /// Batches that are still to be sorted by all bits below the top.
     rest: u32,
 }
 
 impl SortRange {
-    /// Before the first batch, of keys of so many bits.
+    /// Before the first batch, of keys of that many bits.
     pub(super) fn new(width: u32) -> Self {
         Self { top: width, misses: 0, rest: 0 }
     }
@@ -29,15 +29,15 @@ impl SortRange {
         if self.rest > 0 { 0..self.top } else { telling_bits(count, self.top) }
     }
 
-    /// Learns in which bits the keys of a batch differed, and whether it was sorted then; the bits by which to
-    /// sort it again if not.
+    /// Learns in which bits the keys of a batch differed, and whether the batch was sorted. If it was not, returns the
+    /// bits by which to sort it again.
     pub(super) fn learn(&mut self, differing: u64, is_sorted: bool) -> Range<u32> {
         let top = u64::BITS - differing.leading_zeros();
         match (is_sorted, self.rest) {
             (true, 0) => (self.top, self.misses) = (top, 0),
             (true, _) => (self.top, self.rest) = (self.top.max(top), self.rest - 1),
             (false, rest) => {
-                // Once may be chance, or the top was another.
+                // A single time may be chance, or the top was different.
                 self.misses += 1;
                 self.top = if rest == 0 { top } else { self.top.max(top) };
                 let longest = if self.misses > 1 { 4_u32.checked_shl(self.misses).unwrap_or(LONGEST_REST) } else { 0 };
@@ -87,7 +87,7 @@ mod tests {
             }
         }
         assert!(twice.len() < 15, "{twice:?}");
-        // Random again: at most the longest rest until that is noticed.
+        // If keys are random again, this is noticed after at most the longest pause.
         let by_all = (0..1000)
             .filter(|_| {
                 let all = range.bits(1 << 16).start == 0;

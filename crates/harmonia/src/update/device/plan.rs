@@ -1,4 +1,4 @@
-//! What a batch does, found out before anything changes.
+//! The effect of a batch, determined before anything changes.
 
 use super::super::{UpdatePath, UpdateReport};
 use super::scratch::{Bases, UpdateScratch};
@@ -21,12 +21,12 @@ const TALLY: Range<usize> = 0..4;
 const PLAN: Range<usize> = TALLY.end..TALLY.end + 4;
 /// In which bits keys differ, and whether they are unsorted.
 const ORDER: Range<usize> = PLAN.end..PLAN.end + LOCAL_SORT_FINDINGS;
-/// How many operations are of no kind, and the first of them.
+/// How many operations have an unknown kind, and the first of them.
 const UNKNOWN: Range<usize> = ORDER.end..ORDER.end + 2;
-/// Words of what a batch is found to do.
+/// Words of a batch's findings.
 pub(super) const FINDINGS: usize = UNKNOWN.end;
 
-/// What a batch does, as the host learns it.
+/// The effect of a batch, as reported to the host.
 pub(super) struct Findings<K, V> {
     pub(super) report: UpdateReport,
     /// All operations, or those with an effect.
@@ -46,7 +46,7 @@ impl<K, V> Findings<K, V> {
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Sorts a batch, finds what its operations do, and whether the nodes have room. Changes nothing; waits
+    /// Sorts a batch, determines the effect of its operations, and whether the nodes have room. Changes nothing; waits
     /// for the stream.
     pub(super) fn find_changes(
         &self,
@@ -63,10 +63,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         scratch.findings.fill_zero(stream)?;
         let range = scratch.sort_range.bits(count);
         sort(stream, keys, range.clone(), scratch)?;
-        // By few bits, as it is likely to suffice; what follows does nothing if it did not.
+        // By few bits, which is likely to be enough; if it is not, the following kernels do nothing.
         let (order, findings) = ((&mut scratch.sorted, &mut scratch.order), &mut scratch.findings);
         let found = word(stream, findings, &ORDER)?;
-        // SAFETY: both have so many elements, and the findings' part is for this stream.
+        // SAFETY: both have that many elements, and the findings' part is for this stream.
         unsafe { local_sort(stream, order, count, range.start, found)? };
         self.locate(stream, values, kinds, count, scratch)?;
         download(stream, scratch)?;
@@ -88,19 +88,19 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         let mut found = self.findings(scratch, scratch.located(stream, values, count)?);
         if scratch.found[PLAN.start + 3] != 0 {
-            // So many operations of one node that some of them must be without effect.
+            // A node has so many operations that some of them must have no effect.
             let changes = scratch.compact(stream, values, count, found.change_count())?;
             scratch.findings.fill_zero_range(stream, PLAN)?;
             self.plan(stream, changes, scratch)?;
             download(stream, scratch)?;
             found = self.findings(scratch, changes);
-            // Too many changes still are more than fit.
+            // Still too many changes: they do not fit.
             (found.is_compact, found.fits) = (true, found.fits && scratch.found[PLAN.start + 3] == 0);
         }
         Ok(found)
     }
 
-    /// Finds what the operations of a sorted batch do, and whether the nodes have room.
+    /// Determines the effect of a sorted batch's operations, and whether the nodes have room.
     fn locate(
         &self,
         stream: &Stream,
@@ -116,8 +116,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             let (order, marks_at) = (scratch.order.read_on(stream)?, marks.write_on(stream)?);
             let unknown = word(stream, &mut scratch.findings, &UNKNOWN)?;
             let args = MarkBasesArgs { order, kinds: kinds_at, marks: marks_at, count: count as u64, unknown };
-            // SAFETY: the order was sorted from so many operations, and all else has room for as many; every pointer is
-            // for this stream.
+            // SAFETY: the order was sorted from that many operations, and all else has room for as many; every pointer
+            // is for this stream.
             unsafe { per_operation()?.run(calls::mark_bases(&args))? };
             inclusive_max_scan(stream, marks, count, bases, scan)?;
             bases_at = bases.read_on(stream)?;
@@ -183,11 +183,11 @@ fn sort<K: Key, V: Word>(
     radix_argsort(stream, keys, keys.len(), bits, sorted, &mut scratch.sort)
 }
 
-/// Brings the findings to the host; waits for the stream.
+/// Copies the findings to the host; waits for the stream.
 fn download<K: Key, V: Word>(stream: &Stream, scratch: &mut UpdateScratch<K, V>) -> Result<()> {
     scratch.findings.download_async(stream, 0..FINDINGS, &mut scratch.found, 0)?;
     stream.synchronize()?;
-    // SAFETY: every batch downloads through here, and has waited for the stream that it was given.
+    // SAFETY: every batch downloads through this function, and has waited for its stream.
     unsafe { scratch.found.forget_uses() };
     Ok(())
 }

@@ -12,12 +12,12 @@ use lanetree_primitives::{RadixSortScratch, ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
 
-/// Most operations of a batch: their numbers have a bit to spare in 32.
+/// The most operations of a batch: their numbers leave one of 32 bits free.
 pub(super) const MOST_OPERATIONS: usize = (1 << 31) - 1;
 
-/// Scratch memory of batches of updates on a device, for batches up to a size and trees of any: about 60
-/// bytes per operation with 8-byte keys and values; 60 more, and the memory that the tree had before, once one
-/// has been built again. It also remembers by which bits of their keys the last batches could be sorted.
+/// Scratch memory of batches of updates on a device, for batches up to a size and trees of any size. It takes about 60
+/// bytes per operation with 8-byte keys and values. Once a tree has been rebuilt, it takes 60 bytes more, and keeps the
+/// memory that the tree had before. It also remembers by which bits of their keys the last batches could be sorted.
 #[derive(Debug)]
 pub struct UpdateScratch<K: Key, V: Word> {
     pub(super) device: Device,
@@ -37,7 +37,7 @@ pub struct UpdateScratch<K: Key, V: Word> {
     pub(super) leaf_heads: Buffer<u64>,
     pub(super) node_heads: Buffer<u64>,
     compact: Option<Compacted<K::Bits, V>>,
-    /// Scratch of scans over leaves, and for how many.
+    /// Scratch memory of scans over leaves, and for how many leaves.
     pub(super) leaf_scan: Option<(ScanScratch, usize)>,
     pub(super) spare: Option<Regions<K::Bits, V>>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Bases {
     pub(super) scan: ScanScratch,
 }
 
-/// The operations with an effect, and what it takes to put them next to each other.
+/// The operations with an effect, and the memory to compact them.
 #[derive(Debug)]
 pub(super) struct Compacted<K, V> {
     flags: Buffer<u32>,
@@ -67,16 +67,15 @@ pub(super) struct Compacted<K, V> {
 }
 
 impl<K: Key, V: Word> UpdateScratch<K, V> {
-    /// For batches of up to so many operations.
+    /// For batches of up to that many operations.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) where the device has no room;
-    /// [`TooManyOperations`](Error::TooManyOperations).
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyOperations`](Error::TooManyOperations).
     pub fn new(device: &Device, operations: usize) -> Result<Self> {
         if operations > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations });
         }
-        // The host's batches have their own way.
+        // Batches on the host need no scratch memory.
         let n = if device.kind() == DeviceKind::Host { 0 } else { operations };
         Ok(Self {
             device: device.clone(),
@@ -146,7 +145,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         })
     }
 
-    /// Puts those operations of a batch next to each other that have an effect, of which there are `changes`.
+    /// Compacts the `changes` operations of a batch that have an effect.
     pub(super) fn compact(
         &mut self,
         stream: &Stream,
@@ -160,7 +159,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         let launch = || launch::over(stream, count, 1);
         let args =
             MarkEffectsArgs { effects: located.effects, flags: compact.flags.write_on(stream)?, count: located.count };
-        // SAFETY: the scratch memory has room for so many operations; every pointer is for this stream.
+        // SAFETY: the scratch memory has room for that many operations; every pointer is for this stream.
         unsafe { launch()?.run(calls::mark_effects(&args))? };
         exclusive_scan(stream, &compact.flags, count, &mut compact.offsets, &mut compact.scan)?;
         let args = CompactArgs {
@@ -185,7 +184,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         compact.changes(stream, changes)
     }
 
-    /// How many inserts and removals are before each of the changes that were put next to each other.
+    /// How many inserts and removals precede each of the compacted changes.
     pub(super) fn net_sums(&mut self, stream: &Stream, changes: usize) -> Result<Global<u64>> {
         let compact = self.compact.as_mut().expect("only for changes that are next to each other");
         exclusive_scan(stream, &compact.nets, changes, &mut compact.sums, &mut compact.scan)?;

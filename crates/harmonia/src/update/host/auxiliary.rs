@@ -1,13 +1,13 @@
-//! Auxiliary nodes: what becomes of leaves that a batch splits or merges, before the key region moves.
+//! Auxiliary nodes: leaves that a batch splits or merges, before the key region moves.
 //!
-//! The auxiliary node of a split leaf is the leaf, left as it is from then on, and a chain of the changes
-//! that come to it later. A batch has one change per key, so a change need not be found again before the
-//! batch is through, and joining the chain takes constant time, whether a leaf gets one insert or all of
-//! the batch's; into how many leaves it is split is known when all have come, and is settled once, as the
-//! key region moves. Chains are threaded through one array beside the changes: no allocation per node.
+//! The auxiliary node of a split leaf is the leaf, unchanged from then on, and a chain of the changes that come to it
+//! later. A batch has one change per key, so a change need not be found again within the batch, and joining the chain
+//! takes constant time, whether a leaf gets one insert or all of the batch's. The number of leaves that it is split
+//! into is decided once, when the key region moves. Chains are threaded through one array beside the changes, so there
+//! is no allocation per node.
 //!
-//! The auxiliary node of merged leaves is their *run*: neighbours under one parent, whose pairs the
-//! movement brings together. Changes still go to the leaf of the run that the descent leads to.
+//! The auxiliary node of merged leaves is their *run*: neighbours under one parent, whose pairs the movement combines.
+//! Changes still go to the leaf of the run that the descent leads to.
 
 use super::locks::LeafLock;
 use crate::native::below;
@@ -19,17 +19,17 @@ use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
 
-/// The state of a leaf in a batch; zero bytes before it. All but the lock is read and written by whoever
-/// holds the leaf, as [`LeafRegion`](super::leaf::LeafRegion) is.
+/// The state of a leaf in a batch; zero bytes before the batch. Everything except the lock is read and written by the
+/// thread that holds the leaf, like [`LeafRegion`](super::leaf::LeafRegion).
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(super) struct LeafState {
     pub(super) lock: LeafLock,
     /// [`SPLIT`], [`LOW`].
     status: AtomicU8,
-    /// How many leaves before this one the run begins that it is part of.
+    /// How many leaves before this one its run begins.
     joined: AtomicU8,
-    /// How many more pairs there are than before the batch, those of the chain included.
+    /// How many more pairs there are than before the batch, including those of the chain.
     growth: AtomicI32,
     /// The head of the chain: one more than the index of a change; 0 for none.
     chain: AtomicU32,
@@ -37,7 +37,7 @@ pub(super) struct LeafState {
 
 /// The paper's status of a leaf that has been split: later changes go to the auxiliary node.
 const SPLIT: u8 = 1;
-/// The leaf is on somebody's list of those to be merged.
+/// The leaf is on a thread's list of leaves to merge.
 const LOW: u8 = 2;
 
 impl LeafState {
@@ -49,7 +49,7 @@ impl LeafState {
         self.status.store(self.status.load(Relaxed) | SPLIT, Relaxed);
     }
 
-    /// Puts the leaf on the list of those to be merged, and whether it was not there before.
+    /// Puts the leaf on the list of leaves to merge; returns whether it was not on it before.
     pub(super) fn list(&self) -> bool {
         let status = self.status.load(Relaxed);
         self.status.store(status | LOW, Relaxed);
@@ -68,7 +68,7 @@ impl LeafState {
         self.growth.store(self.growth() + by, Relaxed);
     }
 
-    /// Forgets the auxiliary node: the leaf is what it holds.
+    /// Forgets the auxiliary node: the leaf is again just its slots.
     pub(super) fn unsplit(&self, growth: i32) {
         self.status.store(0, Relaxed);
         self.growth.store(growth, Relaxed);
@@ -79,7 +79,7 @@ impl LeafState {
     }
 }
 
-/// The memory of a batch's auxiliary nodes. Zeroed, and for large trees not touched where no change goes.
+/// The memory of a batch's auxiliary nodes. Zeroed; in large trees, parts without changes are never touched.
 pub(super) struct Auxiliary {
     states: Buffer<[u32; 3]>,
     chains: Buffer<u32>,
@@ -87,15 +87,14 @@ pub(super) struct Auxiliary {
 
 impl Auxiliary {
     /// # Errors
-    /// [`Runtime`](lanetree_frame::Error::Runtime) where there is no room.
+    /// [`Runtime`](lanetree_frame::Error::Runtime) if there is no room.
     pub(super) fn new(leaves: u32, changes: usize) -> Result<Self> {
-        // Not from a tree's pool, whose memory would have to be zeroed.
+        // Not from the tree's pool, whose memory would have to be zeroed.
         let host = Device::host();
         Ok(Self { states: host.alloc_zeroed(leaves as usize)?, chains: host.alloc_zeroed(changes)? })
     }
 
-    /// The leaves' states, and for each change the one behind it in its chain, counted as
-    /// [`LeafState::chain`] is.
+    /// The leaves' states, and for each change the next one in its chain, counted like [`LeafState::chain`].
     pub(super) fn parts(&mut self) -> (&[LeafState], &[AtomicU32]) {
         const { assert!(size_of::<LeafState>() == size_of::<[u32; 3]>() && align_of::<LeafState>() == 4) };
         let states = self.states.as_mut_slice().expect("the host reaches its own memory");
@@ -111,7 +110,7 @@ impl Auxiliary {
     }
 }
 
-/// Leaves that become one node, or several: one leaf, or a run of merged ones.
+/// Leaves that become one or several nodes: one leaf, or a run of merged ones.
 pub(super) struct Run {
     pub(super) leaves: Range<u32>,
     /// Their pairs.
@@ -159,7 +158,7 @@ impl<'a> LeafTable<'a> {
         run
     }
 
-    /// Makes one run of two that are next to each other.
+    /// Joins two adjacent runs.
     pub(super) fn join(&self, left: Run, right: Run) -> Run {
         for leaf in right.leaves.clone() {
             // A run has no more leaves than a node has children: 128.
@@ -184,7 +183,7 @@ impl<'a> LeafTable<'a> {
     }
 }
 
-/// The pairs of a run, brought together. Memory to be used again for the next one.
+/// The combined pairs of a run. The memory is reused for the next run.
 #[derive(Default)]
 pub(super) struct Pairs<K, V> {
     pub(super) keys: Vec<K>,
@@ -208,7 +207,7 @@ impl<K: Word, V: Word> Pairs<K, V> {
     ) {
         self.chain.clear();
         self.chain.extend(table.chained(leaf));
-        // A thread comes by its changes in the order of their keys; several may have taken turns.
+        // A thread takes its changes in the order of their keys, but several threads may have alternated.
         self.chain.reverse();
         if !self.chain.is_sorted_by_key(|&change| changes[change as usize].0) {
             self.chain.sort_unstable_by_key(|&change| changes[change as usize].0);

@@ -1,4 +1,4 @@
-//! Algorithm 1: a batch's changes, carried out by all threads.
+//! Algorithm 1: all threads apply a batch's changes.
 
 use super::super::UpdateReport;
 use super::auxiliary::{LeafTable, Run};
@@ -10,7 +10,7 @@ use lanetree_frame::Change;
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
 
-/// A batch while it is carried out. The inner nodes stay as they are meanwhile.
+/// A batch in progress. The inner nodes do not change meanwhile.
 pub(super) struct Batch<'a, K: Key, V: Word> {
     pub(super) changes: &'a [(K::Bits, Change<V>)],
     /// The inner nodes; no leaves.
@@ -36,7 +36,7 @@ pub(super) struct Done<K, V> {
     pub(super) in_place: Vec<Undo<K, V>>,
 }
 
-/// A change's place: the leaf where its key belongs, and the inner node above.
+/// The leaf where a change's key belongs, and the inner node above it.
 #[derive(Clone, Copy)]
 struct Place {
     change: usize,
@@ -49,15 +49,14 @@ enum Left {
     Nothing,
     /// All: the leaf has to be split first.
     Split,
-    /// To merge the leaf with a neighbour, if that fits.
+    /// Merge the leaf with a neighbour, if that fits.
     Merge,
 }
 
 impl<K: Key, V: Word> Batch<'_, K, V> {
-    /// Carries out all changes, by tasks of so many. The changes of a task are counted in together: the
-    /// paper counts every update by itself, and a coarse lock taken that often is all that several threads
-    /// would be busy with. They may come in any order of their keys; in ascending order they are
-    /// fastest, since tasks meet at few leaves then.
+    /// Applies all changes, in tasks of a fixed size. A task counts its changes together: the paper counts every update
+    /// by itself, but then several threads would mostly contend for the coarse lock. Changes may come in any order of
+    /// their keys; ascending order is the fastest, since tasks then share few leaves.
     pub(super) fn run(&self, task_len: usize) -> Vec<Done<K::Bits, V>> {
         let tasks = self.changes.par_chunks(task_len).enumerate();
         tasks.map(|(task, changes)| self.task(task * task_len, changes)).collect()
@@ -73,13 +72,13 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
             changes.len(),
             |i| changes[i].0,
             |i, leaf, parent| {
-                // Neighbouring changes often go to one leaf, which is kept meanwhile.
+                // Neighbouring changes often go to the same leaf, so its lock is kept between them.
                 if held.as_ref().is_none_or(|held| held.0 != leaf) {
                     drop(held.take());
                     held = Some((leaf, self.table.states[leaf as usize].lock.lock()));
                 }
                 let place = Place { change: first + i, leaf, parent };
-                // SAFETY: the leaf's lock is held, and the update counted in.
+                // SAFETY: the leaf's lock is held, and the update is counted.
                 let slots = unsafe { self.leaves.slots(leaf) };
                 match self.operate(place, slots, &mut done) {
                     Left::Nothing => {}
@@ -103,8 +102,8 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         done
     }
 
-    /// Carries out a change on its leaf, or on the leaf's auxiliary node, without splitting or merging. The
-    /// caller holds the leaf, or the tree.
+    /// Applies a change to its leaf, or to the leaf's auxiliary node, without splitting or merging. The caller holds
+    /// the leaf, or the tree.
     fn operate(&self, place: Place, mut slots: Slots<'_, K::Bits, V>, done: &mut Done<K::Bits, V>) -> Left {
         let Place { leaf, change: index, .. } = place;
         let state = &self.table.states[leaf as usize];
@@ -139,16 +138,16 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         if low && state.list() { Left::Merge } else { Left::Nothing }
     }
 
-    /// Below this many pairs a leaf is merged, where that fits.
+    /// A leaf with fewer pairs than this is merged, if that fits.
     fn half(&self) -> u64 {
         u64::from(self.table.shape.fanout / 2)
     }
 
-    /// Carries out an insert into a leaf that was full.
+    /// Applies an insert to a leaf that was full.
     fn split(&self, _: &Exclusive<'_>, place: Place, done: &mut Done<K::Bits, V>) {
         // SAFETY: the tree is the caller's.
         let slots = unsafe { self.leaves.slots(place.leaf) };
-        // Others may have split the leaf meanwhile, or have made room.
+        // Other threads may have split the leaf meanwhile, or made room.
         if let Left::Split = self.operate(place, slots, done) {
             self.table.states[place.leaf as usize].split();
             self.restructured.store(true, Relaxed);
@@ -158,8 +157,7 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         }
     }
 
-    /// Merges a leaf with as many neighbours under its parent as it takes to be half full, if they fit into
-    /// one node.
+    /// Merges a leaf with enough neighbours under its parent to be half full, if they fit into one node.
     fn merge(&self, _: &Exclusive<'_>, place: Place) {
         let table = &self.table;
         table.states[place.leaf as usize].unlist();
@@ -183,7 +181,7 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         }
     }
 
-    /// The leaves under an inner node of the last level; the only leaf where there is no such node.
+    /// The leaves under an inner node of the last level; the only leaf if there is no such node.
     fn siblings(&self, parent: u32) -> core::ops::Range<u32> {
         let shape = self.table.shape;
         let first_leaf = |node: usize| self.prefix_sum.get(node).map(|&child| child - shape.inner);

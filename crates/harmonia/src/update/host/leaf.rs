@@ -1,11 +1,11 @@
-//! Pairs that come into and go out of one leaf where it lies.
+//! Inserting and removing pairs in one leaf, in place.
 
 use super::super::super::native::below;
 use core::marker::PhantomData;
 use lanetree_kernels_harmonia::layout::{leaf_bytes, leaf_offset, leaf_values_offset};
 use lanetree_layout::Word;
 
-/// The leaf region while threads write to its leaves, each to those that it holds.
+/// The leaf region while threads write to its leaves, each thread to the leaves that it holds.
 pub(super) struct LeafRegion<'a, K, V> {
     start: *mut u8,
     fanout: u32,
@@ -13,7 +13,7 @@ pub(super) struct LeafRegion<'a, K, V> {
     words: PhantomData<&'a mut [(K, V)]>,
 }
 
-// SAFETY: the region is borrowed mutably, and a leaf is accessed by whoever holds it.
+// SAFETY: the region is borrowed mutably, and only the thread that holds a leaf accesses it.
 unsafe impl<K: Send, V: Send> Sync for LeafRegion<'_, K, V> {}
 
 impl<'a, K: Word, V: Word> LeafRegion<'a, K, V> {
@@ -25,8 +25,8 @@ impl<'a, K: Word, V: Word> LeafRegion<'a, K, V> {
     /// A leaf's slots.
     ///
     /// # Safety
-    /// Until the result is gone the caller holds the leaf's lock and is counted in, or has the tree to
-    /// itself; and takes the leaf's slots only once.
+    /// As long as the result lives, the caller holds the leaf's lock and is counted, or owns the tree exclusively; and
+    /// it takes the leaf's slots only once.
     pub(super) unsafe fn slots(&self, leaf: u32) -> Slots<'_, K, V> {
         assert!(leaf < self.leaves, "leaf {leaf} of {}", self.leaves);
         let fanout = self.fanout as usize;
@@ -50,14 +50,14 @@ pub(super) struct Slots<'a, K, V> {
 }
 
 impl<K: Word, V: Word> Slots<'_, K, V> {
-    /// The number of pairs below `key`, and whether the next one is its own.
+    /// The number of pairs below `key`, and whether the next pair has this key.
     pub(super) fn find(&self, len: usize, key: K) -> (usize, bool) {
         let below = match self.keys.len() {
             8 => below(&self.keys[..8], key),
             16 => below(&self.keys[..16], key),
             _ => below(self.keys, key),
         };
-        // The repeated last pair counts too; and a leaf that has been emptied holds what it held last.
+        // The repeated last pair counts too; and an emptied leaf still holds its last contents.
         let at = (below as usize).min(len);
         (at, at < len && self.keys[at] == key)
     }

@@ -23,8 +23,8 @@ struct InProcess {
 impl TreeLock {
     /// Counts the caller's updates in, lines 3 to 5; dropping the guard counts them out, lines 10 to 12.
     ///
-    /// Unlike the paper's, it lets splits and merges that wait go first: as long as others keep coming
-    /// they would never see a count of 0.
+    /// Unlike the paper's lock, it lets waiting splits and merges go first: otherwise they would never see a count of 0
+    /// while new updates keep coming.
     pub(super) fn enter(&self) -> Entered<'_> {
         let mut coarse = self.lock();
         while coarse.waiting > 0 {
@@ -55,7 +55,7 @@ impl TreeLock {
     }
 }
 
-/// Updates that are counted in: leaves may be accessed under their own locks.
+/// Updates that are counted: leaves may be accessed under their own locks.
 pub(super) struct Entered<'a> {
     lock: &'a TreeLock,
 }
@@ -78,18 +78,18 @@ pub(super) struct Exclusive<'a> {
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        // Those woken wait for the mutex, which is released right after.
+        // Woken threads wait for the mutex, which is released right after this.
         self.lock.changed.notify_all();
     }
 }
 
-/// The fine lock, of one leaf. Zero bytes are an open one.
+/// The fine lock, of one leaf. Zero bytes are an open lock.
 #[derive(Debug, Default)]
 pub(super) struct LeafLock(AtomicU8);
 
 impl LeafLock {
-    /// Turns of the loop before the thread lets others run: a leaf is held for tens of nanoseconds, unless
-    /// its holder has been suspended.
+    /// Iterations of the loop before the thread lets others run: a leaf is held for tens of nanoseconds, unless its
+    /// holder has been suspended.
     const SPINS: u32 = 100;
 
     /// Line 7; dropping the guard is line 9. A thread holds one leaf at a time.
@@ -107,7 +107,7 @@ impl LeafLock {
     }
 }
 
-/// A leaf to oneself, among updates that are counted in.
+/// Exclusive access to a leaf, among counted updates.
 pub(super) struct LeafGuard<'a>(&'a LeafLock);
 
 impl Drop for LeafGuard<'_> {

@@ -8,9 +8,9 @@
 //! | `batch` | Algorithm 1 |
 //! | `movement` | the new key region after the batch |
 //!
-//! A batch is done as a whole or not at all. What may fail is the memory for the auxiliary nodes, which is
-//! allocated before anything is changed, and that for the regions after the batch. Until these are there
-//! and filled the old regions stay, and what was changed in place is in a journal by which it is undone.
+//! A batch is applied as a whole or not at all. Two allocations may fail: the memory for the auxiliary nodes, before
+//! anything is changed, and the memory for the regions after the batch. The old regions stay until the new ones are
+//! allocated and filled, and a journal of the changes in place allows undoing them.
 
 mod auxiliary;
 mod batch;
@@ -43,7 +43,7 @@ use rayon::prelude::*;
 /// Leaves whose ranks a task computes.
 const TASK: usize = 1 << 14;
 
-/// How a batch is dealt to threads, and how far a tree may grow. Tests choose others.
+/// How a batch is distributed to threads, and how far a tree may grow. Tests choose other values.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Changes of a task.
@@ -76,8 +76,8 @@ pub(super) struct Applied<K, V> {
 }
 
 impl<K, V> Applied<K, V> {
-    /// The leaves that were changed in place, in ascending order. They are all that has changed if the
-    /// batch's path was [`UpdatePath::InPlace`], but for the ranks.
+    /// The leaves that were changed in place, in ascending order. If the batch's path was [`UpdatePath::InPlace`],
+    /// nothing else has changed, except for the ranks.
     pub(super) fn leaves(&self) -> Vec<u32> {
         let mut leaves: Vec<u32> =
             self.done.iter().flat_map(|done| done.in_place.iter().map(|undo| undo.leaf)).collect();
@@ -87,8 +87,7 @@ impl<K, V> Applied<K, V> {
     }
 }
 
-/// Carries out changes of distinct keys on a tree that lies in main memory. The changes may come in any
-/// order; ascending is fastest.
+/// Applies changes of distinct keys to a tree in main memory. The changes may come in any order; ascending is fastest.
 ///
 /// # Errors
 /// As [`Harmonia::apply`].
@@ -134,7 +133,7 @@ fn apply_within<K: Key, V: Word>(
     }
 }
 
-/// Builds a tree where there was none.
+/// Builds a tree from an empty one.
 fn fill_empty<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
     changes: &[(K::Bits, Change<V>)],
@@ -178,8 +177,8 @@ fn carry_out<K: Key, V: Word>(
     (done, batch.restructured.into_inner())
 }
 
-/// Replaces the tree's regions by those that hold its changed leaves in place, and the others as the
-/// auxiliary nodes have them.
+/// Replaces the tree's regions by new ones, with the leaves that were changed in place, and the others as the auxiliary
+/// nodes give them.
 fn move_regions<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
     changes: &[(K::Bits, Change<V>)],
@@ -242,7 +241,7 @@ fn move_ranks<K: Key, V: Word>(tree: &mut Harmonia<K, V>, states: &[LeafState]) 
     Ok(())
 }
 
-/// Takes back what was changed in place.
+/// Undoes what was changed in place.
 fn undo<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
     states: &[LeafState],

@@ -1,10 +1,10 @@
-//! The movement after a batch: leaves go to their new places, and the levels above are made to fit.
+//! The movement after a batch: leaves go to their new positions, and the levels above are rebuilt.
 //!
-//! Where every node goes is known in advance, from prefix sums over the numbers of leaves and pairs that
-//! each part of the old region turns into. So all parts move at the same time, into a second region; the
-//! old one stays as it was until the new one is complete. The inner levels, a part in `fanout` of the
-//! region, are laid out again above the new leaves, as full as the build made them: that costs less than
-//! to split and merge them node by node, and keeps the tree as flat as a new one.
+//! The new position of every node is known in advance, from prefix sums over the numbers of leaves and pairs that each
+//! part of the old region turns into. So all parts move at the same time, into a second region; the old one stays
+//! unchanged until the new one is complete. The inner levels, one `fanout`-th of the region, are laid out again above
+//! the new leaves, as full as the build made them. That costs less than splitting and merging them node by node, and
+//! keeps the tree as flat as a new one.
 
 use super::Limits;
 use super::auxiliary::{LeafTable, Pairs, Run};
@@ -17,7 +17,7 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device};
 use rayon::prelude::*;
 
-/// A tree's leaves when all changes of a batch have come to them.
+/// A tree's leaves after all changes of a batch.
 pub(super) struct Settled<'a, K: Key, V: Word> {
     /// The tree's: new regions come from its pool, if it has one.
     pub(super) device: &'a Device,
@@ -59,10 +59,11 @@ pub(super) fn leaves_of(shape: &Shape, count: u64) -> u64 {
 }
 
 impl<K: Key, V: Word> Settled<'_, K, V> {
-    /// Moves everything to where it belongs.
+    /// Moves everything to its new position.
     ///
     /// # Errors
-    /// [`TooManyPairs`](lanetree_frame::Error::TooManyPairs), [`Runtime`](lanetree_frame::Error::Runtime) where there is no room.
+    /// [`TooManyPairs`](lanetree_frame::Error::TooManyPairs), [`Runtime`](lanetree_frame::Error::Runtime) if there is
+    /// no room.
     pub(super) fn moved(&self) -> Result<Regions<K::Bits>> {
         let tasks = self.table.shape.leaves.div_ceil(self.limits.leaves);
         let sizes: Vec<(u64, u64)> = (0..tasks).into_par_iter().map(|task| self.size(task)).collect();
@@ -108,7 +109,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
         let mut leaf = task * self.limits.leaves;
         let end = self.table.shape.leaves.min(leaf.saturating_add(self.limits.leaves));
         core::iter::from_fn(move || {
-            // The task before has the rest of a run that began there.
+            // The previous task handles the rest of a run that began there.
             while leaf < end && self.table.states[leaf as usize].joined() != 0 {
                 leaf += 1;
             }
@@ -136,7 +137,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
                 let start = leaf as usize * leaf_words;
                 out.words.copy_from_slice(&self.leaves[start..start + leaf_words]);
                 out.ranks[0] = out.rank;
-                // Slots behind the last pair repeat it.
+                // Slots after the last pair repeat it.
                 out.last_keys[0] = self.view.leaf_keys(leaf)[fanout - 1];
                 continue;
             }

@@ -32,9 +32,9 @@ kernel_args! {
     }
 }
 
-/// Counts the digits of all passes in one read of the keys, and clears what the passes need cleared.
-/// Any number of blocks of [`HISTOGRAM_THREADS`]. `PASSES` is the most that a key has, `VECTORS` how many
-/// 16 bytes a thread has in flight.
+/// Counts the digits of all passes in one read of the keys, and clears the state of the passes. Any number of blocks of
+/// [`HISTOGRAM_THREADS`]. `PASSES` is the most passes that a key has, `VECTORS` the number of 16-byte loads that a
+/// thread has in flight.
 #[derive(Debug)]
 pub struct Histogram<K, const PASSES: usize, const VECTORS: usize>(PhantomData<K>);
 

@@ -13,10 +13,10 @@ macro_rules! instances {
     };
 }
 
-// Keys, their values, and whether there are any; warps of a block, elements of a thread, and blocks on a
-// multiprocessor. A pass is bound by latency and by what a run of equal digits leaves of a sector at either
-// end, so the tile should be large; the fastest without spills on any architecture, of about 150 that were
-// measured on an H200. Turing has 64 KiB of shared memory, one block's worth.
+// Keys, their values, and whether there are values; warps per block, elements per thread, and blocks per
+// multiprocessor. A pass is bound by latency and by the partly used sectors at both ends of a run of equal digits, so
+// the tile should be large. These are the fastest without spills on any architecture, of about 150 that were measured
+// on an H200. Turing has 64 KiB of shared memory, enough for one block.
 instances! {
     u32: u32, u32, false => 16, 24, 2;
     u64: u64, u32, false => 12, 20, 2;

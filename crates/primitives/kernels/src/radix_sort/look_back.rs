@@ -17,8 +17,8 @@ const SUM: u32 = 2 << 30;
 /// The states of a pass: `[tiles][RADIX]`, one word each for tile and digit, flag and value in one, so
 /// that nothing needs ordering but the word itself.
 ///
-/// At the end of a pass all states are sums. The next pass, of the other `parity`, takes what was a sum
-/// for a state not yet written: so they need clearing once per sort, not once per pass.
+/// At the end of a pass all states are sums. The next pass, with the other `parity`, reads the old sums as states not
+/// yet written. So states need clearing once per sort, not once per pass.
 #[derive(Clone, Copy)]
 pub(super) struct States {
     pub(super) words: GlobalMut<u32>,
@@ -32,8 +32,8 @@ impl States {
         u64::from(tile) * u64::from(RADIX) + u64::from(digit)
     }
 
-    /// Per thread. Publishes how many elements of `tile` have `digit`; of a portion's first tile that
-    /// is the sum already.
+    /// Per thread. Publishes how many elements of `tile` have `digit`; for a portion's first tile this is already the
+    /// sum.
     ///
     /// # Safety
     /// The words are a pass's states, accessed through this type only.
@@ -60,8 +60,7 @@ impl States {
     /// As [`States::publish_own`]; the tiles before belong to blocks that have started.
     #[inline(always)]
     pub(super) unsafe fn look_back<S: Simt>(self, simt: S, tile: u32, first_tile: u32, digit: u32, count: u32) -> u32 {
-        // One state at a time: to ask for several at once, on the way back, was measured to be slower, since
-        // most tiles find the sum in the first.
+        // One state at a time: loading several at once was slower, since most tiles find the sum in the first one.
         let mut before = 0;
         // The tiles from here on, up to the caller's, are in the sum.
         let mut reached = tile;

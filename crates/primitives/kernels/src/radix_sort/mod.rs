@@ -3,12 +3,11 @@
 //!
 //! One launch of [`Histogram`] counts the digits of all passes in a single read of the keys, one of
 //! [`Offsets`] turns the counts into the place where each digit's run begins, and one of [`Onesweep`]
-//! per digit moves the elements. A block of that takes a tile of elements, ranks them by digit, and
-//! learns by looking back at the tiles before (`look_back`) how many elements with each digit come
-//! before its own.
+//! per digit moves the elements. A block of [`Onesweep`] takes a tile of elements, ranks them by digit, and looks back
+//! at the earlier tiles (`look_back`) to learn how many elements with each digit precede its own.
 //!
-//! Tiles are numbered by tickets, in the order in which blocks start: one only ever waits for blocks
-//! that run already.
+//! Tiles are numbered by tickets, in the order in which blocks start, so a block only waits for blocks that are already
+//! running.
 
 mod histogram;
 mod instances;
@@ -34,8 +33,8 @@ pub const RADIX: u32 = 1 << DIGIT_BITS;
 /// The most passes: 64-bit keys, all bits.
 pub const MAX_PASSES: usize = 8;
 
-/// The digits of a range of bits: as few as there can be, and as even as that allows. Narrower digits
-/// have longer runs, so 33 bits are better five times 6 or 7 than four times 8 and one.
+/// The digits of a range of bits: as few as possible, and as even as possible. Narrower digits have longer runs, so 33
+/// bits are better split into five digits of 6 or 7 bits than into four of 8 and one of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digits {
     begin: u32,
@@ -43,7 +42,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// The digits of a range of bits that ends behind its begin.
+    /// The digits of a non-empty range of bits.
     ///
     /// An empty range has one digit of no bits: the pass over it copies.
     pub const fn of(bits: Range<u32>) -> Self {

@@ -1,4 +1,4 @@
-//! From counts of digits to where their runs begin.
+//! From counts of digits to the starts of their runs.
 
 use super::RADIX;
 use super::look_back::{digit_scan, digits_before};

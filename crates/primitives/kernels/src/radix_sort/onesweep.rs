@@ -1,4 +1,4 @@
-//! One pass: moves every element to its place by one digit.
+//! One pass: moves every element to its position by one digit.
 
 use super::look_back::{States, digit_scan, digits_before};
 use super::{DIGIT_BITS, Digit, Extract, RADIX};
@@ -18,7 +18,7 @@ kernel_args! {
         pub keys: Global<K>,
         /// Out: `[len]`, not the same memory.
         pub keys_out: GlobalMut<K>,
-        /// `[len]`; null where the values are the elements' positions. Not read by a sort of keys alone.
+        /// `[len]`; null if the values are the elements' positions. Not read by a sort of keys alone.
         pub values: Global<V>,
         /// Out: `[len]`, not the same memory. Not written by a sort of keys alone.
         pub values_out: GlobalMut<V>,
@@ -62,13 +62,13 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
     /// Elements of a block.
     pub const TILE: u32 = Self::THREADS * ITEMS as u32;
 
-    /// For each warp and digit: how many elements, and later the place in the tile of the next one.
+    /// For each warp and digit: the number of elements, and later the position in the tile of the next one.
     const COUNTERS: Shared<u32> = Shared::at(0, WARPS as u32 * RADIX);
     /// The sorted tile, once the counters are used up.
     const KEYS: Shared<K> = Shared::at(0, Self::TILE);
     /// Its values, once the keys are written.
     const VALUES: Shared<V> = Shared::at(0, if PAIRS { Self::TILE } else { 0 });
-    /// For each digit: what to add to a place in the tile to get the one in the output.
+    /// For each digit: the number to add to a position in the tile to get the position in the output.
     const BASES: Shared<u64> = Shared::at(max(Self::COUNTERS.end(), max(Self::KEYS.end(), Self::VALUES.end())), RADIX);
     const WARP_SUMS: Shared<u32> = Shared::at(Self::BASES.end(), RADIX / WARP);
     const TILE_NUMBER: Shared<u32> = Shared::at(Self::WARP_SUMS.end(), 1);
@@ -95,8 +95,8 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
         simt.barrier();
     }
 
-    /// Per thread. The block's tile. Read from shared memory: to the compiler each call's is another one,
-    /// and so none of what depends on it stays in registers from one call to the next.
+    /// Per thread. The block's tile. Read from shared memory: to the compiler each call returns a new value, so nothing
+    /// that depends on it stays in registers from one call to the next.
     ///
     /// # Safety
     /// After [`Self::begin`].
@@ -109,18 +109,18 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
         Tile { number, first, is_whole, valid: if is_whole { Self::TILE } else { (len - first) as u32 } }
     }
 
-    /// Per thread. The thread's elements of a tile, `fill` for those that are not there.
+    /// Per thread. The thread's elements of a tile; `fill` for elements past the end.
     ///
     /// # Safety
     /// The tile's elements lie in `from`.
     #[inline(always)]
     unsafe fn load<S: Simt, T: Word>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
-        // All that depends on the thread goes into the pointer: what is left is a constant offset for each
-        // element, and no register.
+        // Everything that depends on the thread goes into the pointer, so each element has a constant offset and needs
+        // no register.
         let own = Self::own(simt);
         let from = from.byte_add((tile.first + u64::from(own)) * T::BYTES as u64);
         let mut elements = [fill; ITEMS];
-        // Through L1, though read once: as `NoAllocate` or `Streaming` the pass takes 6 % longer.
+        // Through L1, though read only once: with `NoAllocate` or `Streaming` the pass takes 6 % longer.
         if tile.is_whole {
             unroll!(ITEMS, i => {
                 // SAFETY: the tile is full.
@@ -234,12 +234,12 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
             Self::begin(simt, args.ticket, digit.shift);
             Self::tile(simt, args.len)
         };
-        // An element that is not there has the highest digit, and comes behind all that are.
+        // An element past the end has the highest digit, and comes after all others.
         // SAFETY: the tile is one of the keys'.
         let keys = unsafe { Self::load(simt, args.keys, &tile, K::MAX.xor(args.flip)) };
 
         let counters = Shared::<u32>::at(Self::COUNTERS.byte_offset(warp * RADIX), RADIX);
-        // The counts come before the ranks, though those would give them: so the tiles behind learn them
+        // The counts are computed before the ranks, although the ranks would give them, so that later tiles get them
         // sooner.
         unroll!(ITEMS, i => {
             // SAFETY: zeroed before the barrier.
@@ -276,8 +276,8 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
         }
         simt.barrier();
 
-        // The compiler would keep the digits, or the counters' addresses, of all elements in registers from
-        // the counts to the ranks, and there are none left. It does not know this shift to be the same.
+        // The compiler would keep the digits, or the counters' addresses, of all elements in registers from the counts
+        // to the ranks, and there are not enough registers. It does not know that this shift is the same.
         // SAFETY: written before the first barrier.
         let digit = Extract { shift: unsafe { simt.shared_load(Self::SHIFT, 0) }, ..digit };
         let mut places = [0; ITEMS];
@@ -293,7 +293,7 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
 
         // SAFETY: after the beginning.
         let tile = unsafe { Self::tile(simt, args.len) };
-        // On their way while the block looks back.
+        // In flight while the block looks back.
         let mut values = [V::MIN; ITEMS];
         if PAIRS && args.values.is_null() {
             unroll!(ITEMS, i => {
@@ -334,7 +334,8 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
                 unsafe { simt.shared_store(Self::VALUES, places[i], values[i]) };
             });
             simt.barrier();
-            // The same, but LLVM does not see it: it would keep all comparisons from the keys to the values.
+            // The same value, but LLVM does not know it: otherwise it would keep all comparisons from the keys to the
+            // values.
             let left = if tile.is_whole { Self::TILE } else { left };
             // SAFETY: as for the keys.
             unsafe { Self::write(simt, Self::VALUES, args.values_out, left, |i, _| digits[i]) };
