@@ -19,6 +19,7 @@ impl<T: Default> Default for Guarded<T> {
 }
 
 impl<T> Guarded<T> {
+    /// Contents that are known.
     pub fn new(contents: T) -> Self {
         Self { contents, lost: None }
     }
@@ -73,6 +74,10 @@ impl<T> Guarded<T> {
         &self.contents
     }
 
+    /// The contents, taken out.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
     pub fn into_inner(self) -> Result<T> {
         self.check()?;
         Ok(self.contents)

@@ -21,7 +21,7 @@ pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, De
 pub use error::{Error, Result};
 pub use fold::{Change, fold};
 pub use guarded::Guarded;
-pub use lanetree_layout::{FixedKey, Key, Word};
+pub use lanetree_layout::{F32, F64, FixedKey, Key, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use mirror::MirrorReport;

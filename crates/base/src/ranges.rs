@@ -63,7 +63,9 @@ impl<K: Key> From<RangeFull> for KeyRange<K> {
 
 /// A batch of ranges as kernels take it: inclusive bounds in separate arrays.
 pub struct RangeBatch<K> {
+    /// First keys.
     pub starts: Vec<K>,
+    /// Last keys.
     pub ends: Vec<K>,
     /// Empty if no range has one.
     pub limits: Vec<u64>,

@@ -40,6 +40,7 @@ integer! {
     u32, u32, 0;
     u64, u64, 0;
     u128, u128, 0;
+    i128, u128, 1 << 127;
     i32, u32, 1 << 31;
     i64, u64, 1 << 63;
 }
@@ -82,6 +83,7 @@ mod tests {
         order_is_preserved(&[0_u64, 1, 255, 256, 1 << 40, u64::MAX]);
         order_is_preserved(&[0_u128, 1, 256, 1 << 64, u128::MAX]);
         order_is_preserved(&[i32::MIN, -256, -1, 0, 1, 256, i32::MAX]);
+        order_is_preserved(&[i128::MIN, -1 << 70, -1, 0, 1, 1 << 70, i128::MAX]);
         order_is_preserved(&[i64::MIN, -1 << 40, -1, 0, 1, 1 << 40, i64::MAX]);
         order_is_preserved(&[[0, 0], [0, 255], [1, 0], [255, 255_u8]]);
         order_is_preserved::<[u8; 0]>(&[[]]);

@@ -12,8 +12,10 @@
 mod arguments;
 pub mod btree;
 mod fixed;
+mod float;
 mod word;
 
 pub use arguments::{Access, KernelArgs};
 pub use fixed::{FixedKey, MAX_KEY};
+pub use float::{F32, F64};
 pub use word::{Key, Word};

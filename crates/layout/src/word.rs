@@ -118,7 +118,8 @@ impl Word for u64 {
     }
 }
 
-/// A key type of the indexes: [`u32`], [`u64`], [`i32`] or [`i64`].
+/// A key type of the indexes: [`u32`], [`u64`], [`i32`], [`i64`], or a float in total order, [`F32`](crate::F32) or
+/// [`F64`](crate::F64).
 ///
 /// Kernels handle only unsigned words. A signed key is mapped to one by flipping its sign bit, which preserves the
 /// order; the kernel does this when it loads a query and undoes it when it stores a key, so arrays of signed keys are
@@ -132,7 +133,7 @@ pub trait Key: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + Sync
     const MIN: Self;
     /// The largest key.
     const MAX: Self;
-    /// `"u32"`, `"u64"`, `"i32"` or `"i64"`.
+    /// `"u32"`, `"u64"`, `"i32"`, `"i64"`, `"f32"` or `"f64"`.
     const NAME: &'static str;
 
     /// The order-preserving word: `a < b` exactly if `a.encode() < b.encode()`.
@@ -167,7 +168,7 @@ key!(u64, u64, 0);
 key!(i32, u32, 1 << 31);
 key!(i64, u64, 1 << 63);
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for u32 {}
     impl Sealed for u64 {}

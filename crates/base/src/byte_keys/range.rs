@@ -86,8 +86,11 @@ pub enum Side {
 /// A range as two searches; none for an absent bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
+    /// Where the first pair is; none: at the first of all.
     pub start: Option<(&'a [u8], Side)>,
+    /// Where the pairs end; none: after the last of all.
     pub end: Option<(&'a [u8], Side)>,
+    /// The most pairs.
     pub limit: u64,
 }
 

@@ -52,6 +52,7 @@ pub struct Lengths {
 /// The lanes of threads, kept for the next batches.
 pub struct Staging {
     idle: Mutex<Vec<Vec<Lane>>>,
+    /// As measured, but in tests.
     pub lengths: Lengths,
 }
 
@@ -74,10 +75,13 @@ type LaunchPiece<'a, Q> = dyn Fn(&Stream, Q, Global<u64>, Addresses) -> Result<(
 
 /// How a batch is sent: what all of its pieces have in common.
 pub struct Route<'a, Q, T> {
+    /// Where the batch is to go.
     pub device: &'a Device,
+    /// What comes back for each query.
     pub results: Results,
     /// Whether the kernel reads each query about once, so that it can read a few of them directly across the bus.
     pub reads_once: bool,
+    /// Launches the kernel of a piece.
     pub launch: &'a LaunchPiece<'a, Q>,
     /// Puts a piece's results into its part of the output.
     pub collect: &'a (dyn Fn(&Piece<'_, Q>, &mut [T]) + Sync),

@@ -44,7 +44,9 @@ impl<K: Pod + Send + Sync> Queries for &[K] {
 /// first one.
 #[derive(Clone, Copy, Debug)]
 pub struct Results {
+    /// Bytes of an element of each array; 0: there is none.
     pub arrays: [usize; 2],
+    /// Hit masks: 0 or 1.
     pub bits: usize,
 }
 
@@ -81,7 +83,9 @@ fn line(bytes: usize) -> usize {
 /// Addresses of the arrays of a piece's results; null for bits that are not wanted.
 #[derive(Clone, Copy)]
 pub struct Addresses {
+    /// The arrays.
     pub arrays: [GlobalMut<u8>; 2],
+    /// The hit mask; null if there is none.
     pub found: GlobalMut<u32>,
     /// The second array of bits.
     pub pending: GlobalMut<u32>,

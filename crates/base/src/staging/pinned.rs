@@ -17,10 +17,13 @@ const PIECE_BYTES: usize = 8 * PIECE;
 
 /// A batch's buffers.
 pub struct PinnedBatch<'a, Q, V> {
+    /// The queries.
     pub queries: &'a PinnedBuffer<Q>,
     /// Elements of each query.
     pub width: usize,
+    /// Out: their values.
     pub values: &'a mut PinnedBuffer<V>,
+    /// Out: the hit mask, if it is wanted.
     pub found: Option<&'a mut PinnedBuffer<u32>>,
 }
 
