@@ -14,40 +14,40 @@ const SMALL: usize = 5000;
 
 /// How much is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Quick,
     Full,
 }
 
 /// One tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tree {
-    pub(super) key: &'static str,
-    pub(super) word: &'static str,
-    pub(super) value: &'static str,
-    pub(super) fanout: u32,
-    pub(super) fill: f64,
-    pub(super) distribution: Distribution,
+pub(crate) struct Tree {
+    pub(crate) key: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) value: &'static str,
+    pub(crate) fanout: u32,
+    pub(crate) fill: f64,
+    pub(crate) distribution: Distribution,
     /// Pairs of the input, duplicates included.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// Its place in the run: what is not tried on every tree takes turns by it.
-    pub(super) order: usize,
+    pub(crate) order: usize,
     /// Queries of a batch, about.
-    pub(super) batch: usize,
+    pub(crate) batch: usize,
     /// Ranges of a batch, about.
-    pub(super) ranges: usize,
+    pub(crate) ranges: usize,
     /// The most pairs of a range.
-    pub(super) longest: usize,
+    pub(crate) longest: usize,
 }
 
 impl Tree {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { key, value, fanout, fill, distribution, len, .. } = self;
         format!("harmonia/{key}-{value}/f{fanout}/fill{fill}/{}/n{len}", distribution.name())
     }
 
     /// Whether the input comes sorted.
-    pub(super) fn sorted(&self) -> bool {
+    pub(crate) fn sorted(&self) -> bool {
         self.len > SMALL * 20 || self.order.is_multiple_of(2)
     }
 
@@ -100,7 +100,7 @@ fn lengths(fanout: u32) -> Vec<usize> {
 }
 
 /// The trees of a run, the large ones last.
-pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
+pub(crate) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
     let scale = scale(mode, kind);
     let mut trees = Vec::new();
     let mut order = 0;
@@ -160,7 +160,7 @@ pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
 }
 
 /// Beyond this many pairs a tree has the machine to itself.
-pub(super) const LARGE: usize = 1 << 17;
+pub(crate) const LARGE: usize = 1 << 17;
 
 fn not_all_equal(distribution: Distribution) -> Distribution {
     if distribution == Distribution::AllEqual { Distribution::Uniform } else { distribution }
@@ -168,7 +168,7 @@ fn not_all_equal(distribution: Distribution) -> Distribution {
 
 /// What stands for a miss.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Miss {
+pub(crate) enum Miss {
     Zero,
     Max,
     /// A value that some pair has.
@@ -177,7 +177,7 @@ pub(super) enum Miss {
 
 /// Limits of a batch of ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Limit {
+pub(crate) enum Limit {
     None,
     Of(u64),
     /// One for each range.
@@ -190,7 +190,7 @@ const LIMITS: [Limit; 6] = [Limit::None, Limit::Each, Limit::Of(1), Limit::EachA
 
 /// The capacity of a batch of ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Room {
+pub(crate) enum Room {
     /// As much as there is to find.
     Exact,
     /// More than 16 pairs a range, and more than there is to find.
@@ -207,7 +207,7 @@ const ROOMS: [Room; 5] = [Room::Ample, Room::Narrow, Room::Half, Room::Exact, Ro
 
 /// One question to a tree: a batch, an operation, a variant of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Check {
+pub(crate) enum Check {
     Get {
         batch: Batch,
         lanes: Option<u32>,
@@ -268,7 +268,7 @@ pub(super) enum Check {
 
 impl Check {
     /// The row of the table to which it counts.
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         match self {
             Self::Get { .. } | Self::GetSorted { .. } | Self::GetBySorting { .. } => "get",
             Self::Rank { .. } => "lower_bound, upper_bound",
@@ -282,7 +282,7 @@ impl Check {
         }
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let side = |upper: bool| if upper { "upper_bound" } else { "lower_bound" };
         let neighbor = |predecessor: bool| if predecessor { "predecessor" } else { "successor" };
         let with = |found: bool| if found { "found" } else { "no-found" };
@@ -315,7 +315,7 @@ impl Check {
     }
 
     /// The kernels that it is sure to run on such a tree, inner levels and all.
-    pub(super) fn kernels(&self, tree: &Tree) -> Vec<String> {
+    pub(crate) fn kernels(&self, tree: &Tree) -> Vec<String> {
         if !tree.has_levels() {
             return Vec::new();
         }
@@ -354,7 +354,7 @@ fn child_name(child: ChildRegion) -> &'static str {
 
 /// What a tree is asked on a kind of device. Every batch and every variant occurs; which ones meet
 /// depends on the tree's place in the run.
-pub(super) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
+pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     let turn = tree.order;
     let misses = [Miss::Zero, Miss::Max, Miss::Stored];
     let mut variants = vec![(None, ChildRegion::NodeSlot)];

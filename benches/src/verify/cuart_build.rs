@@ -80,15 +80,15 @@ impl Form {
 
 /// A tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     form: Form,
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     table: RootTable,
     len: usize,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { value, len, .. } = self;
         let table = match self.table {
             RootTable::Auto => "auto",
@@ -99,13 +99,13 @@ impl Spec {
         format!("build/{}-{value}/table-{table}/n{len}", self.keys())
     }
 
-    pub(super) fn keys(&self) -> &'static str {
+    pub(crate) fn keys(&self) -> &'static str {
         self.form.name()
     }
 }
 
 /// The trees of a run. The host has no kernels to verify.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     let (lens, tables): (&[usize], &[RootTable]) = match (mode, kind) {
         (_, DeviceKind::Host) => return Vec::new(),
         (_, DeviceKind::Emulated) => (&[0, 1, 2, 40, 3000], &[RootTable::TwoBytes, RootTable::None]),
@@ -130,9 +130,9 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
 }
 
 /// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    pub(crate) kernels: Vec<String>,
 }
 
 /// The keys of a tree on the device, in their order.
@@ -184,7 +184,7 @@ fn changed<V: Word>(
 }
 
 /// Builds a tree on the device, and looks up its keys and others, on the host.
-pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
+pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
     let mut rng = data::rng(seed, &spec.name());
     let mut keys = keys(spec, &mut rng);
     if let Form::Shuffled(_) = spec.form {
@@ -319,7 +319,7 @@ fn byte(rng: &mut StdRng) -> u8 {
 }
 
 /// A key like another, but for a byte or its end.
-pub(super) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut key = key.to_vec();
     match rng.random_range(0..4) {
         0 => key.push(byte(rng)),

@@ -15,11 +15,11 @@ use std::time::Instant;
 
 /// What came of a check.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) queries: usize,
+pub(crate) struct Answer {
+    pub(crate) queries: usize,
     /// What the calls took, comparison and transfers of the device form apart.
-    pub(super) time: Duration,
-    pub(super) difference: Option<Difference>,
+    pub(crate) time: Duration,
+    pub(crate) difference: Option<Difference>,
 }
 
 /// A batch of queries, here and on the device.
@@ -29,21 +29,21 @@ struct Queries<K> {
 }
 
 /// A tree on a device, and what it should answer.
-pub(super) struct Subject<K: Key, V: Word> {
+pub(crate) struct Subject<K: Key, V: Word> {
     spec: Tree,
     seed: u64,
     sabotage: Option<Sabotage>,
-    pub(super) device: Device,
-    pub(super) stream: Stream,
-    pub(super) tree: Harmonia<K, V>,
-    pub(super) oracle: Oracle<K, V>,
-    pub(super) scratch: RangeScratch,
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    pub(crate) tree: Harmonia<K, V>,
+    pub(crate) oracle: Oracle<K, V>,
+    pub(crate) scratch: RangeScratch,
     queries: HashMap<Batch, Arc<Queries<K>>>,
     bounds: HashMap<RangeBatch, Arc<Bounds<K>>>,
 }
 
 impl<K: Key, V: Word> Subject<K, V> {
-    pub(super) fn build(spec: Tree, seed: u64, sabotage: Option<Sabotage>, device: &Device) -> Result<Self> {
+    pub(crate) fn build(spec: Tree, seed: u64, sabotage: Option<Sabotage>, device: &Device) -> Result<Self> {
         let mut rng = data::rng(seed, &spec.name());
         let mut keys: Vec<K> = spec.distribution.keys(spec.len, &mut rng);
         let mut values: Vec<V> = data::values(spec.len, &mut rng);
@@ -76,7 +76,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         })
     }
 
-    pub(super) fn run(&mut self, check: Check) -> Result<Answer> {
+    pub(crate) fn run(&mut self, check: Check) -> Result<Answer> {
         match check {
             Check::Get { batch, lanes, child, found, miss } => self.get(batch, lanes, child, found, miss),
             Check::GetSorted { batch, sort, found } => self.get_sorted(batch, sort, found),
@@ -107,7 +107,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(queries)
     }
 
-    pub(super) fn load_bounds(&mut self, batch: RangeBatch) -> Result<Arc<Bounds<K>>> {
+    pub(crate) fn load_bounds(&mut self, batch: RangeBatch) -> Result<Arc<Bounds<K>>> {
         if let Some(bounds) = self.bounds.get(&batch) {
             return Ok(bounds.clone());
         }
@@ -118,7 +118,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(bounds)
     }
 
-    pub(super) fn sabotage(&self) -> Option<Sabotage> {
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
         self.sabotage
     }
 
@@ -324,7 +324,7 @@ impl<K: Key, V: Word> Subject<K, V> {
     }
 
     /// Reads an output that was filled as far as `promised`.
-    pub(super) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug + Send + Sync>(
+    pub(crate) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug + Send + Sync>(
         &self,
         buffer: &Buffer<T>,
         what: &'static str,

@@ -47,8 +47,8 @@ impl What {
 
 /// A case.
 #[derive(Clone, Debug)]
-pub(super) struct Sort {
-    pub(super) keys: &'static str,
+pub(crate) struct Sort {
+    pub(crate) keys: &'static str,
     values: &'static str,
     what: What,
     len: usize,
@@ -56,7 +56,7 @@ pub(super) struct Sort {
 }
 
 /// The cases for a device.
-pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
+pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
     let mut cases = Vec::new();
     for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64)] {
         for what in What::ALL {
@@ -84,18 +84,18 @@ pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
 }
 
 impl Sort {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { keys, values, what, len, bits: Range { start, end } } = self;
         let values = if what.has_values() { format!("_{values}") } else { String::new() };
         format!("{}/{keys}{values}/bits{start}-{end}/n{len}", what.name())
     }
 
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         self.what.name()
     }
 
     /// The kernels that the sort runs.
-    pub(super) fn kernels(&self) -> Vec<String> {
+    pub(crate) fn kernels(&self) -> Vec<String> {
         if self.len == 0 {
             return Vec::new();
         }
@@ -108,7 +108,7 @@ impl Sort {
         ]
     }
 
-    pub(super) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
         match (self.keys, self.values) {
             ("u32", "u64") => self.run_of::<u32, u64>(device, seed, sabotage),
             ("u32", _) => self.run_of::<u32, u32>(device, seed, sabotage),

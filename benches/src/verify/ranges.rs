@@ -11,9 +11,9 @@ use lanetree_baselines::oracle::Oracle;
 use std::time::Instant;
 
 /// A batch of ranges, here and on the device, with a limit for each that may or may not be used.
-pub(super) struct Bounds<K> {
-    pub(super) starts: Vec<K>,
-    pub(super) ends: Vec<K>,
+pub(crate) struct Bounds<K> {
+    pub(crate) starts: Vec<K>,
+    pub(crate) ends: Vec<K>,
     limits: Vec<u64>,
     start_buffer: Buffer<K>,
     end_buffer: Buffer<K>,
@@ -21,7 +21,7 @@ pub(super) struct Bounds<K> {
 }
 
 impl<K: Key> Bounds<K> {
-    pub(super) fn new(device: &Device, starts: Vec<K>, ends: Vec<K>) -> Result<Self> {
+    pub(crate) fn new(device: &Device, starts: Vec<K>, ends: Vec<K>) -> Result<Self> {
         let limits: Vec<u64> = (0..starts.len()).map(|i| [3, u64::MAX, 0, 1, 40, 9][i % 6]).collect();
         Ok(Self {
             start_buffer: device.upload(&starts)?,
@@ -55,7 +55,7 @@ impl<K: Key> Bounds<K> {
 }
 
 /// Two bounds of the kind whose turn it is. They are in order: those of the host form must be.
-pub(super) fn bound_pair<K: Key>(turn: usize, start: K, end: K) -> (Bound<K>, Bound<K>) {
+pub(crate) fn bound_pair<K: Key>(turn: usize, start: K, end: K) -> (Bound<K>, Bound<K>) {
     let (start, end) = (start.min(end), start.max(end));
     match turn % 7 {
         0 | 1 => (Bound::Included(start), Bound::Included(end)),
@@ -68,7 +68,7 @@ pub(super) fn bound_pair<K: Key>(turn: usize, start: K, end: K) -> (Bound<K>, Bo
 }
 
 impl<K: Key, V: Word> Subject<K, V> {
-    pub(super) fn count(&mut self, batch: RangeBatch, limit: Limit) -> Result<Answer> {
+    pub(crate) fn count(&mut self, batch: RangeBatch, limit: Limit) -> Result<Answer> {
         let bounds = self.load_bounds(batch)?;
         let ranges = bounds.starts.len();
         let mut counts = Output::<u64>::new(&self.device, "counts", ranges)?;
@@ -83,7 +83,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(Answer { queries: ranges, time, difference })
     }
 
-    pub(super) fn range(&mut self, batch: RangeBatch, limit: Limit, room: Room) -> Result<Answer> {
+    pub(crate) fn range(&mut self, batch: RangeBatch, limit: Limit, room: Room) -> Result<Answer> {
         let bounds = self.load_bounds(batch)?;
         let ranges = bounds.starts.len();
         let rows: Vec<&[(K, V)]> = (0..ranges).map(|i| expected(&self.oracle, &bounds, limit, i)).collect();

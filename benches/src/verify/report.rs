@@ -14,8 +14,8 @@ const PRINTED: usize = 10;
 
 /// A device that the run was on.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Machine {
-    pub(super) device: String,
+pub(crate) struct Machine {
+    pub(crate) device: String,
     compute_capability: String,
     /// The CUDA version that the driver supports; 0.0 where there is none.
     driver: String,
@@ -23,7 +23,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(device: String, properties: &Properties) -> Self {
+    pub(crate) fn new(device: String, properties: &Properties) -> Self {
         let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         Self {
             device,
@@ -35,20 +35,20 @@ impl Machine {
 }
 
 /// A run that is over.
-pub(super) struct Report<'a> {
-    pub(super) mode: Mode,
-    pub(super) seed: u64,
-    pub(super) machines: &'a [Machine],
-    pub(super) tally: &'a Tally,
+pub(crate) struct Report<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) machines: &'a [Machine],
+    pub(crate) tally: &'a Tally,
     /// Why there was no GPU, if one was looked for.
-    pub(super) no_gpu: Option<String>,
+    pub(crate) no_gpu: Option<String>,
     /// Compiled kernels, and those of them that should have run and did not.
-    pub(super) compiled: usize,
-    pub(super) missing: Vec<String>,
+    pub(crate) compiled: usize,
+    pub(crate) missing: Vec<String>,
 }
 
 /// The line that a run begins with.
-pub(super) fn header(mode: Mode, seed: u64, devices: &[String]) -> String {
+pub(crate) fn header(mode: Mode, seed: u64, devices: &[String]) -> String {
     let mode = mode_name(mode);
     format!("lanetree {} verify --{mode}, seed {seed}, on {}", env!("CARGO_PKG_VERSION"), devices.join(" and "))
 }
@@ -62,7 +62,7 @@ fn mode_name(mode: Mode) -> &'static str {
 
 impl Report<'_> {
     /// Writes the table and the verdict.
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.table())?;
         if self.compiled > 0 {
             let ran = self.compiled - self.missing.len();
@@ -111,7 +111,7 @@ impl Report<'_> {
     }
 
     /// Writes the wrong answers, the first of them at length.
-    pub(super) fn print_failures(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn print_failures(&self, out: &mut impl Write) -> io::Result<()> {
         let failures = &self.tally.failures;
         for failure in failures.iter().take(PRINTED) {
             writeln!(out, "wrong answer on {}, seed {}", failure.device, failure.seed)?;
@@ -129,7 +129,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .tally
             .rows

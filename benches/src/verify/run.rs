@@ -17,24 +17,24 @@ use std::thread;
 
 /// What all devices of a run have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) mode: Mode,
-    pub(super) seed: u64,
-    pub(super) max_len: usize,
-    pub(super) indexes: Vec<Index>,
-    pub(super) only: Option<String>,
-    pub(super) sabotage: Option<Sabotage>,
+pub(crate) struct Settings {
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) max_len: usize,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) only: Option<String>,
+    pub(crate) sabotage: Option<Sabotage>,
 }
 
 /// A device that is verified.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) device: Device,
+pub(crate) struct Target {
+    pub(crate) device: Device,
 }
 
 impl Target {
     /// The device's name in tables.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self.device.kind() {
             // Each tree has one of its own, with its own seed.
             DeviceKind::Emulated => "emulated".into(),
@@ -61,7 +61,7 @@ impl Target {
 }
 
 /// Runs all cases on a device.
-pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
+pub(crate) fn run(settings: &Settings, target: &Target) -> Tally {
     let kind = target.device.kind();
     let trees = cases::trees(settings.mode, kind, settings.max_len);
     let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);

@@ -8,56 +8,56 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a row of the table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Group {
-    pub(super) device: String,
-    pub(super) subject: &'static str,
-    pub(super) keys: &'static str,
-    pub(super) operation: &'static str,
+pub(crate) struct Group {
+    pub(crate) device: String,
+    pub(crate) subject: &'static str,
+    pub(crate) keys: &'static str,
+    pub(crate) operation: &'static str,
 }
 
 /// A row's sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sums {
-    pub(super) cases: u64,
-    pub(super) failed: u64,
-    pub(super) queries: u64,
+pub(crate) struct Sums {
+    pub(crate) cases: u64,
+    pub(crate) failed: u64,
+    pub(crate) queries: u64,
     /// The calls' time; where trees are verified in parallel, more than the clock's.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
 }
 
 /// A case that was answered wrongly, or not at all.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Failure {
-    pub(super) device: String,
-    pub(super) case: String,
+pub(crate) struct Failure {
+    pub(crate) device: String,
+    pub(crate) case: String,
     /// The run's seed.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// The seed that the run's and the tree's name give.
-    pub(super) case_seed: u64,
-    pub(super) operation: String,
+    pub(crate) case_seed: u64,
+    pub(crate) operation: String,
     /// The output, the index, the query, the expected and the actual value; or the error.
-    pub(super) reason: String,
+    pub(crate) reason: String,
     /// The command that runs this case alone.
-    pub(super) reproduce: String,
+    pub(crate) reproduce: String,
 }
 
 /// The counts of a run, or of a part of one.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) rows: BTreeMap<Group, Sums>,
-    pub(super) failures: Vec<Failure>,
+pub(crate) struct Tally {
+    pub(crate) rows: BTreeMap<Group, Sums>,
+    pub(crate) failures: Vec<Failure>,
     /// Trees too large for the device, with the reason.
-    pub(super) skipped: Vec<String>,
+    pub(crate) skipped: Vec<String>,
     /// Symbols of the kernels that ran.
-    pub(super) kernels: BTreeSet<String>,
+    pub(crate) kernels: BTreeSet<String>,
 }
 
 /// How a case ended.
-pub(super) type Ending = Result<Answer, String>;
+pub(crate) type Ending = Result<Answer, String>;
 
 impl Tally {
     /// Counts a case; gives the reason if it failed.
-    pub(super) fn count(&mut self, group: Group, ending: Ending) -> Option<String> {
+    pub(crate) fn count(&mut self, group: Group, ending: Ending) -> Option<String> {
         let sums = self.rows.entry(group).or_default();
         sums.cases += 1;
         let reason = match ending {
@@ -73,7 +73,7 @@ impl Tally {
     }
 
     /// Adds a later part of the run.
-    pub(super) fn merge(&mut self, part: Self) {
+    pub(crate) fn merge(&mut self, part: Self) {
         for (group, part) in part.rows {
             let sums = self.rows.entry(group).or_default();
             sums.cases += part.cases;
@@ -86,11 +86,11 @@ impl Tally {
         self.kernels.extend(part.kernels);
     }
 
-    pub(super) fn cases(&self) -> u64 {
+    pub(crate) fn cases(&self) -> u64 {
         self.rows.values().map(|sums| sums.cases).sum()
     }
 
-    pub(super) fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.rows.values().map(|sums| sums.failed).sum()
     }
 }

@@ -14,19 +14,19 @@ use std::time::Instant;
 
 /// One tree, and the batches that it goes through.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
-    pub(super) key: &'static str,
+pub(crate) struct Spec {
+    pub(crate) key: &'static str,
     word: &'static str,
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     fanout: u32,
     fill: f64,
     distribution: Distribution,
-    pub(super) len: usize,
+    pub(crate) len: usize,
     sorted: bool,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { key, value, fanout, fill, distribution, len, sorted, .. } = self;
         let order = if *sorted { "sorted" } else { "unsorted" };
         format!("updates/{key}-{value}/f{fanout}/fill{fill}/{}/{order}/n{len}", distribution.name())
@@ -42,7 +42,7 @@ impl Spec {
 }
 
 /// The trees of a run.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     let mut specs = Vec::new();
     let mut turn = 0;
     let lens: &[usize] = match (mode, kind) {
@@ -81,9 +81,9 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
 }
 
 /// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    pub(crate) kernels: Vec<String>,
 }
 
 /// Batches that a tree goes through.
@@ -91,7 +91,7 @@ const BATCHES: usize = 12;
 
 /// Builds the tree and takes it through batches: small ones, which mostly fit where they are, large ones,
 /// one that empties it, one that fills it again, one with a hot key, and some of keys with few bits.
-pub(super) fn run<K: Key, V: Word>(
+pub(crate) fn run<K: Key, V: Word>(
     spec: &Spec,
     device: &Device,
     seed: u64,

@@ -10,7 +10,7 @@ use rand::{Rng, RngExt};
 
 /// What a batch is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     U32,
     U64,
     I32,
@@ -23,10 +23,10 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 8] =
+    pub(crate) const ALL: [Self; 8] =
         [Self::U32, Self::U64, Self::I32, Self::I64, Self::U128, Self::Offsets32, Self::Offsets64, Self::Fixed];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::U32 => "u32",
             Self::U64 => "u64",
@@ -41,7 +41,7 @@ impl Form {
 }
 
 /// Builds a tree on the host's strings, and looks up the device's.
-pub(super) fn run<V: Word>(
+pub(crate) fn run<V: Word>(
     spec: &Spec,
     form: Form,
     rng: &mut StdRng,

@@ -23,7 +23,7 @@ struct Subject<V: Word> {
 }
 
 /// Builds from half of the keys, changes by a mixed batch and by arrays, and asks about everything in between.
-pub(super) fn run<V: Word>(
+pub(crate) fn run<V: Word>(
     spec: &Spec,
     max: usize,
     rng: &mut StdRng,

@@ -34,16 +34,16 @@ enum Work {
 
 /// A case: one tree, and what is done to it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     work: Work,
     strings: Strings,
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     table: RootTable,
     len: usize,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (work, keys, value, len) = (self.operation(), self.keys(), self.value, self.len);
         let work = match self.work {
             Work::Update(engine) => format!("update/{}", format!("{engine:?}").to_lowercase()),
@@ -60,14 +60,14 @@ impl Spec {
         format!("{work}/{keys}-{value}/table-{table}/n{len}")
     }
 
-    pub(super) fn keys(&self) -> &'static str {
+    pub(crate) fn keys(&self) -> &'static str {
         match self.work {
             Work::Keys(form) => form.name(),
             _ => self.strings.name(),
         }
     }
 
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         match self.work {
             Work::Get => "get",
             Work::Update(_) => "update",
@@ -92,7 +92,7 @@ const ENGINES: [UpdateEngine; 5] =
     [UpdateEngine::Auto, UpdateEngine::HashTable, UpdateEngine::Stamps, UpdateEngine::Sequence, UpdateEngine::Sort];
 
 /// The cases for a device. On the host, look-ups alone.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     use RootTable::{ThreeBytes, TwoBytes};
     let (gets, changes, crowd): (&[usize], &[usize], usize) = match (mode, kind) {
         (_, DeviceKind::Host) => (&[0, 1, 700], &[], 0),
@@ -148,9 +148,9 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
 }
 
 /// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    pub(crate) kernels: Vec<String>,
 }
 
 impl Outcome {
@@ -161,7 +161,7 @@ impl Outcome {
 }
 
 /// Runs a case.
-pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
+pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
     let mut rng = data::rng(seed, &spec.name());
     if let Work::Keys(form) = spec.work {
         return device_keys::run::<V>(spec, form, &mut rng, device, sabotage);

@@ -8,37 +8,37 @@ use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Strea
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-pub(super) type Model<V> = BTreeMap<Vec<u8>, V>;
+pub(crate) type Model<V> = BTreeMap<Vec<u8>, V>;
 
 /// The tree, what it should answer, and what was asked.
-pub(super) struct Subject<V: Word> {
-    pub(super) device: Device,
-    pub(super) stream: Stream,
-    pub(super) tree: Cuart<V>,
-    pub(super) model: Model<V>,
-    pub(super) sabotage: Option<Sabotage>,
+pub(crate) struct Subject<V: Word> {
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    pub(crate) tree: Cuart<V>,
+    pub(crate) model: Model<V>,
+    pub(crate) sabotage: Option<Sabotage>,
     /// The longest key that the tree ever had.
     longest: usize,
     /// Calls.
     turn: usize,
-    pub(super) queries: usize,
-    pub(super) time: Duration,
-    pub(super) kernels: BTreeSet<String>,
+    pub(crate) queries: usize,
+    pub(crate) time: Duration,
+    pub(crate) kernels: BTreeSet<String>,
 }
 
 /// A call with a batch of updates.
-pub(super) struct Updating<'a> {
-    pub(super) engine: UpdateEngine,
-    pub(super) scratch: &'a mut ChangeScratch,
+pub(crate) struct Updating<'a> {
+    pub(crate) engine: UpdateEngine,
+    pub(crate) scratch: &'a mut ChangeScratch,
     /// Operations of a batch from which on it is ordered.
-    pub(super) ordered_from: usize,
+    pub(crate) ordered_from: usize,
     /// Whether found bits are asked for.
-    pub(super) with_found: bool,
+    pub(crate) with_found: bool,
 }
 
 impl<V: Word> Subject<V> {
     /// Builds the tree.
-    pub(super) fn new(
+    pub(crate) fn new(
         (strings, table): (Strings, RootTable),
         model: Model<V>,
         device: &Device,
@@ -61,7 +61,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// Uploads a batch, each time in another packing.
-    pub(super) fn keys(&mut self, batch: &[Vec<u8>]) -> Result<DeviceKeys> {
+    pub(crate) fn keys(&mut self, batch: &[Vec<u8>]) -> Result<DeviceKeys> {
         self.turn += 1;
         upload(&self.device, batch, Packing::ALL[self.turn % Packing::ALL.len()])
     }
@@ -80,12 +80,12 @@ impl<V: Word> Subject<V> {
         self.took_time(start.elapsed(), queries);
     }
 
-    pub(super) fn took_time(&mut self, time: Duration, queries: usize) {
+    pub(crate) fn took_time(&mut self, time: Duration, queries: usize) {
         self.time += time;
         self.queries += queries;
     }
 
-    pub(super) fn ran(&mut self, kernel: String) {
+    pub(crate) fn ran(&mut self, kernel: String) {
         if self.device.kind() != DeviceKind::Host {
             self.kernels.insert(kernel);
         }
@@ -113,13 +113,13 @@ impl<V: Word> Subject<V> {
         self.ran(format!("cuart_update__{name}"));
     }
 
-    pub(super) fn get(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn get(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let keys = self.keys(queries)?;
         self.get_keys(&keys, queries)
     }
 
     /// Looks up `queries`, which are `keys` on the device.
-    pub(super) fn get_keys(&mut self, keys: &DeviceKeys, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn get_keys(&mut self, keys: &DeviceKeys, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let (count, device) = (queries.len(), &self.device);
         let mut values = Output::<V>::new(device, "values", count)?;
         let mut found = Output::<u32>::new(device, "found", count.div_ceil(32))?;
@@ -138,7 +138,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// Looks up `queries` in a tree with leaves in main memory, and does the CPU's part.
-    pub(super) fn get_pending(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn get_pending(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let keys = self.keys(queries)?;
         let (count, device) = (queries.len(), &self.device);
         let mut values = Output::<V>::new(device, "values", count)?;
@@ -174,7 +174,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// The host call.
-    pub(super) fn get_many(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn get_many(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let packed: ByteKeysBuf = queries.iter().collect();
         let start = Instant::now();
         let found = self.tree.get_many(&packed)?;
@@ -184,7 +184,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// Finds the leaves' links.
-    pub(super) fn locate(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn locate(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let keys = self.keys(queries)?;
         let mut links = Output::<Link>::new(&self.device, "links", queries.len())?;
         let start = Instant::now();
@@ -201,7 +201,7 @@ impl<V: Word> Subject<V> {
         Ok(wrong.or(links.touched()))
     }
 
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         batch: &[Vec<u8>],
         values: &[V],
@@ -229,7 +229,7 @@ impl<V: Word> Subject<V> {
     }
 
     /// Takes the numbers of operations away, so that they begin anew with the next batch.
-    pub(super) fn skip_sequence(&mut self, engine: UpdateEngine) {
+    pub(crate) fn skip_sequence(&mut self, engine: UpdateEngine) {
         self.tree.skip_sequence(u32::MAX);
         let by_sequence = engine == UpdateEngine::Sequence || engine == UpdateEngine::Auto && self.has_sequence();
         if by_sequence && self.longest > 0 {
@@ -259,7 +259,7 @@ impl<V: Word> Subject<V> {
         }
     }
 
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         batch: &[Vec<u8>],
         values: &[V],
@@ -294,7 +294,7 @@ impl<V: Word> Subject<V> {
         Ok(report.or(self.len_differs()))
     }
 
-    pub(super) fn remove(&mut self, batch: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn remove(&mut self, batch: &[Vec<u8>]) -> Result<Option<Difference>> {
         let keys = self.keys(batch)?;
         if !batch.is_empty() && !self.tree.is_empty() {
             self.ran_update("remove");
@@ -317,12 +317,12 @@ impl<V: Word> Subject<V> {
 }
 
 /// Compares a number that is not a query's.
-pub(super) fn differ<T: PartialEq + ToString>(what: &'static str, expected: T, actual: T) -> Option<Difference> {
+pub(crate) fn differ<T: PartialEq + ToString>(what: &'static str, expected: T, actual: T) -> Option<Difference> {
     let (query, index) = ("the whole batch".into(), 0);
     let wrong = expected != actual;
     wrong.then(|| Difference { what, index, query, expected: expected.to_string(), actual: actual.to_string() })
 }
 
-pub(super) fn described(key: &[u8]) -> String {
+pub(crate) fn described(key: &[u8]) -> String {
     format!("{key:02x?}")
 }

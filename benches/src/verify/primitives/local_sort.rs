@@ -14,7 +14,7 @@ use std::time::Instant;
 const LONGEST: usize = 32;
 
 /// Random keys, which a sort by as many bits as number them prepares well; and keys in clusters.
-pub(super) fn run<K: Key, V: Word>(
+pub(crate) fn run<K: Key, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Pairs and keys alone. `len` is that of the longer sequence; the other has a part of the same keys and
 /// others.
-pub(super) fn run<K: Key, V: Word, const REPLACE: bool>(
+pub(crate) fn run<K: Key, V: Word, const REPLACE: bool>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -12,23 +12,23 @@ use core::fmt::Debug;
 use lanetree::{Device, Result};
 
 /// An operation over words of given types.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// What it is called in names of cases and in tables.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The types of keys and values.
-    pub(super) words: &'static str,
+    pub(crate) words: &'static str,
     /// The kernels that it runs.
-    pub(super) kernels: &'static [&'static str],
+    pub(crate) kernels: &'static [&'static str],
     /// Runs it on so many elements.
-    pub(super) run: fn(&Device, usize, u64, Option<Sabotage>) -> Result<Answer>,
+    pub(crate) run: fn(&Device, usize, u64, Option<Sabotage>) -> Result<Answer>,
 }
 
 /// Lengths at the borders of warps, blocks and tiles, and beyond what a look-back sees at once.
-pub(super) const LENGTHS: [usize; 13] =
+pub(crate) const LENGTHS: [usize; 13] =
     [0, 1, 31, 255, 257, 2047, 2048, 2049, 3073, 5000, 9001, 200_003, (1 << 22) + 1];
 
 /// The longest for the emulator.
-pub(super) const LONGEST_EMULATED: usize = 10_000;
+pub(crate) const LONGEST_EMULATED: usize = 10_000;
 
 macro_rules! operation {
     ($name:literal, $words:literal, $run:expr, [$($module:literal $kernel:literal),*]) => {
@@ -62,7 +62,7 @@ macro_rules! pairs {
 }
 
 /// Every operation.
-pub(super) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = vec![
         operation!("exclusive_scan", "u64", scan::sums::<u64>, ["scan" "exclusive_sum_u64"]),
         operation!("exclusive_scan", "u32", scan::sums::<u32>, ["scan" "exclusive_sum_u32"]),

@@ -12,7 +12,7 @@ use rand::Rng;
 use std::time::Instant;
 
 /// Pairs and keys alone.
-pub(super) fn run<K: Key, V: Word, const PARTITION: bool>(
+pub(crate) fn run<K: Key, V: Word, const PARTITION: bool>(
     device: &Device,
     len: usize,
     seed: u64,
