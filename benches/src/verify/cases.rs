@@ -5,8 +5,8 @@ use lanetree::DeviceKind;
 use lanetree::harmonia::{ChildRegion, FANOUTS};
 use lanetree_kernels_harmonia::group_widths;
 
-/// The key types, with the word that kernels see of them.
-const KEYS: [(&str, &str); 4] = [("u32", "u32"), ("u64", "u64"), ("i32", "u32"), ("i64", "u64")];
+/// The key types.
+const KEYS: [&str; 4] = ["u32", "u64", "i32", "i64"];
 const VALUES: [&str; 2] = ["u32", "u64"];
 const FILLS: [f64; 3] = [1.0, 0.7, 0.001];
 /// Beyond this many pairs there is no tree of one pair a leaf, nor one of all-equal keys.
@@ -23,7 +23,6 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tree {
     pub(crate) key: &'static str,
-    pub(crate) word: &'static str,
     pub(crate) value: &'static str,
     pub(crate) fanout: u32,
     pub(crate) fill: f64,
@@ -49,22 +48,6 @@ impl Tree {
     /// Whether the input comes sorted.
     pub(crate) fn sorted(&self) -> bool {
         self.len > SMALL * 20 || self.order.is_multiple_of(2)
-    }
-
-    /// Whether there are inner nodes even if most of the input is duplicates.
-    fn has_levels(&self) -> bool {
-        self.distribution != Distribution::AllEqual && self.len / 4 > self.fanout as usize
-    }
-
-    /// Whether [`Batch::Larger`] has two queries a leaf for certain.
-    fn can_be_dense(&self) -> bool {
-        let per_leaf = (f64::from(self.fanout) * self.fill).max(1.0) as usize;
-        self.len / per_leaf < self.batch * 2 - 16
-    }
-
-    /// The symbol of one of the tree's kernels.
-    fn kernel(&self, name: &str) -> String {
-        format!("harmonia_{}_{}_f{}__{name}", self.word, self.value, self.fanout)
     }
 }
 
@@ -105,7 +88,7 @@ pub(crate) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
     let mut trees = Vec::new();
     let mut order = 0;
     let types: Vec<_> = KEYS.iter().flat_map(|&key| VALUES.map(|value| (key, value))).collect();
-    for &((key, word), value) in &types {
+    for &(key, value) in &types {
         for fanout in FANOUTS {
             for len in lengths(fanout) {
                 let fills = if scale.all_fills { FILLS.to_vec() } else { vec![FILLS[order % FILLS.len()]] };
@@ -119,31 +102,18 @@ pub(crate) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
                             (fill, distribution, len.min(1000))
                         };
                         let order = order + f + d;
-                        trees.push(Tree {
-                            key,
-                            word,
-                            value,
-                            fanout,
-                            fill,
-                            distribution,
-                            len,
-                            order,
-                            batch,
-                            ranges,
-                            longest,
-                        });
+                        trees.push(Tree { key, value, fanout, fill, distribution, len, order, batch, ranges, longest });
                     }
                 }
                 order += 1;
             }
         }
     }
-    let mut large = |key: (&'static str, &'static str), value, len: usize| {
+    let mut large = |key, value, len: usize| {
         let (fanout, fill) = (FANOUTS[order % FANOUTS.len()], FILLS[order % 2]);
         let distribution = not_all_equal(Distribution::ALL[order % Distribution::ALL.len()]);
         let (batch, ranges, longest) = ((len / 16).max(1 << 17), 1 << 15, 300);
-        let (key, word) = key;
-        trees.push(Tree { key, word, value, fanout, fill, distribution, len, order, batch, ranges, longest });
+        trees.push(Tree { key, value, fanout, fill, distribution, len, order, batch, ranges, longest });
         order += 1;
     };
     for &len in scale.large {
@@ -313,36 +283,6 @@ impl Check {
             Self::Iterate => "iter".into(),
         }
     }
-
-    /// The kernels that it is sure to run on such a tree, inner levels and all.
-    pub(crate) fn kernels(&self, tree: &Tree) -> Vec<String> {
-        if !tree.has_levels() {
-            return Vec::new();
-        }
-        match *self {
-            Self::Get { batch, lanes: Some(lanes), child, .. } if batch != Batch::Empty => {
-                vec![tree.kernel(&format!("get_g{lanes}_{}", child_name(child)))]
-            }
-            Self::GetSorted { batch: Batch::Larger, sort: true, .. } if tree.can_be_dense() => {
-                vec![tree.kernel("get_sorted")]
-            }
-            Self::GetBySorting { batch, bits, .. } if batch != Batch::Empty && bits != Some(0) => {
-                vec![format!("harmonia_scatter__{}", tree.value)]
-            }
-            Self::Rank { batch, .. } if batch != Batch::Empty => vec![tree.kernel("rank")],
-            Self::Neighbor { batch, .. } if batch != Batch::Empty => vec![tree.kernel("neighbor")],
-            Self::Range { batch: RangeBatch::Short | RangeBatch::Mixed, limit, room } => {
-                let gather = match room {
-                    _ if limit == Limit::Of(0) => None,
-                    Room::Ample => Some("gather_g32"),
-                    Room::Narrow => Some("gather_g8"),
-                    Room::Half | Room::Exact | Room::Nothing => None,
-                };
-                ["range"].into_iter().chain(gather).map(|name| tree.kernel(name)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 fn child_name(child: ChildRegion) -> &'static str {
@@ -415,23 +355,7 @@ pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{BTreeSet, HashSet};
-
-    #[test]
-    fn even_a_quick_run_reaches_every_compiled_kernel() {
-        let mut reached = BTreeSet::new();
-        for tree in trees(Mode::Quick, DeviceKind::Emulated, usize::MAX) {
-            reached.extend(checks(&tree, DeviceKind::Emulated).iter().flat_map(|check| check.kernels(&tree)));
-        }
-        // Builds and updates have cases of their own, which tell what they ran.
-        let is_update =
-            |name: &String| ["harmonia_update", "__locate", "__apply_leaves"].iter().any(|part| name.contains(part));
-        let compiled = super::super::compiled_kernels(&[super::super::Index::Harmonia])
-            .into_iter()
-            .filter(|name| name.starts_with("harmonia") && !is_update(name));
-        let missing: Vec<_> = compiled.filter(|name| !reached.contains(name)).collect();
-        assert!(missing.is_empty() && !reached.is_empty(), "{missing:?}");
-    }
+    use std::collections::HashSet;
 
     #[test]
     fn names_tell_cases_apart() {

@@ -1,9 +1,10 @@
 //! GRT, the baseline of CuART: look-ups and updates over byte strings, against a sorted map.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Output, Sabotage, bits_differ};
 use super::data;
-use super::harmonia::Answer;
+use super::types::with_value;
 use lanetree::{Device, DeviceKind, Result, Stream, Word};
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, KeyBuffers};
@@ -99,17 +100,8 @@ impl Case {
         if self.updates { "update" } else { "get" }
     }
 
-    /// The kernels that the case runs.
-    pub(crate) fn kernels(&self) -> Vec<String> {
-        let get = format!("grt__get_{}", self.value);
-        if self.updates { vec![format!("grt__update_{}", self.value), get] } else { vec![get] }
-    }
-
     pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-        match self.value {
-            "u32" => self.run_of::<u32>(device, seed, sabotage),
-            _ => self.run_of::<u64>(device, seed, sabotage),
-        }
+        with_value!(self.value, |V| self.run_of::<V>(device, seed, sabotage))
     }
 
     fn run_of<V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {

@@ -1,10 +1,10 @@
 //! One tree and its oracle, side by side.
 
+use super::answer::Answer;
+use super::bounds::{Bounds, bound_pair};
 use super::cases::{Check, Miss, Tree};
 use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Batch, RangeBatch};
-use super::ranges::{Bounds, bound_pair};
-use core::time::Duration;
 use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, PsaScratch, QuerySort, RangeScratch};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, Result, Stream, Word};
 use lanetree_baselines::oracle::Oracle;
@@ -12,15 +12,6 @@ use rayon::slice::ParallelSliceMut;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// What came of a check.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) queries: usize,
-    /// What the calls took, comparison and transfers of the device form apart.
-    pub(crate) time: Duration,
-    pub(crate) difference: Option<Difference>,
-}
 
 /// A batch of queries, here and on the device.
 struct Queries<K> {

@@ -1,9 +1,10 @@
 //! The radix sorts.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Output, Sabotage};
 use super::data::{self, Distribution};
-use super::harmonia::Answer;
+use super::types::with_types;
 use core::ops::Range;
 use lanetree::primitives::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
@@ -94,31 +95,10 @@ impl Sort {
         self.what.name()
     }
 
-    /// The kernels that the sort runs.
-    pub(crate) fn kernels(&self) -> Vec<String> {
-        if self.len == 0 {
-            return Vec::new();
-        }
-        let key = if self.keys.ends_with("32") { "u32" } else { "u64" };
-        let values = if self.what.has_values() { format!("_{}", self.values) } else { String::new() };
-        vec![
-            "primitives__radix_sort_offsets".into(),
-            format!("primitives_sort_{key}__histogram"),
-            format!("primitives_sort_{key}{values}__onesweep"),
-        ]
-    }
-
     pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-        match (self.keys, self.values) {
-            ("u32", "u64") => self.run_of::<u32, u64>(device, seed, sabotage),
-            ("u32", _) => self.run_of::<u32, u32>(device, seed, sabotage),
-            ("i32", "u64") => self.run_of::<i32, u64>(device, seed, sabotage),
-            ("i32", _) => self.run_of::<i32, u32>(device, seed, sabotage),
-            ("u64", "u64") => self.run_of::<u64, u64>(device, seed, sabotage),
-            ("u64", _) => self.run_of::<u64, u32>(device, seed, sabotage),
-            (_, "u64") => self.run_of::<i64, u64>(device, seed, sabotage),
-            (_, _) => self.run_of::<i64, u32>(device, seed, sabotage),
-        }
+        // Keys alone are sorted without values of any type.
+        let values = if self.what.has_values() { self.values } else { "u32" };
+        with_types!(self.keys, values, |K, V| self.run_of::<K, V>(device, seed, sabotage))
     }
 
     fn run_of<K: Key, V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {

@@ -1,18 +1,18 @@
 //! What a run counts: cases, queries and failures, by row of the table.
 
+use super::answer::Answer;
 use super::compare::Difference;
-use super::harmonia::Answer;
 use core::time::Duration;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What a row of the table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Group {
     pub(crate) device: String,
-    pub(crate) subject: &'static str,
-    pub(crate) keys: &'static str,
+    pub(crate) index: &'static str,
     pub(crate) operation: &'static str,
+    pub(crate) keys: &'static str,
 }
 
 /// A row's sums.
@@ -25,16 +25,25 @@ pub(crate) struct Sums {
     pub(crate) time: Duration,
 }
 
+impl Sums {
+    fn add(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.failed += other.failed;
+        self.queries += other.queries;
+        self.time += other.time;
+    }
+}
+
 /// A case that was answered wrongly, or not at all.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Failure {
-    pub(crate) device: String,
+    #[serde(flatten)]
+    pub(crate) group: Group,
     pub(crate) case: String,
     /// The run's seed.
     pub(crate) seed: u64,
     /// The seed that the run's and the tree's name give.
     pub(crate) case_seed: u64,
-    pub(crate) operation: String,
     /// The output, the index, the query, the expected and the actual value; or the error.
     pub(crate) reason: String,
     /// The command that runs this case alone.
@@ -48,8 +57,6 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<Failure>,
     /// Trees too large for the device, with the reason.
     pub(crate) skipped: Vec<String>,
-    /// Symbols of the kernels that ran.
-    pub(crate) kernels: BTreeSet<String>,
 }
 
 /// How a case ended.
@@ -75,15 +82,19 @@ impl Tally {
     /// Adds a later part of the run.
     pub(crate) fn merge(&mut self, part: Self) {
         for (group, part) in part.rows {
-            let sums = self.rows.entry(group).or_default();
-            sums.cases += part.cases;
-            sums.failed += part.failed;
-            sums.queries += part.queries;
-            sums.time += part.time;
+            self.rows.entry(group).or_default().add(part);
         }
         self.failures.extend(part.failures);
         self.skipped.extend(part.skipped);
-        self.kernels.extend(part.kernels);
+    }
+
+    /// The rows, summed over the types of keys: by device, index and operation.
+    pub(crate) fn folded(&self) -> BTreeMap<(&str, &'static str, &'static str), Sums> {
+        let mut folded = BTreeMap::<_, Sums>::new();
+        for (Group { device, index, operation, .. }, &sums) in &self.rows {
+            folded.entry((&**device, *index, *operation)).or_default().add(sums);
+        }
+        folded
     }
 
     pub(crate) fn cases(&self) -> u64 {
@@ -106,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_a_failure_and_so_is_an_error() {
-        let group = || Group { device: "host".into(), subject: "harmonia", keys: "u32", operation: "get" };
+        let group = || Group { device: "host".into(), index: "harmonia", operation: "get", keys: "u32" };
         let difference =
             Difference { what: "values", index: 3, query: "7".into(), expected: "1".into(), actual: "2".into() };
         let answer = |difference| Ok(Answer { queries: 10, time: Duration::from_secs(1), difference });
@@ -118,6 +129,9 @@ mod tests {
         assert_eq!((tally.cases(), tally.failed()), (3, 2));
         let mut sum = Tally::default();
         sum.merge(tally);
+        sum.count(Group { keys: "u64", ..group() }, Err("fault".into()));
+        assert_eq!(sum.folded()[&("host", "harmonia", "get")].cases, 4);
+        assert_eq!((sum.rows.len(), sum.folded().len()), (2, 1));
         assert_eq!(sum.rows[&group()], Sums { cases: 3, failed: 2, queries: 20, time: Duration::from_secs(2) });
     }
 }

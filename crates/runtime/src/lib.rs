@@ -58,6 +58,7 @@ mod host;
 mod machine;
 mod pinned;
 mod pool;
+mod recorded;
 mod stream;
 mod uses;
 
@@ -69,4 +70,5 @@ pub use failure::Failure;
 pub use lanetree_simt::emulator::LaunchReport;
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
+pub use recorded::{record_kernels, recorded_kernels};
 pub use stream::{Call, Stream};

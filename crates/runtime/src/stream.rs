@@ -1,7 +1,7 @@
 //! Queues of work on a device.
 
 use crate::machine::{Entry, Machine, RawEvent, RawStream};
-use crate::{Device, DeviceKind, Event, Result};
+use crate::{Device, DeviceKind, Event, Result, recorded};
 use core::ffi::c_void;
 use core::fmt;
 use core::marker::PhantomData;
@@ -315,6 +315,7 @@ impl Stream {
         // caller keeps the kernel's contract.
         unsafe { self.device.machine.launch(self.raw(), &call.entry, shape, call.args)? };
         self.queue.count_work();
+        recorded::record(call.entry.symbol);
         Ok(())
     }
 }

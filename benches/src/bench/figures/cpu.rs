@@ -18,7 +18,7 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Nothing,
     takes: Takes::SIZES_OR_KEYS,
-    sizes: sizes,
+    sizes,
     with_ceilings: false,
     run: Run::Part(Part::OnCpu(|session, keys| either!(keys, data => measure(session, data)))),
 };

@@ -28,7 +28,7 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Nothing,
     takes: Takes::SIZES,
-    sizes: sizes,
+    sizes,
     with_ceilings: false,
     run: Run::Alone(on_cpu),
 };

@@ -19,7 +19,7 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Device,
     takes: Takes::SIZES,
-    sizes: sizes,
+    sizes,
     with_ceilings: false,
     run: Run::Alone(long_keys),
 };

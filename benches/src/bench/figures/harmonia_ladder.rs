@@ -27,7 +27,7 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES_OR_KEYS,
-    sizes: sizes,
+    sizes,
     with_ceilings: false,
     run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
 };

@@ -63,14 +63,6 @@ impl<V: Word> Subject<V> {
         };
         difference = difference.or(items_differ("prefixes", &pairs(&prefixes), queries.len(), &expected, &shown));
         self.took_time(time, 4 * queries.len());
-        for kernel in ["rank", "measure", "copy_keys"] {
-            if !self.model.is_empty() {
-                self.ran(format!("cuart_range__{kernel}"));
-            }
-        }
-        if !self.model.is_empty() {
-            self.ran(format!("cuart_range__expand_{}", V::NAME));
-        }
         Ok(difference)
     }
 }

@@ -1,9 +1,9 @@
 //! Merging of sorted sequences.
 
-use super::super::compare::Sabotage;
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs};
 use lanetree::{Device, Key, Result, Word};
 use rand::Rng;

@@ -1,9 +1,9 @@
 //! Runs of equal keys.
 
-use super::super::compare::{Difference, Sabotage};
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::{Difference, Sabotage};
+use crate::verify::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::primitives::{

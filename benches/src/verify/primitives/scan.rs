@@ -1,9 +1,9 @@
 //! Prefix sums and running maxima.
 
-use super::super::compare::Sabotage;
-use super::super::data;
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data;
 use lanetree::primitives::{ScanScratch, exclusive_scan, inclusive_max_scan};
 use lanetree::{Device, Result, Word};
 use rand::Rng;

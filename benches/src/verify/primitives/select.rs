@@ -1,9 +1,9 @@
 //! Compaction by found bits.
 
-use super::super::compare::Sabotage;
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{
     Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs,
 };
