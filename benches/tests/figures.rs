@@ -99,6 +99,7 @@ fn what_cannot_be_measured_is_said() {
     let output = bench(&["--figure", "harmonia-ladder", "--device", "host"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).contains("figure harmonia-ladder: skipped: no GPU"), "{}", stdout(&output));
+    assert!(stdout(&output).lines().nth(1).unwrap().contains("nothing is measured"), "{}", stdout(&output));
     let output = bench(&["--figure", "harmonia-memory", "--sizes", "20"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("figure harmonia-memory takes no --sizes"), "{}", stderr(&output));

@@ -26,7 +26,7 @@ pub(crate) enum Format {
     Plain,
     /// As [`figure`] does.
     Figure,
-    /// With as many digits after the point.
+    /// With this number of digits after the point.
     Digits(usize),
     /// A part of one, in per cent.
     Percent,

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Decides all keys and queries
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Begins no row after this time, and lists the rows that are missing
+    /// Begins no row after this time, and lists what is missing
     #[arg(long, value_name = "SECONDS")]
     max_seconds: Option<u64>,
     /// Writes all rows, with the times of all runs, to this file
@@ -126,7 +126,7 @@ fn bench(args: &Args) -> Result<()> {
     let is_instead = figures.iter().any(|figure| figure.needs != Needs::Nothing);
     say(|out| {
         writeln!(out, "{}", machine.header())?;
-        instead_of_gpu(device.kind()).filter(|_| is_instead).map_or(Ok(()), |line| writeln!(out, "{line}"))
+        instead_of_gpu(device.kind(), &figures).map_or(Ok(()), |line| writeln!(out, "{line}"))
     })?;
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let wants_ceilings = figures.iter().any(|figure| figure.with_ceilings);
@@ -168,10 +168,15 @@ fn check_options(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What is measured without a GPU, and what that says of one.
-fn instead_of_gpu(kind: DeviceKind) -> Option<&'static str> {
+/// What is measured without a GPU, and what that says of one; `None` for what is the same with a GPU.
+fn instead_of_gpu(kind: DeviceKind, figures: &[&Figure]) -> Option<&'static str> {
+    let all_need = |needs| figures.iter().all(|figure| figure.needs == needs);
     match kind {
         DeviceKind::Cuda => None,
+        _ if all_need(Needs::Nothing) => None,
+        DeviceKind::Host if all_need(Needs::Kernels) => {
+            Some("No GPU, and only kernels are asked for: nothing is measured. Ask for --device cuda or emulated.")
+        }
         DeviceKind::Host => {
             Some("No GPU: native code on the CPU is measured instead. These figures say nothing of a GPU.")
         }

@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::error::Result;
-use super::plan::Sizes;
+use super::plan::{self, Sizes};
 use super::session::Session;
 use super::subject::Subject;
 use super::table::Table;
@@ -26,6 +26,20 @@ pub(crate) struct Figure {
     /// Whether the hardware's ceilings are measured with it.
     pub(crate) with_ceilings: bool,
     pub(crate) run: Run,
+}
+
+impl Figure {
+    /// What most figures have; the rest of its fields are to be given.
+    pub(crate) const BASE: Self = Self {
+        name: "",
+        about: "",
+        table: None,
+        needs: Needs::Device,
+        takes: Takes::SIZES_OR_KEYS,
+        sizes: plan::standard,
+        with_ceilings: false,
+        run: Run::Alone(|_, _| Ok(())),
+    };
 }
 
 /// The name.

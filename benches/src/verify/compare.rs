@@ -12,7 +12,7 @@ pub(crate) enum Sabotage {
     Tree,
     /// The first element of every output is wrong
     Output,
-    /// The element behind the promised part of every output is overwritten
+    /// The element past the promised part of every output is overwritten
     Guard,
 }
 
@@ -49,7 +49,7 @@ pub(crate) type Query<'a> = dyn Fn(usize) -> String + 'a;
 /// The byte of which outputs are full before a call.
 const POISON: u8 = 0xa5;
 
-/// Elements behind the promised part of an output.
+/// Elements past the promised part of an output.
 const GUARD: usize = 5;
 
 /// An output on the device: `promised` elements and a few more, all of them poison.
@@ -114,7 +114,7 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
         Ok(Self { elements, what, promised })
     }
 
-    /// Compares the promised elements; `None` where anything may stand. Then the ones behind them, which
+    /// Compares the promised elements; `None` where anything may stand. Then the ones past them, which
     /// must be as they were.
     pub(crate) fn differs(&self, expected: &Expected<'_, Option<T>>, query: &Query<'_>) -> Option<Difference> {
         let wrong = |i: &usize| expected(*i).is_some_and(|expected| expected != self.elements[*i]);
@@ -136,21 +136,21 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
         self.touched()
     }
 
-    /// The first element behind the promised part that was written.
+    /// The first element past the promised part that was written.
     pub(crate) fn touched(&self) -> Option<Difference> {
         let poison = poison::<T>();
-        let behind = self.elements[self.promised..].iter().position(|element| *element != poison)?;
+        let past = self.elements[self.promised..].iter().position(|element| *element != poison)?;
         Some(Difference {
             what: self.what,
-            index: self.promised + behind,
+            index: self.promised + past,
             query: format!("none: the output ends at {}", self.promised),
             expected: "an element that is not touched".into(),
-            actual: format!("{:?}", self.elements[self.promised + behind]),
+            actual: format!("{:?}", self.elements[self.promised + past]),
         })
     }
 }
 
-/// Compares found bits: one for each of `count` queries, and zeros behind them in the last word.
+/// Compares a hit mask: a bit for each of `count` queries, and zeros after them in the last word.
 pub(crate) fn bits_differ(
     words: &Written<u32>,
     count: usize,
@@ -165,7 +165,7 @@ pub(crate) fn bits_differ(
     }
     let wrong = word(difference.index) ^ words.elements[difference.index];
     let index = difference.index * 32 + wrong.trailing_zeros() as usize;
-    let query = if index < count { query(index) } else { "none: behind the last".into() };
+    let query = if index < count { query(index) } else { "none: past the last".into() };
     let (expected, actual) = (bit(index).to_string(), (!bit(index)).to_string());
     Some(Difference { index, query, expected, actual, ..difference })
 }
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn writing_behind_the_promised_part_is_found() {
+    fn writing_past_the_promised_part_is_found() {
         let difference = written(10, |elements| elements[11] = 0, None).differs(&|_| None, &|i| i.to_string()).unwrap();
         assert_eq!(difference.index, 11);
         assert!(written(10, |_| {}, Some(Sabotage::Guard)).touched().is_some());
     }
 
     #[test]
-    fn found_bits_are_compared_one_by_one() {
+    fn hit_masks_are_compared_one_by_one() {
         let write = |elements: &mut [u32]| (elements[0], elements[1]) = (0b101, 0b10);
         let bits = written(2, write, None);
         let found = |i: usize| [0, 2, 33].contains(&i);
@@ -237,7 +237,7 @@ mod tests {
         let difference = bits_differ(&bits, 40, &|i| found(i) || i == 5, &|i| i.to_string()).unwrap();
         assert_eq!((difference.index, &*difference.expected), (5, "true"));
         let difference = bits_differ(&bits, 33, &found, &|i| i.to_string()).unwrap();
-        assert_eq!((difference.index, &*difference.actual), (33, "true"), "a bit behind the last query");
+        assert_eq!((difference.index, &*difference.actual), (33, "true"), "a bit past the last query");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// What keys are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strings {
-    /// Of one width, with few different bytes up to some place, and any behind it.
+    /// Of one width, with few different bytes up to some place, and any after it.
     Width(usize),
     /// Of any length, prefixes of each other among them, long runs of equal bytes, the empty one.
     Mixed,

@@ -181,7 +181,7 @@ impl<K: Key, V: Word> Subject<K, V> {
     }
 
     fn found_bits(&self, wanted: bool, queries: usize) -> Result<Option<Output<u32>>> {
-        wanted.then(|| Output::new(&self.device, "found bits", queries.div_ceil(32))).transpose()
+        wanted.then(|| Output::new(&self.device, "hit mask", queries.div_ceil(32))).transpose()
     }
 
     fn rank(&mut self, batch: Batch, upper: bool) -> Result<Answer> {

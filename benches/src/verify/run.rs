@@ -175,7 +175,7 @@ fn progress_bar(subjects: usize, label: &str) -> ProgressBar {
         .with_message(label.to_owned())
 }
 
-/// Runs `work` on each subject, on as many threads as there are cores; the results in their order.
+/// Runs `work` on each subject, one thread per core; the results in the subjects' order.
 ///
 /// On threads of its own, not rayon's: a thread of rayon's that waits for a part of one tree may begin
 /// another one meanwhile, and so on, as deep as there are trees.

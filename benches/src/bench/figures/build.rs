@@ -3,8 +3,7 @@
 use crate::bench::columns::{Column, FANOUT, INDEX, KEYS, MEGA, MS, N, SIZE, THREADS, WORDS};
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Part, Run, either};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
@@ -14,11 +13,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "build",
     about: "Building, from sorted pairs in host memory",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OfTree(At::EverySize, |session, tree| either!(tree, subject => measure(session, subject)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

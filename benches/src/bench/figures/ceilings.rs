@@ -1,11 +1,10 @@
-//! The hardware's ceilings for the indexes' work: copying, and random gathers from as many bytes as the trees have.
+//! The hardware's ceilings for the indexes' work: copying, and random gathers from tables of the trees' sizes.
 
 use crate::bench::ceilings::table_bytes;
 use crate::bench::columns::{BATCH, BYTES_RATE, Column, Format, MS, OPERATION, RATE};
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -15,16 +14,14 @@ use lanetree_baselines::device::ceiling::{Chunk, Gathers, Table as Gathered};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "ceilings",
-    about: "Copy bandwidth, and random gathers from as many bytes as the trees have",
+    about: "Copy bandwidth, and random gathers from tables of the trees' sizes",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
     with_ceilings: true,
     run: Run::Part(Part::Ceilings {
         first: copy,
         of_tree: |session, tree| either!(tree, subject => gathers(session, subject.stats.bytes())),
     }),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

@@ -3,7 +3,7 @@
 use crate::bench::columns::{BATCH, HITS, INDEX, KEYS, MEGA, MS, N, ORDER, RATIO, SIZE, THREADS, WORDS, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Needs, Part, Run, Takes, either};
+use crate::bench::figure::{Figure, Needs, Part, Run, either};
 use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -17,10 +17,9 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "The CPU: Harmonia on it, the standard library's B-tree, binary search",
     table: Some(&TABLE),
     needs: Needs::Nothing,
-    takes: Takes::SIZES_OR_KEYS,
     sizes,
-    with_ceilings: false,
     run: Run::Part(Part::OnCpu(|session, keys| either!(keys, data => measure(session, data)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

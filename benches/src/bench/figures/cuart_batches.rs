@@ -6,8 +6,7 @@ use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, INDEX, MS, N, OPERATION,
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use crate::bench::timing::Timing;
@@ -18,11 +17,9 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-batches",
     about: "CuART's paper, figures 8 and 9: batches in host memory",
     table: Some(&TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(batches),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -32,8 +29,8 @@ static TABLE: Table = Table {
     clock: Clock::Calls,
     notes: &[
         "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
-        "keys to the device and values back. Bus: as many bytes both ways at once, page-locked, and nothing else.",
-        "Threads: so many that send batches at the same time, 64 each; ms: of all that time, a batch's share. The paper's",
+        "keys to the device and values back. Bus: the same bytes both ways at once, page-locked, and nothing else.",
+        "Threads: they send batches at the same time, 64 each; ms: the share of one batch in all that time. The paper's",
         "batches: 2^13 to 2^17, on 8 threads.",
     ],
     summary: None,

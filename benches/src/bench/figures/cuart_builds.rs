@@ -8,7 +8,6 @@ use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use crate::bench::timing::Timing;
@@ -23,9 +22,8 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(builds),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -160,7 +158,7 @@ fn push(session: &mut Session, built: &Built, operation: &str, timing: Timing, b
     Ok(rate)
 }
 
-/// Look-ups, ranks and ranges, and whether there are as many nodes and leaves as where the CPU has built, all of
+/// Look-ups, ranks and ranges, and whether there are the same numbers of nodes and leaves as in the tree that the CPU built, all of
 /// them in use.
 fn check(session: &Session, Built { subject, order }: &Built, operation: &str) -> Result<Checksum> {
     let Subject { data, tree, stats, .. } = subject;

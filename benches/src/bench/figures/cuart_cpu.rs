@@ -29,8 +29,8 @@ pub(crate) static FIGURE: Figure = Figure {
     needs: Needs::Nothing,
     takes: Takes::SIZES,
     sizes,
-    with_ceilings: false,
     run: Run::Alone(on_cpu),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

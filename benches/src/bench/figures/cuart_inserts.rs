@@ -5,7 +5,7 @@ use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::{self, main_of};
+use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
@@ -17,9 +17,8 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(inserts),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

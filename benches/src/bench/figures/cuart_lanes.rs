@@ -5,7 +5,6 @@ use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::subject::{Subject, len, queries};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::Lanes;
@@ -17,9 +16,8 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(by_lanes),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

@@ -4,7 +4,7 @@ use crate::bench::columns::{BATCH, Column, Format, KEYS, MS, N, OPERATION, RATE,
 use crate::bench::cuart::data::Data;
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::plan::{self, Scale, main_of};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -17,11 +17,10 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-long",
     about: "CuART's paper, figures 13 and 14, and two other ways: batches in host memory, a share of them long keys",
     table: Some(&TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES,
     sizes,
-    with_ceilings: false,
     run: Run::Alone(long_keys),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -180,7 +179,7 @@ impl Tree {
 }
 
 /// By the share of keys of 33 to 128 bytes among those of 32, in all ways; and then by the width of keys of which the
-/// CPU has as many, of one byte more, as in the paper's figure 14.
+/// CPU has a share, of one byte more, as in the paper's figure 14.
 fn long_keys(session: &mut Session, request: &Request) -> Result<()> {
     let (len, seed) = (1 << main_of(&request.sizes), session.seed);
     for share in SHARES {

@@ -5,8 +5,7 @@ use crate::bench::columns::{BATCH, DEVICE, HITS, INDEX, KEYS, MEGA, MS, N, OPERA
 use crate::bench::cuart::input::{Input, Sources, Strings};
 use crate::bench::data::mix;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -24,11 +23,9 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-real",
     about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, beside GRT and the CPU",
     table: Some(&TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES_AND_INPUT,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(real),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -212,7 +209,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The spans of ranks behind the prefixes of random keys.
+    /// The spans of ranks of the prefixes of random keys.
     fn prefixes(&self, session: &mut Session, count: usize, prefix: fn(&[u8]) -> &[u8]) -> Result<()> {
         let random = |i: usize| mix(mix(session.seed ^ 0x9e) ^ i as u64);
         let batch: ByteKeysBuf = (0..count).map(|i| prefix(self.key(self.pick(random(i))))).collect();

@@ -4,19 +4,17 @@ use crate::bench::cuart::data::Data;
 use crate::bench::cuart::lookups::{self, of_data};
 use crate::bench::cuart::subject::queries;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-sizes",
     about: "CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, beside GRT's",
     table: Some(&lookups::TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES,
-    sizes: plan::standard,
     with_ceilings: true,
     run: Run::Alone(measure),
+    ..Figure::BASE
 };
 
 /// Of keys of 32 bytes.

@@ -1,4 +1,4 @@
-//! Updates beside look-ups of as many keys (the paper's figures 15 to 17).
+//! Updates beside look-ups of the same batches (the paper's figures 15 to 17).
 
 use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
@@ -7,7 +7,6 @@ use crate::bench::cuart::subject::{Subject, len, queries};
 use crate::bench::cuart::writers::{LastWriters, written};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
@@ -20,9 +19,8 @@ pub(crate) static FIGURE: Figure = Figure {
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(updates),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -104,7 +102,7 @@ fn measured<V: Word>(
     let mut host = vec![V::zeroed(); count];
     let mut out = session.device.alloc::<V>(count.max(others))?;
     let mut run = 0;
-    // The look-ups come behind an update, for what is to be found; they are what the others are compared with.
+    // Look-ups follow the first update, so that there is something to find; the updates are compared with them.
     let mut get: Option<f64> = None;
     for (number, (engine, name)) in ENGINES.into_iter().enumerate() {
         let of_32_bits_only = engine == UpdateEngine::Sequence;

@@ -5,19 +5,18 @@ use crate::bench::cuart::lookups::{self, of_data};
 use crate::bench::cuart::subject::queries;
 use crate::bench::cuart::urls;
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::{self, main_of};
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-urls",
     about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), beside GRT's",
     table: Some(&lookups::TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES,
-    sizes: plan::standard,
     with_ceilings: true,
     run: Run::Alone(measure),
+    ..Figure::BASE
 };
 
 /// Keys of the paper's figure: 15.4 Mi.

@@ -8,8 +8,7 @@ use crate::bench::columns::{
 };
 use crate::bench::data::{Batch, BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
@@ -24,11 +23,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "end-to-end",
     about: "Look-ups and ranges with queries and results in host memory",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

@@ -6,7 +6,7 @@ use crate::bench::columns::{
 };
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, Takes, either};
+use crate::bench::figure::{At, Figure, Needs, Run, either};
 use crate::bench::plan::Scale;
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::queries::batch;
@@ -26,10 +26,9 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "The paper's optimisations one after another, from a B+tree with child references on",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
     sizes,
-    with_ceilings: false,
     run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -77,9 +76,9 @@ fn sizes(scale: Scale) -> Vec<u32> {
 /// A rung of the ladder of optimisations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rung {
-    /// A B+tree with child references, a query per thread group.
+    /// A B+tree with child references, one query per thread group.
     Baseline,
-    /// The same with as many queries in flight as Harmonia's kernel of that width has.
+    /// The same with the queries in flight of Harmonia's kernel of that width.
     BaselineInFlight,
     /// Harmonia's key and child regions, thread groups as wide as nodes.
     Structure,

@@ -6,7 +6,6 @@
 use crate::bench::data::{self, Batch, Data, mix};
 use crate::bench::error::{Error, Result};
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan;
 use crate::bench::psa;
 use crate::bench::session::Session;
 use crate::output;
@@ -21,13 +20,10 @@ use serde::Serialize;
 pub(crate) static FIGURE: Figure = Figure {
     name: "harmonia-memory",
     about: "The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator",
-    // Nothing is timed.
-    table: None,
     needs: Needs::Nothing,
     takes: Takes::NOTHING,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(count_all),
+    ..Figure::BASE
 };
 
 /// The paper's setting: "a height-4 and fanout-8 B+tree, each warp processes 4 queries concurrently".
@@ -324,7 +320,7 @@ fn text(figure: &Counted) -> Result<String, fmt::Error> {
     for line in [
         "Level 0 is the root's, the last the leaves'. Levels and average: 128-byte lines per warp-wide load of nodes; sectors:",
         "the average in units of 32 bytes. All: every load of a launch, queries, references and child region included, for",
-        "each 4 queries; every load counts its lines anew, found in a cache or not. HB+-style nodes are a line each, as the",
+        "each 4 queries; every load counts its lines anew, found in a cache or not. HB+-style nodes are one line each, as the",
         "figure supposes: their lines are distinct nodes. Two of Harmonia's inner nodes share a line.",
         "Worst, best: chosen so. PSA: the random queries sorted by their top 8 bits (equation 2); there are two per key.",
         "Calculated: m (1 - (1 - 1/m)^4) distinct nodes of the m at a level. So four uniform queries cannot come to the",

@@ -6,8 +6,7 @@ use crate::bench::columns::{
 };
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
 use crate::bench::queries::{batch, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -24,10 +23,8 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "Harmonia's fanouts, narrowed thread groups and child regions, at one size",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

@@ -4,7 +4,7 @@
 use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, RATE, TOP_BITS, figure, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{At, Figure, Needs, Run, Takes, either};
+use crate::bench::figure::{At, Figure, Needs, Run, either};
 use crate::bench::plan::Scale;
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::queries::batch;
@@ -22,10 +22,9 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "The paper's figure 8: queries not sorted, partially sorted (PSA) and sorted; and whether the library's choice is the fastest",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
     sizes,
-    with_ceilings: false,
     run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

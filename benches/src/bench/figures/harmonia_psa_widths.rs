@@ -4,8 +4,7 @@
 use crate::bench::columns::{BATCH, Column, FANOUT, LANES, MS, N, OPERATION, RATE, TOP_BITS, power};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
 use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -21,10 +20,8 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "Every fanout and width of thread groups, for queries sorted by few or many bits, at one size",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

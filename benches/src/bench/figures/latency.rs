@@ -6,8 +6,8 @@ use crate::bench::cuart::data::{Data as Strings, keys};
 use crate::bench::cuart::subject::{Subject as Cuart, len};
 use crate::bench::data::{BenchWord, Data, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::plan::{self, main_of};
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
@@ -17,11 +17,9 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "latency",
     about: "The latency of small batches in host memory, of Harmonia and CuART: medians and 99th percentiles",
     table: Some(&TABLE),
-    needs: Needs::Device,
     takes: Takes::SIZES,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Alone(measure),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

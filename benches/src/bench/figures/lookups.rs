@@ -5,8 +5,7 @@ use crate::bench::columns::{
 };
 use crate::bench::data::{Batch, BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Part, Run, either};
 use crate::bench::queries::{batch, batch_order, hit_rate, hits};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -20,11 +19,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "lookups",
     about: "Look-ups, all on the device",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OfTree(At::EverySize, |session, tree| either!(tree, subject => measure(session, subject)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

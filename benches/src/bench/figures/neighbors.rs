@@ -3,8 +3,7 @@
 use crate::bench::columns::{BATCH, CEILING, FANOUT, HITS, INDEX, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
 use crate::bench::data::{BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Part, Run, either};
 use crate::bench::queries::{batch, batch_order, hit_rate};
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
@@ -14,11 +13,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "neighbors",
     about: "Ranks and predecessors, all on the device",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

@@ -3,8 +3,7 @@
 use crate::bench::columns::{MS, N, OPERATION, RATE, WORDS, power};
 use crate::bench::data::{Data, mix};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run, Takes};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Needs, Part, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -22,10 +21,8 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "Sorting, merging and prefix sums, all on the device",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OverUniform(measure)),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -42,7 +39,7 @@ fn value_of<V: Word>(key: u64) -> V {
     V::truncate(mix(key))
 }
 
-/// Sorts, merges and scans as many elements as there are keys.
+/// Sorts, merges and scans one element per key.
 fn measure(session: &mut Session, data: &Data<u64>) -> Result<()> {
     for bits in [64, 22, 16, 8] {
         sort::<u64, u32>(session, data, bits)?;

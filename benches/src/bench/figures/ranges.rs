@@ -5,8 +5,7 @@ use crate::bench::columns::{
 };
 use crate::bench::data::{BenchWord, Order, miss};
 use crate::bench::error::Result;
-use crate::bench::figure::{At, Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{At, Figure, Part, Run, either};
 use crate::bench::queries::batch_order;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
@@ -18,11 +17,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "ranges",
     about: "Range queries, all on the device",
     table: Some(&TABLE),
-    needs: Needs::Device,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::OfTree(At::MainSize, |session, tree| either!(tree, subject => measure(session, subject)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {
@@ -57,7 +53,7 @@ const RANGES_RATE: Column = RATE.headed("G ranges/s");
 /// Pairs of a range.
 const LENGTHS: [usize; 3] = [8, 32, 1024];
 
-/// Ranges of each length, as many as return the planned number of pairs.
+/// Ranges of each length: together they return the planned number of pairs.
 fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<()> {
     for length in LENGTHS {
         if subject.data.len() < length {

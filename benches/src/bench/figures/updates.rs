@@ -3,8 +3,7 @@
 use crate::bench::columns::{BATCH, FANOUT, KEYS, MS, N, OPERATION, RATE, SIZE, WORDS, power};
 use crate::bench::data::{BenchWord, Data, miss, mix, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Needs, Part, Run, Takes, either};
-use crate::bench::plan;
+use crate::bench::figure::{Figure, Needs, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -21,10 +20,8 @@ pub(crate) static FIGURE: Figure = Figure {
     about: "Building from pairs on the device, and batches of updates there",
     table: Some(&TABLE),
     needs: Needs::Kernels,
-    takes: Takes::SIZES_OR_KEYS,
-    sizes: plan::standard,
-    with_ceilings: false,
     run: Run::Part(Part::AfterTree(|session, keys| either!(keys, data => measure(session, data)))),
+    ..Figure::BASE
 };
 
 static TABLE: Table = Table {

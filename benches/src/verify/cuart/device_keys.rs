@@ -81,10 +81,10 @@ fn encoded<K: DeviceNumber, V: Word>(
     stream.synchronize()?;
     let mut difference = subject.get_keys(&keys, &strings)?;
     // Fewer, into the same memory.
-    let behind = numbers.len() / 3;
-    keys.encode_from(&stream, &device.upload(&numbers[behind..])?)?;
+    let skipped = numbers.len() / 3;
+    keys.encode_from(&stream, &device.upload(&numbers[skipped..])?)?;
     stream.synchronize()?;
-    difference = difference.or(subject.get_keys(&keys, &strings[behind..])?);
+    difference = difference.or(subject.get_keys(&keys, &strings[skipped..])?);
     Ok(subject.answer(difference))
 }
 
@@ -106,7 +106,7 @@ fn offsets<O: Word, V: Word>(
         DeviceKeys::with_offsets(&stream, buffer(device.upload(&offsets)?), device.upload(&words)?)
     };
     let mut difference = subject.get_keys(&take(&offsets)?, &strings)?;
-    for what in ["descending offsets", "an offset behind the bytes", "no offsets"] {
+    for what in ["descending offsets", "an offset past the bytes", "no offsets"] {
         let (mut bad, room) = (offsets.clone(), 8 * words.len());
         let index = rng.random_range(1..bad.len());
         let expected = match what {
@@ -121,7 +121,7 @@ fn offsets<O: Word, V: Word>(
                 Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 }
             }
             _ => {
-                // None behind it is below it, and it is the first that is too large.
+                // None after it is below it, and it is the first that is too large.
                 let offset = room as u64 + rng.random_range(1..=u64::from(u32::MAX / 2));
                 bad[index..].fill(offset);
                 Error::OffsetBounds { index, offset, bytes: room }

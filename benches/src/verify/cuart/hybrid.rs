@@ -54,7 +54,7 @@ pub(crate) fn run<V: Word>(
 }
 
 impl<V: Word> Subject<V> {
-    /// A batch of changes of one sort or another, and look-ups behind it.
+    /// A batch of changes of one sort or another, and look-ups after it.
     fn change(
         &mut self,
         turn: usize,
@@ -128,9 +128,9 @@ impl<V: Word> Subject<V> {
         let before = self.tree.predecessor_many(&packed)?;
         let expected = |i: usize| pair(model.range(..=queries[i].clone()).next_back());
         difference = difference.or(items_differ("predecessors", &before, count, &expected, &shown));
-        let behind = self.tree.successor_many(&packed)?;
+        let after = self.tree.successor_many(&packed)?;
         let expected = |i: usize| pair(model.range(queries[i].clone()..).next());
-        difference = difference.or(items_differ("successors", &behind, count, &expected, &shown));
+        difference = difference.or(items_differ("successors", &after, count, &expected, &shown));
 
         let between = |i: usize| {
             let (a, b) = (&queries[i], &queries[count - 1 - i]);

@@ -74,7 +74,7 @@ impl Packing {
     pub(crate) const ALL: [Self; 3] = [Self::Fixed, Self::Offsets32, Self::Offsets64];
 }
 
-/// Strings behind a few bytes that are of none, and their offsets.
+/// Strings after a few bytes that belong to none, and their offsets.
 pub(crate) fn pack(keys: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = b"none".to_vec();
     let mut offsets = vec![bytes.len() as u64];

@@ -157,7 +157,7 @@ impl<V: Word> Subject<V> {
         scratch: &mut ChangeScratch,
         with_found: bool,
     ) -> Result<Option<Difference>> {
-        // What is ordered has no offsets and no found bits.
+        // What is ordered has no offsets and no hit mask.
         let keys = if with_found { self.keys(batch)? } else { upload(&self.device, batch, Packing::Fixed)? };
         let new = self.device.upload(values)?;
         let mut found = Output::<u32>::new(&self.device, "found by updates", batch.len().div_ceil(32))?;

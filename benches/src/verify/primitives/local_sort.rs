@@ -13,7 +13,7 @@ use std::time::Instant;
 /// The longest run that is sorted if it is not in order.
 const LONGEST: usize = 32;
 
-/// Random keys, which a sort by as many bits as number them prepares well; and keys in clusters.
+/// Random keys, almost sorted by the few bits that would number them; and keys in clusters.
 pub(crate) fn run<K: Key, V: Word>(
     device: &Device,
     len: usize,

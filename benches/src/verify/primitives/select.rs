@@ -1,4 +1,4 @@
-//! Compaction by found bits.
+//! Compaction by a hit mask.
 
 use super::{differs, output};
 use crate::verify::answer::Answer;
