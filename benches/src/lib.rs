@@ -5,6 +5,7 @@
 
 mod bench;
 mod choice;
+mod kernels;
 pub mod keys;
 mod output;
 mod verify;

@@ -170,9 +170,9 @@ mod tests {
     use crate::bench::figures::{FIGURES, parts as all_parts};
     use crate::bench::row::Row;
     use crate::bench::session::tests::session;
+    use crate::kernels::group_widths;
     use lanetree::Device;
     use lanetree::harmonia::FANOUTS;
-    use lanetree_kernels_harmonia::group_widths;
     use std::collections::BTreeSet;
 
     fn named(name: &str) -> &'static Figure {

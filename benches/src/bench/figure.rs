@@ -73,8 +73,8 @@ pub(crate) struct Takes {
 impl Takes {
     pub(crate) const NOTHING: Self = Self { sizes: false, keys: false, input: false };
     pub(crate) const SIZES: Self = Self { sizes: true, ..Self::NOTHING };
+    pub(crate) const INPUT: Self = Self { input: true, ..Self::NOTHING };
     pub(crate) const SIZES_OR_KEYS: Self = Self { keys: true, ..Self::SIZES };
-    pub(crate) const SIZES_AND_INPUT: Self = Self { input: true, ..Self::SIZES };
 }
 
 /// How a figure is measured.

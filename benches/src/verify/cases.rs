@@ -1,9 +1,9 @@
 //! Which trees are built, and what each is asked: plain data, by device and scale.
 
 use super::data::{Batch, Distribution, RangeBatch};
+use crate::kernels::group_widths;
 use lanetree::DeviceKind;
 use lanetree::harmonia::{ChildRegion, FANOUTS};
-use lanetree_kernels_harmonia::group_widths;
 
 /// The key types.
 const KEYS: [&str; 4] = ["u32", "u64", "i32", "i64"];

@@ -1,6 +1,7 @@
 //! Which of the compiled kernels ran: one that nobody ran was not verified, whatever else passed.
 
 use super::index::Index;
+use crate::kernels;
 use std::collections::BTreeSet;
 
 /// Compiled kernels, and those of them that should have run and did not. Of a run from which nothing of this kind
@@ -27,9 +28,9 @@ impl Coverage {
     }
 }
 
-/// The symbols of all kernels in the PTX that is part of the program.
+/// All kernels that are part of the program.
 fn compiled() -> BTreeSet<&'static str> {
-    lanetree_ptx::modules().iter().flat_map(lanetree_ptx::Module::symbols).collect()
+    kernels::symbols().collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What trees are built of and asked for: distributions of keys, batches of queries. All of it follows
 //! from a seed.
 
+use crate::kernels;
 use lanetree::{Key, Word};
 use lanetree_baselines::oracle::Oracle;
 use rand::rngs::StdRng;
@@ -113,7 +114,7 @@ fn line_starts() -> &'static (Vec<u64>, u64) {
     static STARTS: OnceLock<(Vec<u64>, u64)> = OnceLock::new();
     STARTS.get_or_init(|| {
         let (mut starts, mut bytes) = (Vec::new(), 0);
-        for line in lanetree_ptx::modules().iter().flat_map(|module| module.ptx.split_inclusive('\n')) {
+        for line in kernels::lines() {
             starts.push(bytes);
             bytes += line.len() as u64;
         }

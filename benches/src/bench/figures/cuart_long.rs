@@ -44,6 +44,7 @@ static TABLE: Table = Table {
         "leaves of their size beside the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
         "the CPU looks up the longer keys while the device looks up the others. The paper (section 4.4.1, hybrid alone,",
         "26 Mi keys, batches of 2^15, 56 threads of the CPU): about half the rate where 3 % of the keys are the CPU's.",
+        "Trees of at most 2^22 keys, unless --sizes says otherwise: two dozen are built.",
     ],
     summary: None,
 };

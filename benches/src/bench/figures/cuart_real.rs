@@ -23,7 +23,7 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-real",
     about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, beside GRT and the CPU",
     table: Some(&TABLE),
-    takes: Takes::SIZES_AND_INPUT,
+    takes: Takes::INPUT,
     run: Run::Alone(real),
     ..Figure::BASE
 };

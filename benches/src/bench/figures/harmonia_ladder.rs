@@ -14,10 +14,10 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
+use crate::kernels::{group_widths, queries_in_flight};
 use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, psa_bits};
 use lanetree::{Buffer, DeviceKind};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
-use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

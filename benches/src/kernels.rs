@@ -1,0 +1,21 @@
+//! What the runner knows of kernels: how they are chosen, and what of them is compiled into the program. No other file
+//! names the crates that kernels are in.
+
+pub(crate) use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
+
+use lanetree_ptx::Module;
+
+/// The modules that are part of the program.
+fn modules() -> &'static [Module] {
+    lanetree_ptx::modules()
+}
+
+/// The symbols of their kernels.
+pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
+    modules().iter().flat_map(Module::symbols)
+}
+
+/// The lines of their texts, each with its end.
+pub(crate) fn lines() -> impl Iterator<Item = &'static str> {
+    modules().iter().flat_map(|module| module.ptx.split_inclusive('\n'))
+}
