@@ -82,7 +82,7 @@ fn the_table_is_folded_unless_all_rows_are_asked_for() {
     assert!(!text.contains(" keys ") && full.contains(" keys "));
     // What failed is there with its keys.
     let (with_failed, text) = rows(&["--sabotage", "tree", "--only", "u32-u32/"]);
-    assert!(text.contains("what failed, by the keys") && text.contains("│ u32 "), "{text}");
+    assert!(text.contains("what failed, by the keys") && text.contains("┆ u32 "), "{text}");
     assert!(with_failed > 10, "{text}");
 }
 
