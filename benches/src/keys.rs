@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 /// How a file holds its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// A count of 8 bytes, then as many keys, all little-endian (the data sets of "Search on Sorted Data")
+pub enum Format {
+    /// A count of 8 bytes, then that number of keys, all little-endian (the data sets of "Search on Sorted Data")
     Sosd,
-    /// One decimal number a line; `#` begins a comment
+    /// One decimal number per line; `#` begins a comment
     Text,
 }
 
 /// An unsigned integer that files hold.
-pub(crate) trait FileKey: Pod + FromStr {
+pub trait FileKey: Pod + FromStr {
     /// From the file's order of bytes to the machine's.
     fn from_le(key: Self) -> Self;
 }
@@ -35,37 +35,59 @@ impl FileKey for u64 {
 
 /// What is wrong with a file of keys.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+#[non_exhaustive]
+pub enum Error {
+    /// The system cannot open or read it.
     #[error("cannot read {}: {source}", path.display())]
+    #[expect(missing_docs, reason = "the message says what the fields are")]
     Io { path: PathBuf, source: io::Error },
 
-    #[error("{} is no regular file: a binary file of keys must have a known length", path.display())]
+    /// A binary file that has no length.
+    #[error("{} is not a regular file: a binary file of keys must have a known length", path.display())]
+    #[expect(missing_docs, reason = "as above")]
     NotAFile { path: PathBuf },
 
-    #[error("{} is truncated: it has {found} bytes, and its count of keys alone takes 8", path.display())]
+    /// A binary file without a whole count.
+    #[error("{} is truncated: it has {found} bytes, and the count of its keys alone takes 8", path.display())]
+    #[expect(missing_docs, reason = "as above")]
     NoCount { path: PathBuf, found: u64 },
 
+    /// Text that was to be read as a binary file.
+    #[error("{} looks like text, not like a binary file of keys: it begins with \"{start}\"; read it with --format text", path.display())]
+    #[expect(missing_docs, reason = "as above")]
+    IsText { path: PathBuf, start: String },
+
+    /// A binary file that ends before its last key.
     #[error(
         "{} is truncated: the count at offset 0 is {count}, so {expected} bytes are expected with keys of {} bits, \
-         and there are {found}: the file ends inside or before key {}{hint}",
+         but there are {found}: the file ends inside or before key {}{hint}",
         path.display(), width * 8, (found - 8) / width
     )]
+    #[expect(missing_docs, reason = "as above")]
     Truncated { path: PathBuf, count: u64, width: u64, expected: u128, found: u64, hint: &'static str },
 
+    /// A binary file with something after its last key.
     #[error(
         "{} has bytes from offset {expected} on that its count does not account for: the count at offset 0 is {count}, \
-         so {expected} bytes are expected with keys of {} bits, and there are {found}{hint}",
+         so {expected} bytes are expected with keys of {} bits, but there are {found}{hint}",
         path.display(), width * 8
     )]
+    #[expect(missing_docs, reason = "as above")]
     TooLong { path: PathBuf, count: u64, width: u64, expected: u128, found: u64, hint: &'static str },
 
+    /// A line of text that is no number.
     #[error("{}, line {line}: \"{value}\" is not a number", path.display())]
+    #[expect(missing_docs, reason = "as above")]
     NotANumber { path: PathBuf, line: u64, value: String },
 
+    /// A number that keys of the width do not reach.
     #[error("{}, line {line}: {value} is no key of {bits} bits: those go from 0 to {max}{hint}", path.display())]
+    #[expect(missing_docs, reason = "as above")]
     OutOfRange { path: PathBuf, line: u64, value: String, bits: u32, max: u64, hint: &'static str },
 
+    /// A file with a count of zero, or with comments alone.
     #[error("{} has no keys", path.display())]
+    #[expect(missing_docs, reason = "as above")]
     NoKeys { path: PathBuf },
 }
 
@@ -73,7 +95,7 @@ pub(crate) enum Error {
 ///
 /// # Errors
 /// What is wrong with the file, and where.
-pub(crate) fn read<K: FileKey>(path: &Path, format: Format) -> Result<Vec<K>, Error> {
+pub fn read<K: FileKey>(path: &Path, format: Format) -> Result<Vec<K>, Error> {
     let file = File::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let keys = match format {
         Format::Sosd => binary(path, file)?,
@@ -89,11 +111,16 @@ fn binary<K: FileKey>(path: &Path, mut file: File) -> Result<Vec<K>, Error> {
         return Err(Error::NotAFile { path: path.into() });
     }
     let found = metadata.len();
+    let mut count = [0; 8];
+    let start = &mut count[..found.min(8) as usize];
+    file.read_exact(start).map_err(in_file)?;
+    // As a count, eight characters are more keys than any file has.
+    if let Some(start) = as_text(start) {
+        return Err(Error::IsText { path: path.into(), start });
+    }
     if found < 8 {
         return Err(Error::NoCount { path: path.into(), found });
     }
-    let mut count = [0; 8];
-    file.read_exact(&mut count).map_err(in_file)?;
     let count = u64::from_le_bytes(count);
     let width = size_of::<K>() as u64;
     let bytes = |width: u64| 8 + u128::from(count) * u128::from(width);
@@ -119,6 +146,16 @@ fn binary<K: FileKey>(path: &Path, mut file: File) -> Result<Vec<K>, Error> {
         *key = K::from_le(*key);
     }
     Ok(keys)
+}
+
+/// The first line of bytes of which all are printable ASCII or space, if there are any.
+fn as_text(bytes: &[u8]) -> Option<String> {
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    if bytes.is_empty() || !bytes.iter().all(is_text) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    Some(text.trim_start().lines().next().unwrap_or_default().to_owned())
 }
 
 fn text<K: FileKey>(path: &Path, mut input: impl BufRead) -> Result<Vec<K>, Error> {
@@ -201,14 +238,27 @@ mod tests {
         let mut bytes = sosd(5, &[1_u64, 2, 3]);
         assert_eq!(
             read_bytes::<u64>(&bytes, Format::Sosd).unwrap_err(),
-            "FILE is truncated: the count at offset 0 is 5, so 48 bytes are expected with keys of 64 bits, and there \
+            "FILE is truncated: the count at offset 0 is 5, so 48 bytes are expected with keys of 64 bits, but there \
              are 32: the file ends inside or before key 3"
         );
         bytes.truncate(7);
         assert_eq!(
             read_bytes::<u64>(&bytes, Format::Sosd).unwrap_err(),
-            "FILE is truncated: it has 7 bytes, and its count of keys alone takes 8"
+            "FILE is truncated: it has 7 bytes, and the count of its keys alone takes 8"
         );
+    }
+
+    #[test]
+    fn text_that_is_read_as_binary_is_told_to_be_text() {
+        for (text, start) in
+            [("10\n20\n30\n40\n", "10"), ("# keys\n1\n2\n", "# keys"), ("7\n9\n", "7"), ("123456789", "12345678")]
+        {
+            let error = read_bytes::<u64>(text.as_bytes(), Format::Sosd).unwrap_err();
+            assert!(error.contains(&format!("begins with \"{start}\"")) && error.ends_with("--format text"), "{error}");
+        }
+        // A count of 0x2020 is plausible, and a binary file.
+        let keys: Vec<u32> = (0..0x2020).collect();
+        assert_eq!(read_bytes::<u32>(&sosd(0x2020, &keys), Format::Sosd).unwrap(), keys);
     }
 
     #[test]

@@ -12,13 +12,61 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 /// What a run that ends well prints, and its JSON.
 fn figure(arguments: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
     let output = bench(&[arguments, &["--json", json.to_str().unwrap()]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     (stdout(&output), serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap())
+}
+
+#[test]
+fn figures_and_parts_are_listed_and_others_refused() {
+    let help = stdout(&bench(&["--help"]));
+    for part in ["harmonia-ntg", "narrowed thread groups", "cuart-long", "end-to-end", "Copy bandwidth"] {
+        assert!(help.contains(part), "{part} is missing in:\n{help}");
+    }
+    // A part is no figure, and the other way about.
+    for (arguments, listed) in [
+        (["--figure", "lookups"], "cuart-widths"),
+        (["--only", "latency"], "neighbors"),
+        (["--figure", "harmonia"], "harmonia-ntg"),
+    ] {
+        let output = bench(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(listed), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn without_a_gpu_the_first_lines_say_what_is_measured() {
+    let arguments = ["--quick", "--sizes", "8", "--queries", "8", "--only", "lookups", "--device"];
+    for (device, words) in [("host", "native code"), ("emulated", "emulator")] {
+        let text = stdout(&bench(&[&arguments[..], &[device]].concat()));
+        let first: Vec<&str> = text.lines().take(2).collect();
+        assert!(first[1].contains(words) && first[1].contains("say nothing of a GPU"), "{text}");
+    }
+    // What is counted is the same with a GPU.
+    let text = stdout(&bench(&["--figure", "cuart-cpu", "--quick", "--sizes", "8", "--queries", "8"]));
+    assert!(!text.contains("No GPU:"), "{text}");
+}
+
+#[test]
+fn a_text_file_that_is_read_as_binary_is_told_to_be_text() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, b"10\n20\n30\n40\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let arguments = ["--device", "host", "--quick", "--only", "lookups", "--keys", path];
+    let output = bench(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--format text"), "{}", stderr(&output));
+    let output = bench(&[&arguments[..], &["--format", "text"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
@@ -51,8 +99,10 @@ fn what_cannot_be_measured_is_said() {
     let output = bench(&["--figure", "harmonia-ladder", "--device", "host"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).contains("figure harmonia-ladder: skipped: no GPU"), "{}", stdout(&output));
+    assert!(stdout(&output).lines().nth(1).unwrap().contains("nothing is measured"), "{}", stdout(&output));
     let output = bench(&["--figure", "harmonia-memory", "--sizes", "20"]);
     assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("figure harmonia-memory takes no --sizes"), "{}", stderr(&output));
 }
 
 #[test]
@@ -74,7 +124,7 @@ fn real_input_is_taken_from_a_folder_or_refused() {
     let input = folder.path().to_str().unwrap();
     let output = bench(&["--figure", "cuart-real", "--device", "host", "--input", input]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("none of the files geoip6, words and paths"));
+    assert!(stderr(&output).contains("none of the files geoip6, words and paths"));
     std::fs::write(folder.path().join("words"), "lane\ntree\nradix\n").unwrap();
     let (text, json) = figure(&["--figure", "cuart-real", "--device", "emulated", "--quick", "--input", input]);
     for part in ["EMULATED", "prefix_span_many", "ART", "skipped: figure cuart-real, geoip6: no file"] {

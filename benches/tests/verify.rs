@@ -70,6 +70,23 @@ fn right_answers_pass() {
 }
 
 #[test]
+fn the_table_is_folded_unless_all_rows_are_asked_for() {
+    let rows = |more: &[&str]| {
+        let output = verify(&[&["--device", "host", "--max-len", "9", "--index", "harmonia"], more].concat());
+        let text = stdout(&output);
+        (text.lines().filter(|line| line.starts_with("│ host")).count(), text)
+    };
+    let ((folded, text), (all, full)) = (rows(&[]), rows(&["--verbose"]));
+    // Ten operations, four types of keys.
+    assert_eq!((folded, all), (10, 40), "{text}\n{full}");
+    assert!(!text.contains(" keys ") && full.contains(" keys "));
+    // What failed is there with its keys.
+    let (with_failed, text) = rows(&["--sabotage", "tree", "--only", "u32-u32/"]);
+    assert!(text.contains("what failed, by the keys") && text.contains("┆ u32 "), "{text}");
+    assert!(with_failed > 10, "{text}");
+}
+
+#[test]
 fn one_seed_gives_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let rows_of = |seed: &str, name: &str| {

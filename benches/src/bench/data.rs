@@ -1,6 +1,7 @@
 //! Keys, their values, and batches of queries, all of which follow from a seed. Everything is made in
 //! parallel and in order: nothing as large as the tree is ever sorted.
 
+use super::row::Row;
 use lanetree::{Key, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,25 +11,25 @@ use rayon::prelude::*;
 const STRATUM: usize = 1 << 12;
 
 /// The most keys: a query's origin is a number of 31 bits.
-pub(super) const MAX_LEN: usize = 1 << 30;
+pub(crate) const MAX_LEN: usize = 1 << 30;
 
 /// A word that is both key and value of the trees measured.
-pub(super) trait BenchWord: Key<Bits = Self> + Word {}
+pub(crate) trait BenchWord: Key<Bits = Self> + Word {}
 impl BenchWord for u32 {}
 impl BenchWord for u64 {}
 
 /// Pairs in ascending order of their distinct keys.
-pub(super) struct Data<W> {
-    pub(super) keys: Vec<W>,
-    pub(super) values: Vec<W>,
+pub(crate) struct Data<W> {
+    pub(crate) keys: Vec<W>,
+    pub(crate) values: Vec<W>,
     /// Where the keys come from.
-    pub(super) source: String,
+    pub(crate) source: String,
 }
 
 impl<W: BenchWord> Data<W> {
     /// `len` distinct keys, uniform over the key space: each 2^12th part of the keys is drawn from as large
     /// a part of the space, which is how they come out sorted.
-    pub(super) fn uniform(len: usize, seed: u64) -> Self {
+    pub(crate) fn uniform(len: usize, seed: u64) -> Self {
         let mut keys = vec![W::default(); len];
         keys.par_chunks_mut(STRATUM).enumerate().for_each(|(stratum, keys)| {
             let bound = |rank: usize| ((rank as u128) << <W as Word>::BITS) / len as u128;
@@ -48,7 +49,7 @@ impl<W: BenchWord> Data<W> {
     }
 
     /// The distinct ones of some keys.
-    pub(super) fn distinct(mut keys: Vec<W>, source: String) -> Self {
+    pub(crate) fn distinct(mut keys: Vec<W>, source: String) -> Self {
         keys.par_sort_unstable();
         keys.dedup();
         Self::of(keys, source)
@@ -59,14 +60,19 @@ impl<W: BenchWord> Data<W> {
         Self { keys, values, source }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Says in a row what is looked up in: these pairs.
+    pub(crate) fn label(&self, row: Row) -> Row {
+        row.over(self.len(), (<W as Key>::NAME, <W as Key>::NAME), &*self.source)
     }
 
     /// A batch of `count` queries in ascending order: each the key of a rank, uniform over the ranks;
     /// or with `misses`, for every second one (by a coin), a key that is not there, between that key and
     /// the next. `None` where there is no such key.
-    pub(super) fn sorted_batch(&self, count: usize, misses: bool, seed: u64) -> Option<Batch<W>> {
+    pub(crate) fn sorted_batch(&self, count: usize, misses: bool, seed: u64) -> Option<Batch<W>> {
         let len = self.len();
         // With fewer ranks than strata, one generator draws all.
         let stratum_len = if len.saturating_mul(STRATUM) >= count { STRATUM } else { count };
@@ -93,7 +99,7 @@ impl<W: BenchWord> Data<W> {
     }
 
     /// A batch of the keys of these ranks, in their order.
-    pub(super) fn batch_of_ranks(&self, ranks: impl Iterator<Item = usize>) -> Batch<W> {
+    pub(crate) fn batch_of_ranks(&self, ranks: impl Iterator<Item = usize>) -> Batch<W> {
         let (queries, origins) = ranks.map(|rank| (self.keys[rank], Origin::new(rank, false))).unzip();
         Batch { queries, origins }
     }
@@ -116,12 +122,12 @@ impl<W: BenchWord> Data<W> {
 }
 
 /// What stands for "not there" in the outputs.
-pub(super) fn miss<W: BenchWord>() -> W {
+pub(crate) fn miss<W: BenchWord>() -> W {
     <W as Word>::MAX
 }
 
 /// The value of a key: never 0, which is what outputs are filled with, nor [`miss`].
-pub(super) fn value_of<W: BenchWord>(key: W) -> W {
+pub(crate) fn value_of<W: BenchWord>(key: W) -> W {
     let word = mix(key.widen()) & (<W as Word>::MAX.widen() >> 1) | 1;
     W::truncate(word)
 }
@@ -129,28 +135,28 @@ pub(super) fn value_of<W: BenchWord>(key: W) -> W {
 /// Where a query comes from, and so what its answers are: a rank, and whether it is that rank's key or a
 /// missing one right after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin(u32);
+pub(crate) struct Origin(u32);
 
 impl Origin {
     fn new(rank: usize, miss: bool) -> Self {
         Self((rank as u32) << 1 | u32::from(miss))
     }
     /// The rank of the last key that is not above the query.
-    pub(super) fn rank(self) -> usize {
+    pub(crate) fn rank(self) -> usize {
         (self.0 >> 1) as usize
     }
-    pub(super) fn is_miss(self) -> bool {
+    pub(crate) fn is_miss(self) -> bool {
         self.0 & 1 == 1
     }
     /// The number of keys below the query.
-    pub(super) fn lower_bound(self) -> u64 {
+    pub(crate) fn lower_bound(self) -> u64 {
         self.rank() as u64 + u64::from(self.is_miss())
     }
 }
 
 /// The order of a batch's queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     Random,
     /// Sorted by their top 16 bits.
     Top16,
@@ -158,9 +164,9 @@ pub(super) enum Order {
 }
 
 impl Order {
-    pub(super) const ALL: [Self; 3] = [Self::Random, Self::Top16, Self::Sorted];
+    pub(crate) const ALL: [Self; 3] = [Self::Random, Self::Top16, Self::Sorted];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
             Self::Top16 => "top 16 bits",
@@ -171,19 +177,24 @@ impl Order {
 
 /// Queries and where they come from.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Batch<W> {
-    pub(super) queries: Vec<W>,
-    pub(super) origins: Vec<Origin>,
+pub(crate) struct Batch<W> {
+    pub(crate) queries: Vec<W>,
+    pub(crate) origins: Vec<Origin>,
 }
 
 impl<W: BenchWord> Batch<W> {
     /// What a look-up of query `i` must find.
-    pub(super) fn value(&self, i: usize) -> W {
+    pub(crate) fn value(&self, i: usize) -> W {
         if self.origins[i].is_miss() { miss() } else { value_of(self.queries[i]) }
     }
 
+    /// The ranks at which ranges start, the last of them at `last`, such that each range has all its pairs.
+    pub(crate) fn first_ranks(&self, last: usize) -> Vec<usize> {
+        self.origins.par_iter().map(|origin| origin.rank().min(last)).collect()
+    }
+
     /// A sorted batch in another order. Its length is a power of two.
-    pub(super) fn ordered(&self, order: Order, seed: u64) -> Self {
+    pub(crate) fn ordered(&self, order: Order, seed: u64) -> Self {
         match order {
             Order::Sorted => self.clone(),
             Order::Random => {
@@ -261,7 +272,7 @@ fn generator(seed: u64, part: usize) -> StdRng {
 }
 
 /// SplitMix64's finaliser.
-pub(super) fn mix(word: u64) -> u64 {
+pub(crate) fn mix(word: u64) -> u64 {
     let mut x = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,14 +1,12 @@
 //! What ends a run, and with which exit code.
 
-use crate::keys;
+use crate::{keys, output};
 use lanetree::runtime;
-use std::io;
-use std::path::PathBuf;
 
-pub(super) type Result<T, E = Error> = core::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(crate) enum Error {
     /// Exit code 1: says something of the indexes, as the next one does.
     #[error(
         "wrong answer: {row}: {what}[{index}] is {found}, and {expected} is right (seed {seed}); no figure is given"
@@ -21,8 +19,8 @@ pub(super) enum Error {
     Lanetree(#[from] lanetree::Error),
     #[error(transparent)]
     Keys(#[from] keys::Error),
-    #[error("cannot write {}: {source}", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Output(#[from] output::Error),
     #[error("{0}")]
     Usage(String),
 }
@@ -34,12 +32,12 @@ impl From<runtime::Error> for Error {
 }
 
 impl Error {
-    pub(super) fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         if matches!(self, Self::Wrong { .. } | Self::Length { .. }) { 1 } else { 2 }
     }
 
     /// Whether something smaller might work.
-    pub(super) fn is_out_of_memory(&self) -> bool {
+    pub(crate) fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Lanetree(lanetree::Error::Runtime(runtime::Error::OutOfMemory { .. })))
     }
 }

@@ -4,11 +4,11 @@ use lanetree::{Device, DeviceKind};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// Name and ordinal.
-    pub(super) device: String,
+    pub(crate) device: String,
     #[serde(skip)]
-    pub(super) kind: DeviceKind,
+    pub(crate) kind: DeviceKind,
     /// The CUDA version that the driver supports.
     cuda: Option<String>,
     driver: Option<String>,
@@ -16,12 +16,12 @@ pub(super) struct Machine {
     multiprocessors: Option<u32>,
     l2_bytes: Option<u64>,
     memory_bytes: Option<u64>,
-    pub(super) cpu: String,
-    pub(super) cpu_threads: usize,
+    pub(crate) cpu: String,
+    pub(crate) cpu_threads: usize,
 }
 
 impl Machine {
-    pub(super) fn of(device: &Device) -> lanetree::Result<Self> {
+    pub(crate) fn of(device: &Device) -> lanetree::Result<Self> {
         let properties = device.properties()?;
         let kind = device.kind();
         let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     /// The line that a run begins with.
-    pub(super) fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         let mut parts = vec![format!("lanetree {} bench on {}", env!("CARGO_PKG_VERSION"), self.device)];
         if let (Some(cuda), Some(sms), Some(l2), Some(memory)) =
             (&self.cuda, self.multiprocessors, self.l2_bytes, self.memory_bytes)

@@ -1,26 +1,26 @@
 //! Partially-sorted aggregation (the paper's section 4.1): a batch's queries in the order of their top bits,
 //! so that neighbours share their paths.
 
-use super::data::BenchWord;
-use super::error::{Error, Result};
-use super::report::Timing;
-use super::session::Session;
+use crate::bench::data::BenchWord;
+use crate::bench::error::{Error, Result};
+use crate::bench::session::Session;
+use crate::bench::timing::Timing;
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, Word};
 use rayon::prelude::*;
 
 /// A batch that was partially sorted.
-pub(super) struct PartlySorted<W> {
-    pub(super) queries: Buffer<W>,
+pub(crate) struct PartlySorted<W> {
+    pub(crate) queries: Buffer<W>,
     /// Where each of `queries` was before.
-    pub(super) positions: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
     /// What the sort took on the device; `None` where it was not done there.
-    pub(super) sort: Option<Timing>,
+    pub(crate) sort: Option<Timing>,
 }
 
 /// Sorts queries by their most significant `bits` bits, stably, and says where they were: on the device,
 /// timed; the host, which has none, sorts as well, untimed.
-pub(super) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
+pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
     session.doing(format_args!("sorting {} queries by their top {bits} bits", queries.len()));
     let (before, count) = (queries.to_vec()?, queries.len());
     let (device, width) = (queries.device(), <W as Word>::BITS);
@@ -41,7 +41,7 @@ pub(super) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
 }
 
 /// For each query in the order of their top bits, where it is.
-pub(super) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
+pub(crate) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
     let tops = queries.par_iter().enumerate().map(|(position, &query)| (top(query, bits), position as u32));
     let mut tops: Vec<(u64, u32)> = tops.collect();
     tops.par_sort_unstable();
@@ -79,13 +79,13 @@ fn check<W: BenchWord>(session: &Session, before: &[W], sorted: &PartlySorted<W>
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::tests::session;
     use super::*;
+    use crate::bench::session::tests::session;
     use lanetree::Device;
 
     #[test]
     fn queries_are_sorted_by_their_top_bits_alone() {
-        let session = session(Device::host(), &[]);
+        let session = session(Device::host());
         let queries = [7_u32 << 28 | 9, 1 << 28 | 5, 7 << 28 | 1, 1 << 28 | 8, 0];
         let sorted = psa_sort(&session, &session.device.upload(&queries).unwrap(), 4).unwrap();
         assert_eq!(sorted.positions, [4, 1, 3, 0, 2], "stable");
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_sort_that_is_wrong_is_found() {
-        let session = session(Device::host(), &[]);
+        let session = session(Device::host());
         let before = [3_u32 << 30, 1 << 30, 2 << 30];
         let check = |after: &[u32], positions: &[u32]| {
             let queries = session.device.upload(after).unwrap();

@@ -1,8 +1,13 @@
 //! A run in progress: how it measures, checks and keeps count.
 
-use super::error::{Error, Result};
-use super::plan::Plan;
-use super::report::{Report, Row, Section, Timing};
+use crate::bench::ceilings::Ceilings;
+use crate::bench::data::mix;
+use crate::bench::error::{Error, Result};
+use crate::bench::plan::Plan;
+use crate::bench::report::Report;
+use crate::bench::row::Row;
+use crate::bench::timing::Timing;
+use crate::choice;
 use bytemuck::Pod;
 use core::fmt::Display;
 use core::ops::Range;
@@ -10,9 +15,7 @@ use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
 use lanetree_baselines::Checksum;
-use lanetree_baselines::device::ceiling::Chunk;
 use rayon::prelude::*;
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// A row's runs end early once they have taken so long, but not before there are [`FEWEST_RUNS`].
@@ -22,33 +25,25 @@ const FEWEST_RUNS: usize = 3;
 /// Elements that are read back and checked at a time.
 const PIECE: usize = 1 << 24;
 
-/// The hardware's speed, as far as it was measured.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ceilings {
-    /// Bytes read and written per nanosecond.
-    pub(super) copy: Option<f64>,
-    /// Chunks, bytes of the table, and 10^9 gathers per second.
-    pub(super) gathers: Vec<(Chunk, u64, f64)>,
-}
-
-pub(super) struct Session {
-    pub(super) device: Device,
-    pub(super) stream: Stream,
-    pub(super) plan: Plan,
-    pub(super) seed: u64,
-    pub(super) sections: BTreeSet<Section>,
-    pub(super) ceilings: Ceilings,
-    pub(super) report: Report,
+pub(crate) struct Session {
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    pub(crate) plan: Plan,
+    pub(crate) seed: u64,
+    /// The hardware's speed, as far as it was measured; and whether it is to be measured.
+    pub(crate) ceilings: Ceilings,
+    pub(crate) wants_ceilings: bool,
+    pub(crate) report: Report,
     deadline: Option<Instant>,
     events: (Event, Event),
     progress: ProgressBar,
 }
 
 impl Session {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Device,
         plan: Plan,
-        sections: BTreeSet<Section>,
+        wants_ceilings: bool,
         deadline: Option<Instant>,
         report: Report,
     ) -> Result<Self> {
@@ -65,63 +60,60 @@ impl Session {
             seed: report.seed,
             device,
             plan,
-            sections,
+            wants_ceilings,
             report,
             deadline,
             progress,
         })
     }
 
-    pub(super) fn wants(&self, section: Section) -> bool {
-        self.sections.contains(&section)
-    }
-
-    pub(super) fn runs_kernels(&self) -> bool {
+    pub(crate) fn runs_kernels(&self) -> bool {
         self.device.kind() != DeviceKind::Host
     }
 
     /// `cuda`, `host` or `emulated`.
-    pub(super) fn device_name(&self) -> &'static str {
-        match self.device.kind() {
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Host => "host",
-            DeviceKind::Emulated => "emulated",
-        }
+    pub(crate) fn device_name(&self) -> &'static str {
+        choice::name(self.device.kind())
+    }
+
+    /// What decides the keys of a tree of a size: every size has keys of its own.
+    pub(crate) fn seed_of(&self, size: u32) -> u64 {
+        mix(self.seed ^ u64::from(size) << 56)
     }
 
     /// Says what is being done.
-    pub(super) fn doing(&self, what: impl Display) {
+    pub(crate) fn doing(&self, what: impl Display) {
         self.progress.set_message(what.to_string());
     }
 
     /// Whether there is time for one more row; if not, says so in the report.
-    pub(super) fn has_time(&mut self, what: impl Display) -> bool {
+    pub(crate) fn has_time(&mut self, what: impl Display) -> bool {
         let in_time = self.deadline.is_none_or(|deadline| Instant::now() < deadline);
         if in_time {
             self.doing(&what);
         } else {
-            self.skip(format_args!("{what}: --max-seconds are over"));
+            self.skip(format_args!("{what}: the time of --max-seconds is over"));
         }
         in_time
     }
 
-    pub(super) fn skip(&mut self, what: impl Display) {
+    pub(crate) fn skip(&mut self, what: impl Display) {
         self.report.skipped.push(what.to_string());
     }
 
-    pub(super) fn push(&mut self, row: Row) {
+    pub(crate) fn push(&mut self, row: Row) {
         self.report.rows.push(row);
         self.progress.inc(1);
     }
 
-    pub(super) fn finish(self) -> Report {
+    pub(crate) fn finish(self) -> Report {
         self.progress.finish_and_clear();
         self.report
     }
 
     /// Times what `launch` puts into the stream, by the device's events: once for nothing, then as often as
     /// planned. Before each, `prepare` makes `out` unlike any answer.
-    pub(super) fn time_on_stream<O>(
+    pub(crate) fn time_on_stream<O>(
         &self,
         out: &mut O,
         mut prepare: impl FnMut(&mut O) -> Result<()>,
@@ -139,7 +131,7 @@ impl Session {
     }
 
     /// Times `work` by the CPU's clock, as [`Session::time_on_stream`].
-    pub(super) fn time_on_cpu<O>(
+    pub(crate) fn time_on_cpu<O>(
         &self,
         out: &mut O,
         mut prepare: impl FnMut(&mut O),
@@ -171,7 +163,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Wrong`] with the first difference.
-    pub(super) fn check<T: Word>(
+    pub(crate) fn check<T: Word>(
         &self,
         row: &dyn Display,
         what: &'static str,
@@ -194,7 +186,7 @@ impl Session {
     }
 
     /// [`Session::check`] of a slice whose elements have these indexes: all of them, and no more.
-    pub(super) fn check_slice<T: Word>(
+    pub(crate) fn check_slice<T: Word>(
         &self,
         row: &dyn Display,
         what: &'static str,
@@ -222,40 +214,32 @@ impl Session {
     }
 
     /// Compares one number with what is right, as [`Session::check`] does many.
-    pub(super) fn expect(&self, row: &dyn Display, what: &'static str, found: u64, expected: u64) -> Result<()> {
+    pub(crate) fn expect(&self, row: &dyn Display, what: &'static str, found: u64, expected: u64) -> Result<()> {
         self.check_slice(row, what, &[found], 0..1, u64::MAX, |_| expected).map(drop)
     }
 
-    /// The last run's poison is zeros: no answer is zero, but for some first keys and ranks.
-    pub(super) fn poison<T: Pod>(&self, out: &mut Buffer<T>) -> Result<()> {
+    /// Fills an output with zeros before a run: no answer is zero, but for some first keys and ranks.
+    pub(crate) fn poison<T: Pod>(&self, out: &mut Buffer<T>) -> Result<()> {
         Ok(out.fill_zero(&self.stream)?)
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::machine::Machine;
+pub(crate) mod tests {
     use super::*;
+    use crate::bench::machine::Machine;
+    use crate::bench::plan::Scale;
 
     /// A session of few runs over little data.
-    pub(in super::super) fn session(device: Device, sections: &[Section]) -> Session {
-        let plan = Plan { sizes: vec![8], ..Plan::of(DeviceKind::Emulated, true) };
-        let report = Report {
-            command: "bench",
-            version: "",
-            machine: Machine::of(&device).unwrap(),
-            seed: 1,
-            rows: Vec::new(),
-            memory: None,
-            skipped: Vec::new(),
-            failure: None,
-        };
-        Session::new(device, plan, sections.iter().copied().collect(), None, report).unwrap()
+    pub(crate) fn session(device: Device) -> Session {
+        let plan = Plan { asked: vec![8], ..Plan::of(Scale { kind: DeviceKind::Emulated, quick: true }) };
+        let report = Report::new(Machine::of(&device).unwrap(), 1);
+        Session::new(device, plan, false, None, report).unwrap()
     }
 
     #[test]
     fn a_wrong_answer_is_named_and_gives_no_checksum() {
-        let session = session(Device::host(), &[]);
+        let session = session(Device::host());
         let out = session.device.upload(&[2_u64, 4, 6, 9]).unwrap();
         let right = session.check(&"doubles", "values", &out, 3, 4, |i| 2 * (i as u64 + 1)).unwrap();
         assert_eq!((right.sum, right.misses), (12, 1));
@@ -269,7 +253,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_output_that_is_too_short_is_wrong() {
-        let session = session(Device::host(), &[]);
+        let session = session(Device::host());
         for len in [0, 2, 4] {
             let outcome = session.check_slice(&"spans", "ranks", &vec![7_u64; len], 0..3, 0, |_| 7);
             let error = outcome.unwrap_err();
@@ -280,9 +264,9 @@ pub(super) mod tests {
 
     #[test]
     fn time_that_is_over_is_reported() {
-        let mut session = session(Device::host(), &[]);
+        let mut session = session(Device::host());
         session.deadline = Some(Instant::now());
         assert!(!session.has_time("sorted look-ups"));
-        assert_eq!(session.report.skipped, ["sorted look-ups: --max-seconds are over"]);
+        assert_eq!(session.report.skipped, ["sorted look-ups: the time of --max-seconds is over"]);
     }
 }

@@ -1,12 +1,12 @@
 //! Which trees are built, and what each is asked: plain data, by device and scale.
 
 use super::data::{Batch, Distribution, RangeBatch};
+use crate::kernels::group_widths;
 use lanetree::DeviceKind;
 use lanetree::harmonia::{ChildRegion, FANOUTS};
-use lanetree_kernels_harmonia::group_widths;
 
-/// The key types, with the word that kernels see of them.
-const KEYS: [(&str, &str); 4] = [("u32", "u32"), ("u64", "u64"), ("i32", "u32"), ("i64", "u64")];
+/// The key types.
+const KEYS: [&str; 4] = ["u32", "u64", "i32", "i64"];
 const VALUES: [&str; 2] = ["u32", "u64"];
 const FILLS: [f64; 3] = [1.0, 0.7, 0.001];
 /// Beyond this many pairs there is no tree of one pair a leaf, nor one of all-equal keys.
@@ -14,57 +14,40 @@ const SMALL: usize = 5000;
 
 /// How much is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Quick,
     Full,
 }
 
 /// One tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tree {
-    pub(super) key: &'static str,
-    pub(super) word: &'static str,
-    pub(super) value: &'static str,
-    pub(super) fanout: u32,
-    pub(super) fill: f64,
-    pub(super) distribution: Distribution,
+pub(crate) struct Tree {
+    pub(crate) key: &'static str,
+    pub(crate) value: &'static str,
+    pub(crate) fanout: u32,
+    pub(crate) fill: f64,
+    pub(crate) distribution: Distribution,
     /// Pairs of the input, duplicates included.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// Its place in the run: what is not tried on every tree takes turns by it.
-    pub(super) order: usize,
+    pub(crate) order: usize,
     /// Queries of a batch, about.
-    pub(super) batch: usize,
+    pub(crate) batch: usize,
     /// Ranges of a batch, about.
-    pub(super) ranges: usize,
+    pub(crate) ranges: usize,
     /// The most pairs of a range.
-    pub(super) longest: usize,
+    pub(crate) longest: usize,
 }
 
 impl Tree {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { key, value, fanout, fill, distribution, len, .. } = self;
         format!("harmonia/{key}-{value}/f{fanout}/fill{fill}/{}/n{len}", distribution.name())
     }
 
     /// Whether the input comes sorted.
-    pub(super) fn sorted(&self) -> bool {
+    pub(crate) fn sorted(&self) -> bool {
         self.len > SMALL * 20 || self.order.is_multiple_of(2)
-    }
-
-    /// Whether there are inner nodes even if most of the input is duplicates.
-    fn has_levels(&self) -> bool {
-        self.distribution != Distribution::AllEqual && self.len / 4 > self.fanout as usize
-    }
-
-    /// Whether [`Batch::Larger`] has two queries a leaf for certain.
-    fn can_be_dense(&self) -> bool {
-        let per_leaf = (f64::from(self.fanout) * self.fill).max(1.0) as usize;
-        self.len / per_leaf < self.batch * 2 - 16
-    }
-
-    /// The symbol of one of the tree's kernels.
-    fn kernel(&self, name: &str) -> String {
-        format!("harmonia_{}_{}_f{}__{name}", self.word, self.value, self.fanout)
     }
 }
 
@@ -100,12 +83,12 @@ fn lengths(fanout: u32) -> Vec<usize> {
 }
 
 /// The trees of a run, the large ones last.
-pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
+pub(crate) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
     let scale = scale(mode, kind);
     let mut trees = Vec::new();
     let mut order = 0;
     let types: Vec<_> = KEYS.iter().flat_map(|&key| VALUES.map(|value| (key, value))).collect();
-    for &((key, word), value) in &types {
+    for &(key, value) in &types {
         for fanout in FANOUTS {
             for len in lengths(fanout) {
                 let fills = if scale.all_fills { FILLS.to_vec() } else { vec![FILLS[order % FILLS.len()]] };
@@ -119,31 +102,18 @@ pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
                             (fill, distribution, len.min(1000))
                         };
                         let order = order + f + d;
-                        trees.push(Tree {
-                            key,
-                            word,
-                            value,
-                            fanout,
-                            fill,
-                            distribution,
-                            len,
-                            order,
-                            batch,
-                            ranges,
-                            longest,
-                        });
+                        trees.push(Tree { key, value, fanout, fill, distribution, len, order, batch, ranges, longest });
                     }
                 }
                 order += 1;
             }
         }
     }
-    let mut large = |key: (&'static str, &'static str), value, len: usize| {
+    let mut large = |key, value, len: usize| {
         let (fanout, fill) = (FANOUTS[order % FANOUTS.len()], FILLS[order % 2]);
         let distribution = not_all_equal(Distribution::ALL[order % Distribution::ALL.len()]);
         let (batch, ranges, longest) = ((len / 16).max(1 << 17), 1 << 15, 300);
-        let (key, word) = key;
-        trees.push(Tree { key, word, value, fanout, fill, distribution, len, order, batch, ranges, longest });
+        trees.push(Tree { key, value, fanout, fill, distribution, len, order, batch, ranges, longest });
         order += 1;
     };
     for &len in scale.large {
@@ -160,7 +130,7 @@ pub(super) fn trees(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Tree> {
 }
 
 /// Beyond this many pairs a tree has the machine to itself.
-pub(super) const LARGE: usize = 1 << 17;
+pub(crate) const LARGE: usize = 1 << 17;
 
 fn not_all_equal(distribution: Distribution) -> Distribution {
     if distribution == Distribution::AllEqual { Distribution::Uniform } else { distribution }
@@ -168,7 +138,7 @@ fn not_all_equal(distribution: Distribution) -> Distribution {
 
 /// What stands for a miss.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Miss {
+pub(crate) enum Miss {
     Zero,
     Max,
     /// A value that some pair has.
@@ -177,7 +147,7 @@ pub(super) enum Miss {
 
 /// Limits of a batch of ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Limit {
+pub(crate) enum Limit {
     None,
     Of(u64),
     /// One for each range.
@@ -190,7 +160,7 @@ const LIMITS: [Limit; 6] = [Limit::None, Limit::Each, Limit::Of(1), Limit::EachA
 
 /// The capacity of a batch of ranges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Room {
+pub(crate) enum Room {
     /// As much as there is to find.
     Exact,
     /// More than 16 pairs a range, and more than there is to find.
@@ -207,7 +177,7 @@ const ROOMS: [Room; 5] = [Room::Ample, Room::Narrow, Room::Half, Room::Exact, Ro
 
 /// One question to a tree: a batch, an operation, a variant of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Check {
+pub(crate) enum Check {
     Get {
         batch: Batch,
         lanes: Option<u32>,
@@ -268,7 +238,7 @@ pub(super) enum Check {
 
 impl Check {
     /// The row of the table to which it counts.
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         match self {
             Self::Get { .. } | Self::GetSorted { .. } | Self::GetBySorting { .. } => "get",
             Self::Rank { .. } => "lower_bound, upper_bound",
@@ -282,7 +252,7 @@ impl Check {
         }
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let side = |upper: bool| if upper { "upper_bound" } else { "lower_bound" };
         let neighbor = |predecessor: bool| if predecessor { "predecessor" } else { "successor" };
         let with = |found: bool| if found { "found" } else { "no-found" };
@@ -313,36 +283,6 @@ impl Check {
             Self::Iterate => "iter".into(),
         }
     }
-
-    /// The kernels that it is sure to run on such a tree, inner levels and all.
-    pub(super) fn kernels(&self, tree: &Tree) -> Vec<String> {
-        if !tree.has_levels() {
-            return Vec::new();
-        }
-        match *self {
-            Self::Get { batch, lanes: Some(lanes), child, .. } if batch != Batch::Empty => {
-                vec![tree.kernel(&format!("get_g{lanes}_{}", child_name(child)))]
-            }
-            Self::GetSorted { batch: Batch::Larger, sort: true, .. } if tree.can_be_dense() => {
-                vec![tree.kernel("get_sorted")]
-            }
-            Self::GetBySorting { batch, bits, .. } if batch != Batch::Empty && bits != Some(0) => {
-                vec![format!("harmonia_scatter__{}", tree.value)]
-            }
-            Self::Rank { batch, .. } if batch != Batch::Empty => vec![tree.kernel("rank")],
-            Self::Neighbor { batch, .. } if batch != Batch::Empty => vec![tree.kernel("neighbor")],
-            Self::Range { batch: RangeBatch::Short | RangeBatch::Mixed, limit, room } => {
-                let gather = match room {
-                    _ if limit == Limit::Of(0) => None,
-                    Room::Ample => Some("gather_g32"),
-                    Room::Narrow => Some("gather_g8"),
-                    Room::Half | Room::Exact | Room::Nothing => None,
-                };
-                ["range"].into_iter().chain(gather).map(|name| tree.kernel(name)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 fn child_name(child: ChildRegion) -> &'static str {
@@ -354,7 +294,7 @@ fn child_name(child: ChildRegion) -> &'static str {
 
 /// What a tree is asked on a kind of device. Every batch and every variant occurs; which ones meet
 /// depends on the tree's place in the run.
-pub(super) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
+pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     let turn = tree.order;
     let misses = [Miss::Zero, Miss::Max, Miss::Stored];
     let mut variants = vec![(None, ChildRegion::NodeSlot)];
@@ -415,23 +355,7 @@ pub(super) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{BTreeSet, HashSet};
-
-    #[test]
-    fn even_a_quick_run_reaches_every_compiled_kernel() {
-        let mut reached = BTreeSet::new();
-        for tree in trees(Mode::Quick, DeviceKind::Emulated, usize::MAX) {
-            reached.extend(checks(&tree, DeviceKind::Emulated).iter().flat_map(|check| check.kernels(&tree)));
-        }
-        // Builds and updates have cases of their own, which tell what they ran.
-        let is_update =
-            |name: &String| ["harmonia_update", "__locate", "__apply_leaves"].iter().any(|part| name.contains(part));
-        let compiled = super::super::compiled_kernels(&[super::super::Index::Harmonia])
-            .into_iter()
-            .filter(|name| name.starts_with("harmonia") && !is_update(name));
-        let missing: Vec<_> = compiled.filter(|name| !reached.contains(name)).collect();
-        assert!(missing.is_empty() && !reached.is_empty(), "{missing:?}");
-    }
+    use std::collections::HashSet;
 
     #[test]
     fn names_tell_cases_apart() {

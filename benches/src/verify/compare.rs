@@ -7,18 +7,18 @@ use rayon::prelude::*;
 
 /// A deliberate fault, to show that it is found: `verify` is itself put to the test with these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Sabotage {
+pub(crate) enum Sabotage {
     /// The tree lacks the smallest key
     Tree,
     /// The first element of every output is wrong
     Output,
-    /// The element behind the promised part of every output is overwritten
+    /// The element past the promised part of every output is overwritten
     Guard,
 }
 
 impl Sabotage {
     /// The value of `--sabotage`.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tree => "tree",
             Self::Output => "output",
@@ -29,42 +29,42 @@ impl Sabotage {
 
 /// The first place at which an answer is wrong.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     /// Of which output.
-    pub(super) what: &'static str,
-    pub(super) index: usize,
+    pub(crate) what: &'static str,
+    pub(crate) index: usize,
     /// The query there.
-    pub(super) query: String,
-    pub(super) expected: String,
-    pub(super) actual: String,
+    pub(crate) query: String,
+    pub(crate) expected: String,
+    pub(crate) actual: String,
 }
 
 /// What should stand at each index. Not generic, as closures are: there are hundreds of comparisons, and
 /// each would be compiled by itself.
-pub(super) type Expected<'a, T> = dyn Fn(usize) -> T + Sync + 'a;
+pub(crate) type Expected<'a, T> = dyn Fn(usize) -> T + Sync + 'a;
 
 /// The query at each index, in words.
-pub(super) type Query<'a> = dyn Fn(usize) -> String + 'a;
+pub(crate) type Query<'a> = dyn Fn(usize) -> String + 'a;
 
 /// The byte of which outputs are full before a call.
 const POISON: u8 = 0xa5;
 
-/// Elements behind the promised part of an output.
+/// Elements past the promised part of an output.
 const GUARD: usize = 5;
 
 /// An output on the device: `promised` elements and a few more, all of them poison.
-pub(super) struct Output<T> {
-    pub(super) buffer: Buffer<T>,
+pub(crate) struct Output<T> {
+    pub(crate) buffer: Buffer<T>,
     what: &'static str,
     promised: usize,
 }
 
 impl<T: Pod + PartialEq + Debug + Send + Sync> Output<T> {
-    pub(super) fn new(device: &Device, what: &'static str, promised: usize) -> lanetree::Result<Self> {
+    pub(crate) fn new(device: &Device, what: &'static str, promised: usize) -> lanetree::Result<Self> {
         Self::with_guard(device, what, promised, GUARD)
     }
 
-    pub(super) fn with_guard(
+    pub(crate) fn with_guard(
         device: &Device,
         what: &'static str,
         promised: usize,
@@ -75,7 +75,7 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Output<T> {
 
     /// Reads the output, of which the first `promised` elements should have been written. The stream must
     /// be done.
-    pub(super) fn read(self, sabotage: Option<Sabotage>) -> lanetree::Result<Written<T>> {
+    pub(crate) fn read(self, sabotage: Option<Sabotage>) -> lanetree::Result<Written<T>> {
         Written::read(&self.buffer, self.what, self.promised, sabotage)
     }
 }
@@ -88,15 +88,15 @@ fn poison<T: Pod>() -> T {
 }
 
 /// An output that was read back.
-pub(super) struct Written<T> {
-    pub(super) elements: Vec<T>,
+pub(crate) struct Written<T> {
+    pub(crate) elements: Vec<T>,
     what: &'static str,
     promised: usize,
 }
 
 impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
     /// Reads a poisoned buffer of which the first `promised` elements should have been written.
-    pub(super) fn read(
+    pub(crate) fn read(
         buffer: &Buffer<T>,
         what: &'static str,
         promised: usize,
@@ -114,9 +114,9 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
         Ok(Self { elements, what, promised })
     }
 
-    /// Compares the promised elements; `None` where anything may stand. Then the ones behind them, which
+    /// Compares the promised elements; `None` where anything may stand. Then the ones past them, which
     /// must be as they were.
-    pub(super) fn differs(&self, expected: &Expected<'_, Option<T>>, query: &Query<'_>) -> Option<Difference> {
+    pub(crate) fn differs(&self, expected: &Expected<'_, Option<T>>, query: &Query<'_>) -> Option<Difference> {
         let wrong = |i: &usize| expected(*i).is_some_and(|expected| expected != self.elements[*i]);
         // Not rayon's for a small batch: trees themselves are verified in parallel.
         let first = if self.promised < 1 << 15 {
@@ -136,22 +136,22 @@ impl<T: Pod + PartialEq + Debug + Send + Sync> Written<T> {
         self.touched()
     }
 
-    /// The first element behind the promised part that was written.
-    pub(super) fn touched(&self) -> Option<Difference> {
+    /// The first element past the promised part that was written.
+    pub(crate) fn touched(&self) -> Option<Difference> {
         let poison = poison::<T>();
-        let behind = self.elements[self.promised..].iter().position(|element| *element != poison)?;
+        let past = self.elements[self.promised..].iter().position(|element| *element != poison)?;
         Some(Difference {
             what: self.what,
-            index: self.promised + behind,
+            index: self.promised + past,
             query: format!("none: the output ends at {}", self.promised),
             expected: "an element that is not touched".into(),
-            actual: format!("{:?}", self.elements[self.promised + behind]),
+            actual: format!("{:?}", self.elements[self.promised + past]),
         })
     }
 }
 
-/// Compares found bits: one for each of `count` queries, and zeros behind them in the last word.
-pub(super) fn bits_differ(
+/// Compares a hit mask: a bit for each of `count` queries, and zeros after them in the last word.
+pub(crate) fn bits_differ(
     words: &Written<u32>,
     count: usize,
     expected: &Expected<'_, bool>,
@@ -165,13 +165,13 @@ pub(super) fn bits_differ(
     }
     let wrong = word(difference.index) ^ words.elements[difference.index];
     let index = difference.index * 32 + wrong.trailing_zeros() as usize;
-    let query = if index < count { query(index) } else { "none: behind the last".into() };
+    let query = if index < count { query(index) } else { "none: past the last".into() };
     let (expected, actual) = (bit(index).to_string(), (!bit(index)).to_string());
     Some(Difference { index, query, expected, actual, ..difference })
 }
 
 /// Compares results of a host call.
-pub(super) fn items_differ<T: PartialEq + Debug + Sync>(
+pub(crate) fn items_differ<T: PartialEq + Debug + Sync>(
     what: &'static str,
     actual: &[T],
     count: usize,
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn writing_behind_the_promised_part_is_found() {
+    fn writing_past_the_promised_part_is_found() {
         let difference = written(10, |elements| elements[11] = 0, None).differs(&|_| None, &|i| i.to_string()).unwrap();
         assert_eq!(difference.index, 11);
         assert!(written(10, |_| {}, Some(Sabotage::Guard)).touched().is_some());
     }
 
     #[test]
-    fn found_bits_are_compared_one_by_one() {
+    fn hit_masks_are_compared_one_by_one() {
         let write = |elements: &mut [u32]| (elements[0], elements[1]) = (0b101, 0b10);
         let bits = written(2, write, None);
         let found = |i: usize| [0, 2, 33].contains(&i);
@@ -237,7 +237,7 @@ mod tests {
         let difference = bits_differ(&bits, 40, &|i| found(i) || i == 5, &|i| i.to_string()).unwrap();
         assert_eq!((difference.index, &*difference.expected), (5, "true"));
         let difference = bits_differ(&bits, 33, &found, &|i| i.to_string()).unwrap();
-        assert_eq!((difference.index, &*difference.actual), (33, "true"), "a bit behind the last query");
+        assert_eq!((difference.index, &*difference.actual), (33, "true"), "a bit past the last query");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! CuART trees that a device builds, from keys or again from leaves, against the host's: what is found in them, by
 //! the host, is the same.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data;
-use super::harmonia::Answer;
 use lanetree::cuart::{ChangeScratch, Regions, RootTable, UpdateEngine};
 use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
 use rand::rngs::StdRng;
@@ -80,15 +80,15 @@ impl Form {
 
 /// A tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     form: Form,
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     table: RootTable,
     len: usize,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { value, len, .. } = self;
         let table = match self.table {
             RootTable::Auto => "auto",
@@ -99,13 +99,13 @@ impl Spec {
         format!("build/{}-{value}/table-{table}/n{len}", self.keys())
     }
 
-    pub(super) fn keys(&self) -> &'static str {
+    pub(crate) fn keys(&self) -> &'static str {
         self.form.name()
     }
 }
 
 /// The trees of a run. The host has no kernels to verify.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     let (lens, tables): (&[usize], &[RootTable]) = match (mode, kind) {
         (_, DeviceKind::Host) => return Vec::new(),
         (_, DeviceKind::Emulated) => (&[0, 1, 2, 40, 3000], &[RootTable::TwoBytes, RootTable::None]),
@@ -127,12 +127,6 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
         }
     }
     specs
-}
-
-/// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
 }
 
 /// The keys of a tree on the device, in their order.
@@ -184,7 +178,7 @@ fn changed<V: Word>(
 }
 
 /// Builds a tree on the device, and looks up its keys and others, on the host.
-pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
+pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, &spec.name());
     let mut keys = keys(spec, &mut rng);
     if let Form::Shuffled(_) = spec.form {
@@ -239,46 +233,7 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
             actual,
         });
     }
-    let answer = Answer { queries: keys.len(), time, difference };
-    Ok(Outcome { answer, kernels: kernels(spec, &own) })
-}
-
-/// The kernels that build such a tree.
-fn kernels(spec: &Spec, tree: &Regions<'_>) -> Vec<String> {
-    let mut kernels = Vec::new();
-    let is_changed = matches!(spec.form, Form::Changed(_));
-    if let (false, Some(width), 1..) = (is_changed, spec.form.width(), tree.len) {
-        let words = (width.div_ceil(8) as u32).next_power_of_two();
-        kernels.push(format!("leaves_w{words}_{}", spec.value));
-    }
-    // Of a few there may be none out of order.
-    if tree.len > 30 && matches!(spec.form, Form::Shuffled(_)) {
-        kernels.push("numbers".into());
-    }
-    if tree.len > 1 {
-        let all = ["boundaries", "intervals", "count_nodes", "number_nodes", "count_kinds", "place_nodes"];
-        kernels.extend(all.map(String::from));
-    }
-    // Two levels of minima above the boundaries.
-    if tree.len > 1 + 32 * 32 {
-        kernels.push("level".into());
-    }
-    if tree.len > 0 && tree.table_bytes > 0 {
-        kernels.push("table".into());
-    }
-    for (kind, nodes) in [(4, tree.n4.len()), (16, tree.n16.len()), (48, tree.n48.len()), (256, tree.n256.len())] {
-        if nodes > 0 {
-            kernels.push(format!("fill_n{kind}"));
-        }
-    }
-    let mut kernels: Vec<String> = kernels.into_iter().map(|kernel| format!("cuart_build__{kernel}")).collect();
-    if is_changed && tree.len > 0 {
-        kernels.extend(["sift", "move"].map(|kernel| format!("cuart_compact__{kernel}")));
-    }
-    if is_changed && tree.len > 1 {
-        kernels.extend(["count", "spread"].map(|kernel| format!("cuart_compact__{kernel}")));
-    }
-    kernels
+    Ok(Answer { queries: keys.len(), time, difference })
 }
 
 /// A look-up as the layout's documentation has it.
@@ -319,7 +274,7 @@ fn byte(rng: &mut StdRng) -> u8 {
 }
 
 /// A key like another, but for a byte or its end.
-pub(super) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut key = key.to_vec();
     match rng.random_range(0..4) {
         0 => key.push(byte(rng)),

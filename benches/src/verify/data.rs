@@ -1,6 +1,7 @@
 //! What trees are built of and asked for: distributions of keys, batches of queries. All of it follows
 //! from a seed.
 
+use crate::kernels;
 use lanetree::{Key, Word};
 use lanetree_baselines::oracle::Oracle;
 use rand::rngs::StdRng;
@@ -10,7 +11,7 @@ use std::sync::OnceLock;
 
 /// How the keys of a tree's input lie in the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Distribution {
+pub(crate) enum Distribution {
     /// Anywhere, each as likely.
     Uniform,
     /// One after another, ascending.
@@ -30,7 +31,7 @@ pub(super) enum Distribution {
 }
 
 impl Distribution {
-    pub(super) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Uniform,
         Self::Extremes,
         Self::Sequential,
@@ -41,7 +42,7 @@ impl Distribution {
         Self::Lines,
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
             Self::Sequential => "sequential",
@@ -55,7 +56,7 @@ impl Distribution {
     }
 
     /// The keys of `len` pairs, in the order in which the input has them.
-    pub(super) fn keys<K: Key>(self, len: usize, rng: &mut StdRng) -> Vec<K> {
+    pub(crate) fn keys<K: Key>(self, len: usize, rng: &mut StdRng) -> Vec<K> {
         let from_word = |word: u64| K::decode(K::Bits::truncate(word));
         let mut any = |_| from_word(rng.next_u64());
         match self {
@@ -113,7 +114,7 @@ fn line_starts() -> &'static (Vec<u64>, u64) {
     static STARTS: OnceLock<(Vec<u64>, u64)> = OnceLock::new();
     STARTS.get_or_init(|| {
         let (mut starts, mut bytes) = (Vec::new(), 0);
-        for line in crate::compiled::modules().flat_map(|module| module.ptx.split_inclusive('\n')) {
+        for line in kernels::lines() {
             starts.push(bytes);
             bytes += line.len() as u64;
         }
@@ -134,13 +135,13 @@ fn beside<K: Key>(key: K, distance: i64) -> K {
 }
 
 /// Values that tell pairs apart.
-pub(super) fn values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
+pub(crate) fn values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
     (0..len).map(|_| V::truncate(rng.next_u64())).collect()
 }
 
 /// What a batch of queries is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Batch {
+pub(crate) enum Batch {
     Empty,
     One,
     Hits,
@@ -154,7 +155,7 @@ pub(super) enum Batch {
 }
 
 impl Batch {
-    pub(super) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Mixed,
         Self::Hits,
         Self::Misses,
@@ -167,7 +168,7 @@ impl Batch {
         Self::Empty,
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::One => "one",
@@ -184,7 +185,7 @@ impl Batch {
 
     /// The queries: about `len` of them, and for [`Batch::Larger`] more than the tree has keys, up to
     /// four times `len`.
-    pub(super) fn queries<K: Key, V: Word>(self, oracle: &Oracle<K, V>, len: usize, rng: &mut StdRng) -> Vec<K> {
+    pub(crate) fn queries<K: Key, V: Word>(self, oracle: &Oracle<K, V>, len: usize, rng: &mut StdRng) -> Vec<K> {
         let pairs = oracle.pairs();
         let hit = |rng: &mut StdRng| match pairs.len() {
             0 => random(rng),
@@ -247,7 +248,7 @@ fn miss<K: Key, V: Word>(oracle: &Oracle<K, V>, rng: &mut StdRng) -> K {
 
 /// What a batch of ranges is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum RangeBatch {
+pub(crate) enum RangeBatch {
     Empty,
     /// Of 0 to 20 pairs.
     Short,
@@ -258,9 +259,9 @@ pub(super) enum RangeBatch {
 }
 
 impl RangeBatch {
-    pub(super) const ALL: [Self; 4] = [Self::Short, Self::Mixed, Self::Points, Self::Empty];
+    pub(crate) const ALL: [Self; 4] = [Self::Short, Self::Mixed, Self::Points, Self::Empty];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::Short => "short",
@@ -270,7 +271,7 @@ impl RangeBatch {
     }
 
     /// First and last keys, both inclusive; `longest` bounds the pairs of a range.
-    pub(super) fn bounds<K: Key, V: Word>(
+    pub(crate) fn bounds<K: Key, V: Word>(
         self,
         oracle: &Oracle<K, V>,
         len: usize,
@@ -303,12 +304,12 @@ impl RangeBatch {
 }
 
 /// The generator of a case: the run's seed and the case's name decide it.
-pub(super) fn rng(seed: u64, name: &str) -> StdRng {
+pub(crate) fn rng(seed: u64, name: &str) -> StdRng {
     StdRng::seed_from_u64(derived_seed(seed, name))
 }
 
 /// FNV-1a over the seed and the name: the same on every machine and in every release.
-pub(super) fn derived_seed(seed: u64, name: &str) -> u64 {
+pub(crate) fn derived_seed(seed: u64, name: &str) -> u64 {
     seed.to_le_bytes()
         .iter()
         .chain(name.as_bytes())

@@ -1,9 +1,10 @@
 //! GRT, the baseline of CuART: look-ups and updates over byte strings, against a sorted map.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Output, Sabotage, bits_differ};
 use super::data;
-use super::harmonia::Answer;
+use super::types::with_value;
 use lanetree::{Device, DeviceKind, Result, Stream, Word};
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, KeyBuffers};
@@ -15,7 +16,7 @@ use std::time::Instant;
 /// What keys are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strings {
-    /// Of one width, with few different bytes up to some place, and any behind it.
+    /// Of one width, with few different bytes up to some place, and any after it.
     Width(usize),
     /// Of any length, prefixes of each other among them, long runs of equal bytes, the empty one.
     Mixed,
@@ -23,7 +24,7 @@ enum Strings {
 
 /// A case: one tree, and what is done to it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case {
+pub(crate) struct Case {
     strings: Strings,
     value: &'static str,
     updates: bool,
@@ -31,7 +32,7 @@ pub(super) struct Case {
 }
 
 /// The cases for a device.
-pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
+pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     let lens: &[usize] = match (mode, kind) {
         // There are no kernels.
         (_, DeviceKind::Host) => &[],
@@ -86,30 +87,21 @@ fn below(rng: &mut StdRng, bound: usize) -> usize {
 }
 
 impl Case {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { strings, value, len, .. } = self;
         format!("grt/{}-{value}/n{len}/{}", strings.name(), self.operation())
     }
 
-    pub(super) fn keys(&self) -> &'static str {
+    pub(crate) fn keys(&self) -> &'static str {
         self.strings.name()
     }
 
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         if self.updates { "update" } else { "get" }
     }
 
-    /// The kernels that the case runs.
-    pub(super) fn kernels(&self) -> Vec<String> {
-        let get = format!("grt__get_{}", self.value);
-        if self.updates { vec![format!("grt__update_{}", self.value), get] } else { vec![get] }
-    }
-
-    pub(super) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-        match self.value {
-            "u32" => self.run_of::<u32>(device, seed, sabotage),
-            _ => self.run_of::<u64>(device, seed, sabotage),
-        }
+    pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+        with_value!(self.value, |V| self.run_of::<V>(device, seed, sabotage))
     }
 
     fn run_of<V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {

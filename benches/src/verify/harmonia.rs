@@ -1,10 +1,10 @@
 //! One tree and its oracle, side by side.
 
+use super::answer::Answer;
+use super::bounds::{Bounds, bound_pair};
 use super::cases::{Check, Miss, Tree};
 use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Batch, RangeBatch};
-use super::ranges::{Bounds, bound_pair};
-use core::time::Duration;
 use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, PsaScratch, QuerySort, RangeScratch};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, Result, Stream, Word};
 use lanetree_baselines::oracle::Oracle;
@@ -13,15 +13,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What came of a check.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) queries: usize,
-    /// What the calls took, comparison and transfers of the device form apart.
-    pub(super) time: Duration,
-    pub(super) difference: Option<Difference>,
-}
-
 /// A batch of queries, here and on the device.
 struct Queries<K> {
     keys: Vec<K>,
@@ -29,21 +20,21 @@ struct Queries<K> {
 }
 
 /// A tree on a device, and what it should answer.
-pub(super) struct Subject<K: Key, V: Word> {
+pub(crate) struct Subject<K: Key, V: Word> {
     spec: Tree,
     seed: u64,
     sabotage: Option<Sabotage>,
-    pub(super) device: Device,
-    pub(super) stream: Stream,
-    pub(super) tree: Harmonia<K, V>,
-    pub(super) oracle: Oracle<K, V>,
-    pub(super) scratch: RangeScratch,
+    pub(crate) device: Device,
+    pub(crate) stream: Stream,
+    pub(crate) tree: Harmonia<K, V>,
+    pub(crate) oracle: Oracle<K, V>,
+    pub(crate) scratch: RangeScratch,
     queries: HashMap<Batch, Arc<Queries<K>>>,
     bounds: HashMap<RangeBatch, Arc<Bounds<K>>>,
 }
 
 impl<K: Key, V: Word> Subject<K, V> {
-    pub(super) fn build(spec: Tree, seed: u64, sabotage: Option<Sabotage>, device: &Device) -> Result<Self> {
+    pub(crate) fn build(spec: Tree, seed: u64, sabotage: Option<Sabotage>, device: &Device) -> Result<Self> {
         let mut rng = data::rng(seed, &spec.name());
         let mut keys: Vec<K> = spec.distribution.keys(spec.len, &mut rng);
         let mut values: Vec<V> = data::values(spec.len, &mut rng);
@@ -76,7 +67,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         })
     }
 
-    pub(super) fn run(&mut self, check: Check) -> Result<Answer> {
+    pub(crate) fn run(&mut self, check: Check) -> Result<Answer> {
         match check {
             Check::Get { batch, lanes, child, found, miss } => self.get(batch, lanes, child, found, miss),
             Check::GetSorted { batch, sort, found } => self.get_sorted(batch, sort, found),
@@ -107,7 +98,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(queries)
     }
 
-    pub(super) fn load_bounds(&mut self, batch: RangeBatch) -> Result<Arc<Bounds<K>>> {
+    pub(crate) fn load_bounds(&mut self, batch: RangeBatch) -> Result<Arc<Bounds<K>>> {
         if let Some(bounds) = self.bounds.get(&batch) {
             return Ok(bounds.clone());
         }
@@ -118,7 +109,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(bounds)
     }
 
-    pub(super) fn sabotage(&self) -> Option<Sabotage> {
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
         self.sabotage
     }
 
@@ -190,7 +181,7 @@ impl<K: Key, V: Word> Subject<K, V> {
     }
 
     fn found_bits(&self, wanted: bool, queries: usize) -> Result<Option<Output<u32>>> {
-        wanted.then(|| Output::new(&self.device, "found bits", queries.div_ceil(32))).transpose()
+        wanted.then(|| Output::new(&self.device, "hit mask", queries.div_ceil(32))).transpose()
     }
 
     fn rank(&mut self, batch: Batch, upper: bool) -> Result<Answer> {
@@ -324,7 +315,7 @@ impl<K: Key, V: Word> Subject<K, V> {
     }
 
     /// Reads an output that was filled as far as `promised`.
-    pub(super) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug + Send + Sync>(
+    pub(crate) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug + Send + Sync>(
         &self,
         buffer: &Buffer<T>,
         what: &'static str,

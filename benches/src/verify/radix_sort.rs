@@ -1,9 +1,10 @@
 //! The radix sorts.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Output, Sabotage};
 use super::data::{self, Distribution};
-use super::harmonia::Answer;
+use super::types::with_types;
 use core::ops::Range;
 use lanetree::primitives::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
@@ -47,8 +48,8 @@ impl What {
 
 /// A case.
 #[derive(Clone, Debug)]
-pub(super) struct Sort {
-    pub(super) keys: &'static str,
+pub(crate) struct Sort {
+    pub(crate) keys: &'static str,
     values: &'static str,
     what: What,
     len: usize,
@@ -56,7 +57,7 @@ pub(super) struct Sort {
 }
 
 /// The cases for a device.
-pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
+pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
     let mut cases = Vec::new();
     for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64)] {
         for what in What::ALL {
@@ -84,41 +85,20 @@ pub(super) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
 }
 
 impl Sort {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { keys, values, what, len, bits: Range { start, end } } = self;
         let values = if what.has_values() { format!("_{values}") } else { String::new() };
         format!("{}/{keys}{values}/bits{start}-{end}/n{len}", what.name())
     }
 
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         self.what.name()
     }
 
-    /// The kernels that the sort runs.
-    pub(super) fn kernels(&self) -> Vec<String> {
-        if self.len == 0 {
-            return Vec::new();
-        }
-        let key = if self.keys.ends_with("32") { "u32" } else { "u64" };
-        let values = if self.what.has_values() { format!("_{}", self.values) } else { String::new() };
-        vec![
-            "primitives__radix_sort_offsets".into(),
-            format!("primitives_sort_{key}__histogram"),
-            format!("primitives_sort_{key}{values}__onesweep"),
-        ]
-    }
-
-    pub(super) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-        match (self.keys, self.values) {
-            ("u32", "u64") => self.run_of::<u32, u64>(device, seed, sabotage),
-            ("u32", _) => self.run_of::<u32, u32>(device, seed, sabotage),
-            ("i32", "u64") => self.run_of::<i32, u64>(device, seed, sabotage),
-            ("i32", _) => self.run_of::<i32, u32>(device, seed, sabotage),
-            ("u64", "u64") => self.run_of::<u64, u64>(device, seed, sabotage),
-            ("u64", _) => self.run_of::<u64, u32>(device, seed, sabotage),
-            (_, "u64") => self.run_of::<i64, u64>(device, seed, sabotage),
-            (_, _) => self.run_of::<i64, u32>(device, seed, sabotage),
-        }
+    pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+        // Keys alone are sorted without values of any type.
+        let values = if self.what.has_values() { self.values } else { "u32" };
+        with_types!(self.keys, values, |K, V| self.run_of::<K, V>(device, seed, sabotage))
     }
 
     fn run_of<K: Key, V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {

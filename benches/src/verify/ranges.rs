@@ -1,74 +1,18 @@
 //! Ranges and counts in device form.
 
+use super::answer::Answer;
+use super::bounds::Bounds;
 use super::cases::{Limit, Room};
 use super::compare::{Difference, Output};
 use super::data::RangeBatch;
-use super::harmonia::{Answer, Subject};
-use core::ops::Bound;
+use super::harmonia::Subject;
 use lanetree::harmonia::DeviceRanges;
-use lanetree::{Buffer, Device, Key, Result, Word};
+use lanetree::{Key, Result, Word};
 use lanetree_baselines::oracle::Oracle;
 use std::time::Instant;
 
-/// A batch of ranges, here and on the device, with a limit for each that may or may not be used.
-pub(super) struct Bounds<K> {
-    pub(super) starts: Vec<K>,
-    pub(super) ends: Vec<K>,
-    limits: Vec<u64>,
-    start_buffer: Buffer<K>,
-    end_buffer: Buffer<K>,
-    limit_buffer: Buffer<u64>,
-}
-
-impl<K: Key> Bounds<K> {
-    pub(super) fn new(device: &Device, starts: Vec<K>, ends: Vec<K>) -> Result<Self> {
-        let limits: Vec<u64> = (0..starts.len()).map(|i| [3, u64::MAX, 0, 1, 40, 9][i % 6]).collect();
-        Ok(Self {
-            start_buffer: device.upload(&starts)?,
-            end_buffer: device.upload(&ends)?,
-            limit_buffer: device.upload(&limits)?,
-            starts,
-            ends,
-            limits,
-        })
-    }
-
-    /// The limits' buffer, if one is to be passed, and the limit for all.
-    fn limits(&self, limit: Limit) -> (Option<&Buffer<u64>>, u64) {
-        match limit {
-            Limit::None => (None, u64::MAX),
-            Limit::Of(limit) => (None, limit),
-            Limit::Each => (Some(&self.limit_buffer), u64::MAX),
-            Limit::EachAnd(limit) => (Some(&self.limit_buffer), limit),
-        }
-    }
-
-    /// The limit of one range.
-    fn limit(&self, limit: Limit, range: usize) -> u64 {
-        match limit {
-            Limit::None => u64::MAX,
-            Limit::Of(limit) => limit,
-            Limit::Each => self.limits[range],
-            Limit::EachAnd(limit) => self.limits[range].min(limit),
-        }
-    }
-}
-
-/// Two bounds of the kind whose turn it is. They are in order: those of the host form must be.
-pub(super) fn bound_pair<K: Key>(turn: usize, start: K, end: K) -> (Bound<K>, Bound<K>) {
-    let (start, end) = (start.min(end), start.max(end));
-    match turn % 7 {
-        0 | 1 => (Bound::Included(start), Bound::Included(end)),
-        2 => (Bound::Excluded(start), Bound::Included(end)),
-        3 => (Bound::Included(start), Bound::Excluded(end)),
-        4 => (Bound::Excluded(start), Bound::Excluded(end)),
-        5 => (Bound::Unbounded, Bound::Excluded(end)),
-        _ => (Bound::Excluded(start), Bound::Unbounded),
-    }
-}
-
 impl<K: Key, V: Word> Subject<K, V> {
-    pub(super) fn count(&mut self, batch: RangeBatch, limit: Limit) -> Result<Answer> {
+    pub(crate) fn count(&mut self, batch: RangeBatch, limit: Limit) -> Result<Answer> {
         let bounds = self.load_bounds(batch)?;
         let ranges = bounds.starts.len();
         let mut counts = Output::<u64>::new(&self.device, "counts", ranges)?;
@@ -83,7 +27,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(Answer { queries: ranges, time, difference })
     }
 
-    pub(super) fn range(&mut self, batch: RangeBatch, limit: Limit, room: Room) -> Result<Answer> {
+    pub(crate) fn range(&mut self, batch: RangeBatch, limit: Limit, room: Room) -> Result<Answer> {
         let bounds = self.load_bounds(batch)?;
         let ranges = bounds.starts.len();
         let rows: Vec<&[(K, V)]> = (0..ranges).map(|i| expected(&self.oracle, &bounds, limit, i)).collect();

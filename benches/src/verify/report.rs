@@ -1,21 +1,23 @@
 //! The run's result: a table and a verdict on stdout, wrong answers on stderr, all of it as JSON.
 
 use super::cases::Mode;
-use super::tally::{Group, Tally};
-use comfy_table::{CellAlignment, Table, presets};
+use super::coverage::Coverage;
+use super::tally::{Failure, Group, Sums, Tally};
+use crate::output;
 use core::fmt::Write as _;
 use lanetree::runtime::Properties;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Wrong answers that are printed; the JSON has all.
-const PRINTED: usize = 10;
+/// Wrong answers of a row that are printed; the JSON has all.
+const PRINTED: usize = 3;
 
 /// A device that the run was on.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Machine {
-    pub(super) device: String,
+pub(crate) struct Machine {
+    pub(crate) device: String,
     compute_capability: String,
     /// The CUDA version that the driver supports; 0.0 where there is none.
     driver: String,
@@ -23,7 +25,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(device: String, properties: &Properties) -> Self {
+    pub(crate) fn new(device: String, properties: &Properties) -> Self {
         let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         Self {
             device,
@@ -35,20 +37,18 @@ impl Machine {
 }
 
 /// A run that is over.
-pub(super) struct Report<'a> {
-    pub(super) mode: Mode,
-    pub(super) seed: u64,
-    pub(super) machines: &'a [Machine],
-    pub(super) tally: &'a Tally,
+pub(crate) struct Report<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) machines: &'a [Machine],
+    pub(crate) tally: &'a Tally,
     /// Why there was no GPU, if one was looked for.
-    pub(super) no_gpu: Option<String>,
-    /// Compiled kernels, and those of them that should have run and did not.
-    pub(super) compiled: usize,
-    pub(super) missing: Vec<String>,
+    pub(crate) no_gpu: Option<String>,
+    pub(crate) coverage: Coverage,
 }
 
 /// The line that a run begins with.
-pub(super) fn header(mode: Mode, seed: u64, devices: &[String]) -> String {
+pub(crate) fn header(mode: Mode, seed: u64, devices: &[String]) -> String {
     let mode = mode_name(mode);
     format!("lanetree {} verify --{mode}, seed {seed}, on {}", env!("CARGO_PKG_VERSION"), devices.join(" and "))
 }
@@ -61,12 +61,28 @@ fn mode_name(mode: Mode) -> &'static str {
 }
 
 impl Report<'_> {
-    /// Writes the table and the verdict.
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{}", self.table())?;
-        if self.compiled > 0 {
-            let ran = self.compiled - self.missing.len();
-            writeln!(out, "kernels: {ran} of the {} compiled ones ran", self.compiled)?;
+    /// Writes the table and the verdict. The table has a row per device, index and operation, and one for each type of
+    /// keys too where something failed; or with `verbose` everywhere.
+    pub(crate) fn print(&self, verbose: bool, out: &mut impl Write) -> io::Result<()> {
+        let folded = self.tally.folded();
+        let folded = folded
+            .iter()
+            .map(|(&(device, index, operation), sums)| ([device, index, operation], sums))
+            .filter(|_| !verbose);
+        let head = ["device", "index", "operation", "cases", "queries", "time (s)", "result"];
+        if verbose {
+            writeln!(out, "{}", self.full_table(|_| true))?;
+        } else {
+            let rows =
+                folded.map(|(words, sums)| words.map(str::to_owned).into_iter().chain(cells(sums)).collect::<Vec<_>>());
+            writeln!(out, "{}", output::table(head, rows, |i| i < 3 || i == 6))?;
+            if self.tally.failed() > 0 {
+                writeln!(out, "what failed, by the keys:\n{}", self.full_table(|sums| sums.failed > 0))?;
+            }
+        }
+        let Coverage { compiled, missing } = &self.coverage;
+        if *compiled > 0 {
+            writeln!(out, "kernels: {} of the {compiled} compiled ones ran", compiled - missing.len())?;
         }
         for reason in &self.tally.skipped {
             writeln!(out, "skipped: {reason}")?;
@@ -77,27 +93,14 @@ impl Report<'_> {
         writeln!(out, "{}", self.verdict())
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["device", "index", "keys", "operation", "cases", "queries", "time (s)", "result"]);
-        for (Group { device, subject, keys, operation }, sums) in &self.tally.rows {
-            let result = if sums.failed == 0 { "passed".into() } else { format!("{} FAILED", sums.failed) };
-            table.add_row([
-                device.clone(),
-                (*subject).into(),
-                (*keys).into(),
-                (*operation).into(),
-                sums.cases.to_string(),
-                sums.queries.to_string(),
-                format!("{:.3}", sums.time.as_secs_f64()),
-                result,
-            ]);
-        }
-        for column in table.column_iter_mut().skip(4).take(3) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table
+    /// The rows whose sums are wanted, each with its type of keys.
+    fn full_table(&self, is_wanted: impl Fn(&Sums) -> bool) -> impl core::fmt::Display {
+        let rows = self.tally.rows.iter().filter(|(_, sums)| is_wanted(sums)).map(|(group, sums)| {
+            let Group { device, index, operation, keys } = group;
+            [device, *index, *operation, *keys].map(str::to_owned).into_iter().chain(cells(sums)).collect::<Vec<_>>()
+        });
+        let head = ["device", "index", "operation", "keys", "cases", "queries", "time (s)", "result"];
+        output::table(head, rows, |i| i < 4 || i == 7)
     }
 
     fn verdict(&self) -> String {
@@ -110,33 +113,38 @@ impl Report<'_> {
         verdict + " on " + &devices.join(" and ")
     }
 
-    /// Writes the wrong answers, the first of them at length.
-    pub(super) fn print_failures(&self, out: &mut impl Write) -> io::Result<()> {
-        let failures = &self.tally.failures;
-        for failure in failures.iter().take(PRINTED) {
-            writeln!(out, "wrong answer on {}, seed {}", failure.device, failure.seed)?;
-            writeln!(out, "  case:      {} (its own seed: {})", failure.case, failure.case_seed)?;
-            writeln!(out, "  operation: {}", failure.operation)?;
-            writeln!(out, "  {}", failure.reason)?;
-            writeln!(out, "  reproduce: {}", failure.reproduce)?;
+    /// Writes the wrong answers: of each row the first few, at length.
+    pub(crate) fn print_failures(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut by_group: BTreeMap<&Group, Vec<&Failure>> = BTreeMap::new();
+        for failure in &self.tally.failures {
+            by_group.entry(&failure.group).or_default().push(failure);
         }
-        if failures.len() > PRINTED {
-            writeln!(out, "and {} more: --json keeps them all", failures.len() - PRINTED)?;
+        for (Group { device, operation, .. }, failures) in by_group {
+            for failure in failures.iter().take(PRINTED) {
+                writeln!(out, "wrong answer on {device}, seed {}", failure.seed)?;
+                writeln!(out, "  case:      {} (its own seed: {})", failure.case, failure.case_seed)?;
+                writeln!(out, "  operation: {operation}")?;
+                writeln!(out, "  {}", failure.reason)?;
+                writeln!(out, "  reproduce: {}", failure.reproduce)?;
+            }
+            if failures.len() > PRINTED {
+                writeln!(out, "and {} more of this operation and these keys: see --json", failures.len() - PRINTED)?;
+            }
         }
-        if !self.missing.is_empty() {
-            writeln!(out, "error: no case ran these kernels: {}", self.missing.join(", "))?;
+        if !self.coverage.missing.is_empty() {
+            writeln!(out, "error: no case ran these kernels: {}", self.coverage.missing.join(", "))?;
         }
         Ok(())
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .tally
             .rows
             .iter()
             .map(|(group, sums)| {
                 json!({
-                    "device": group.device, "index": group.subject, "keys": group.keys,
+                    "device": group.device, "index": group.index, "keys": group.keys,
                     "operation": group.operation, "cases": sums.cases, "failed": sums.failed,
                     "queries": sums.queries, "seconds": sums.time.as_secs_f64(),
                 })
@@ -154,7 +162,13 @@ impl Report<'_> {
             "failed": self.tally.failed(),
             "failures": self.tally.failures,
             "skipped": self.tally.skipped,
-            "kernels": { "compiled": self.compiled, "missing": self.missing },
+            "kernels": { "compiled": self.coverage.compiled, "missing": self.coverage.missing },
         })
     }
+}
+
+/// The cells of a row's sums.
+fn cells(sums: &Sums) -> [String; 4] {
+    let result = if sums.failed == 0 { "passed".into() } else { format!("{} FAILED", sums.failed) };
+    [sums.cases.to_string(), sums.queries.to_string(), format!("{:.3}", sums.time.as_secs_f64()), result]
 }

@@ -1,12 +1,16 @@
 //! Works through the cases: small trees side by side, large ones one after another.
 
+use super::answer::Answer;
 use super::cases::{self, Check, LARGE, Mode, Tree};
 use super::compare::Sabotage;
 use super::data::derived_seed;
 use super::harmonia::Subject;
+use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
-use super::{Index, cuart, cuart_build, grt, radix_sort, updates};
+use super::types::{with_types, with_value};
+use super::{cuart, cuart_build, grt, radix_sort, updates};
+use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use std::any::Any;
@@ -17,24 +21,24 @@ use std::thread;
 
 /// What all devices of a run have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) mode: Mode,
-    pub(super) seed: u64,
-    pub(super) max_len: usize,
-    pub(super) indexes: Vec<Index>,
-    pub(super) only: Option<String>,
-    pub(super) sabotage: Option<Sabotage>,
+pub(crate) struct Settings {
+    pub(crate) mode: Mode,
+    pub(crate) seed: u64,
+    pub(crate) max_len: usize,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) only: Option<String>,
+    pub(crate) sabotage: Option<Sabotage>,
 }
 
 /// A device that is verified.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) device: Device,
+pub(crate) struct Target {
+    pub(crate) device: Device,
 }
 
 impl Target {
     /// The device's name in tables.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self.device.kind() {
             // Each tree has one of its own, with its own seed.
             DeviceKind::Emulated => "emulated".into(),
@@ -44,11 +48,7 @@ impl Target {
 
     /// What names of cases begin with, and what `--device` calls it.
     fn prefix(&self) -> &'static str {
-        match self.device.kind() {
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Host => "host",
-            DeviceKind::Emulated => "emulated",
-        }
+        choice::name(self.device.kind())
     }
 
     /// The device for a case: on the emulator, the seed decides in which order threads run.
@@ -61,23 +61,16 @@ impl Target {
 }
 
 /// Runs all cases on a device.
-pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
+pub(crate) fn run(settings: &Settings, target: &Target) -> Tally {
     let kind = target.device.kind();
     let trees = cases::trees(settings.mode, kind, settings.max_len);
     let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);
-    let progress = progress_bar(primitives::operations().len() + small.len() + large.len(), &target.label());
+    let jobs = jobs(settings, target);
+    let progress = progress_bar(jobs.len() + small.len() + large.len(), &target.label());
     let mut tally = Tally::default();
-    for part in
-        in_parallel(&primitives::operations(), |operation| run_primitive(settings, target, operation), &progress)
-    {
-        tally.merge(part);
-    }
-    tally.merge(updates(settings, target));
-    tally.merge(cuart_builds(settings, target));
-    tally.merge(cuarts(settings, target));
-    tally.merge(radix_sorts(settings, target));
-    tally.merge(grts(settings, target));
-    for part in in_parallel(&small, |tree| run_tree(settings, target, tree), &progress) {
+    let of_jobs = in_parallel(&jobs, |job| run_job(settings, target, job), &progress);
+    let of_trees = in_parallel(&small, |tree| run_tree(settings, target, tree), &progress);
+    for part in of_jobs.into_iter().chain(of_trees) {
         tally.merge(part);
     }
     for tree in &large {
@@ -85,6 +78,92 @@ pub(super) fn run(settings: &Settings, target: &Target) -> Tally {
         progress.inc(1);
     }
     progress.finish_and_clear();
+    tally
+}
+
+/// Runs a case on a device.
+type Work = Box<dyn Fn(&Device) -> lanetree::Result<Answer> + Sync>;
+
+/// A case that makes its own data.
+struct Job {
+    index: Index,
+    /// The case's name, after that of the device: `index/…`.
+    path: String,
+    keys: &'static str,
+    operation: &'static str,
+    /// Decides emulated schedules, and for some cases the data.
+    seed: u64,
+    run: Work,
+}
+
+/// The cases that are wanted, but for those over trees of Harmonia, which share their trees.
+fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
+    let Settings { mode, seed, max_len, sabotage, .. } = *settings;
+    let kind = target.device.kind();
+    let mut jobs = Vec::new();
+    // These have other data on each device.
+    let own_seed = |path: &str| derived_seed(seed, &format!("{}/{path}", target.prefix()));
+    for operation in primitives::operations() {
+        let Operation { name, words: keys, run } = operation;
+        let short_name: String = name.replace([' ', ','], "_");
+        for len in primitives::LENGTHS {
+            let is_too_much = (len > 1 << 20 && mode == Mode::Quick)
+                || (len > primitives::LONGEST_EMULATED && kind == DeviceKind::Emulated);
+            if len <= max_len && !is_too_much {
+                let path = format!("primitives/{short_name}/{keys}/n{len}");
+                let seed = own_seed(&path);
+                let run = Box::new(move |device: &Device| run(device, len, seed, sabotage));
+                jobs.push(Job { index: Index::Primitives, path, keys, operation: name, seed, run });
+            }
+        }
+    }
+    for sort in radix_sort::cases(mode, kind, max_len) {
+        let path = format!("primitives/{}", sort.name());
+        let (keys, operation, seed) = (sort.keys, sort.operation(), own_seed(&path));
+        let run = Box::new(move |device: &Device| sort.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::Primitives, path, keys, operation, seed, run });
+    }
+    for case in grt::cases(mode, kind, max_len) {
+        let path = case.name();
+        let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
+        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::Grt, path, keys, operation, seed, run });
+    }
+    // And these the same on all.
+    for spec in updates::specs(mode, kind, max_len) {
+        let (keys, operation, case_seed) = (spec.key, "build, apply", derived_seed(seed, &spec.name()));
+        let path = format!("harmonia/{}", spec.name());
+        let run = Box::new(move |device: &Device| {
+            with_types!(spec.key, spec.value, |K, V| updates::run::<K, V>(&spec, device, seed, sabotage))
+        });
+        jobs.push(Job { index: Index::Harmonia, path, keys, operation, seed: case_seed, run });
+    }
+    for spec in cuart_build::specs(mode, kind, max_len) {
+        let (keys, operation, case_seed) = (spec.keys(), "build on the device", derived_seed(seed, &spec.name()));
+        let path = format!("cuart/{}", spec.name());
+        let run = Box::new(move |device: &Device| {
+            with_value!(spec.value, |V| cuart_build::run::<V>(&spec, device, seed, sabotage))
+        });
+        jobs.push(Job { index: Index::Cuart, path, keys, operation, seed: case_seed, run });
+    }
+    for spec in cuart::specs(mode, kind, max_len) {
+        let (keys, operation, case_seed) = (spec.keys(), spec.operation(), derived_seed(seed, &spec.name()));
+        let path = format!("cuart/{}", spec.name());
+        let run = Box::new(move |device: &Device| {
+            with_value!(spec.value, |V| cuart::run::<V>(&spec, device, seed, sabotage))
+        });
+        jobs.push(Job { index: Index::Cuart, path, keys, operation, seed: case_seed, run });
+    }
+    jobs.retain(|job| is_wanted(settings, &format!("{}/{}", target.prefix(), job.path)));
+    jobs
+}
+
+fn run_job(settings: &Settings, target: &Target, job: &Job) -> Tally {
+    let mut tally = Tally::default();
+    let ending = guarded(|| (job.run)(&target.for_case(job.seed))).map_err(|error| error.reason);
+    let name = format!("{}/{}", target.prefix(), job.path);
+    let Job { index, keys, operation, seed, .. } = *job;
+    Case { settings, target, name, seed, index, keys, operation }.count(&mut tally, ending);
     tally
 }
 
@@ -96,7 +175,7 @@ fn progress_bar(subjects: usize, label: &str) -> ProgressBar {
         .with_message(label.to_owned())
 }
 
-/// Runs `work` on each subject, on as many threads as there are cores; the results in their order.
+/// Runs `work` on each subject, one thread per core; the results in the subjects' order.
 ///
 /// On threads of its own, not rayon's: a thread of rayon's that waits for a part of one tree may begin
 /// another one meanwhile, and so on, as deep as there are trees.
@@ -129,16 +208,16 @@ struct Case<'a> {
     target: &'a Target,
     name: String,
     seed: u64,
-    subject: &'static str,
+    index: Index,
     keys: &'static str,
     operation: &'static str,
 }
 
 impl Case<'_> {
     fn count(self, tally: &mut Tally, ending: Ending) {
-        let device = self.target.label();
-        let group = Group { device: device.clone(), subject: self.subject, keys: self.keys, operation: self.operation };
-        let Some(reason) = tally.count(group, ending) else { return };
+        let group =
+            Group { device: self.target.label(), index: self.index.name(), operation: self.operation, keys: self.keys };
+        let Some(reason) = tally.count(group.clone(), ending) else { return };
         let Settings { seed, max_len, .. } = *self.settings;
         let mode = if self.settings.mode == Mode::Quick { "quick" } else { "full" };
         let cap = if max_len == usize::MAX { String::new() } else { format!(" --max-len {max_len}") };
@@ -146,10 +225,9 @@ impl Case<'_> {
             self.settings.sabotage.map_or(String::new(), |sabotage| format!(" --sabotage {}", sabotage.name()));
         let (prefix, name) = (self.target.prefix(), self.name);
         tally.failures.push(Failure {
-            device,
+            group,
             seed,
             case_seed: self.seed,
-            operation: self.operation.into(),
             reason,
             reproduce: format!(
                 "lanetree-bench verify --device {prefix} --{mode} --seed {seed}{cap}{sabotage} --only '{name}'"
@@ -166,184 +244,8 @@ fn is_wanted(settings: &Settings, name: &str) -> bool {
         && settings.only.as_ref().is_none_or(|only| name.contains(only))
 }
 
-fn run_primitive(settings: &Settings, target: &Target, operation: &Operation) -> Tally {
-    let mut tally = Tally::default();
-    let kind = target.device.kind();
-    let short_name: String = operation.name.replace([' ', ','], "_");
-    for len in primitives::LENGTHS {
-        let name = format!("{}/primitives/{short_name}/{}/n{len}", target.prefix(), operation.words);
-        let too_much = (len > 1 << 20 && settings.mode == Mode::Quick)
-            || (len > primitives::LONGEST_EMULATED && kind == DeviceKind::Emulated);
-        if len > settings.max_len || too_much || !is_wanted(settings, &name) {
-            continue;
-        }
-        let seed = derived_seed(settings.seed, &name);
-        let ending = guarded(|| (operation.run)(&target.for_case(seed), len, seed, settings.sabotage));
-        if kind != DeviceKind::Host {
-            tally.kernels.extend(operation.kernels.iter().copied().map(String::from));
-        }
-        let case = Case {
-            settings,
-            target,
-            name,
-            seed,
-            subject: "primitives",
-            keys: operation.words,
-            operation: operation.name,
-        };
-        case.count(&mut tally, ending.map_err(|e| e.reason));
-    }
-    tally
-}
-
-/// Trees that are built and updated on the device.
-fn updates(settings: &Settings, target: &Target) -> Tally {
-    let kind = target.device.kind();
-    let specs = updates::specs(settings.mode, kind, settings.max_len);
-    let progress = progress_bar(specs.len(), &target.label());
-    let mut tally = Tally::default();
-    for part in in_parallel(&specs, |spec| update(settings, target, spec), &progress) {
-        tally.merge(part);
-    }
-    progress.finish_and_clear();
-    tally
-}
-
-fn update(settings: &Settings, target: &Target, spec: &updates::Spec) -> Tally {
-    let run = match (spec.key, spec.value) {
-        ("u32", "u32") => updates::run::<u32, u32>,
-        ("u32", _) => updates::run::<u32, u64>,
-        ("i32", "u32") => updates::run::<i32, u32>,
-        ("i32", _) => updates::run::<i32, u64>,
-        ("u64", "u32") => updates::run::<u64, u32>,
-        ("u64", _) => updates::run::<u64, u64>,
-        (_, "u32") => updates::run::<i64, u32>,
-        (_, _) => updates::run::<i64, u64>,
-    };
-    let mut tally = Tally::default();
-    let name = format!("{}/harmonia/{}", target.prefix(), spec.name());
-    if !is_wanted(settings, &name) {
-        return tally;
-    }
-    let seed = derived_seed(settings.seed, &spec.name());
-    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage));
-    let ending = ending.map(|outcome| {
-        if target.device.kind() != DeviceKind::Host {
-            tally.kernels.extend(outcome.kernels);
-        }
-        outcome.answer
-    });
-    let (subject, keys, operation) = ("harmonia", spec.key, "build, apply");
-    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
-    tally
-}
-
-/// CuART trees that are built on the device.
-fn cuart_builds(settings: &Settings, target: &Target) -> Tally {
-    let kind = target.device.kind();
-    let specs = cuart_build::specs(settings.mode, kind, settings.max_len);
-    let progress = progress_bar(specs.len(), &target.label());
-    let mut tally = Tally::default();
-    for part in in_parallel(&specs, |spec| cuart_build(settings, target, spec), &progress) {
-        tally.merge(part);
-    }
-    progress.finish_and_clear();
-    tally
-}
-
-fn cuart_build(settings: &Settings, target: &Target, spec: &cuart_build::Spec) -> Tally {
-    let mut tally = Tally::default();
-    let name = format!("{}/cuart/{}", target.prefix(), spec.name());
-    if !is_wanted(settings, &name) {
-        return tally;
-    }
-    let run = if spec.value == "u32" { cuart_build::run::<u32> } else { cuart_build::run::<u64> };
-    let seed = derived_seed(settings.seed, &spec.name());
-    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage)).map(|outcome| {
-        tally.kernels.extend(outcome.kernels);
-        outcome.answer
-    });
-    let (subject, keys, operation) = ("cuart", spec.keys(), "build on the device");
-    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
-    tally
-}
-
-/// CuART trees, and what they go through on the device.
-fn cuarts(settings: &Settings, target: &Target) -> Tally {
-    let specs = cuart::specs(settings.mode, target.device.kind(), settings.max_len);
-    let progress = progress_bar(specs.len(), &target.label());
-    let mut tally = Tally::default();
-    for part in in_parallel(&specs, |spec| cuart(settings, target, spec), &progress) {
-        tally.merge(part);
-    }
-    progress.finish_and_clear();
-    tally
-}
-
-fn cuart(settings: &Settings, target: &Target, spec: &cuart::Spec) -> Tally {
-    let mut tally = Tally::default();
-    let name = format!("{}/cuart/{}", target.prefix(), spec.name());
-    if !is_wanted(settings, &name) {
-        return tally;
-    }
-    let run = if spec.value == "u32" { cuart::run::<u32> } else { cuart::run::<u64> };
-    let seed = derived_seed(settings.seed, &spec.name());
-    let ending = guarded(|| run(spec, &target.for_case(seed), settings.seed, settings.sabotage)).map(|outcome| {
-        tally.kernels.extend(outcome.kernels);
-        outcome.answer
-    });
-    let (subject, keys, operation) = ("cuart", spec.keys(), spec.operation());
-    Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
-    tally
-}
-
-fn radix_sorts(settings: &Settings, target: &Target) -> Tally {
-    let mut tally = Tally::default();
-    let kind = target.device.kind();
-    for sort in radix_sort::cases(settings.mode, kind, settings.max_len) {
-        let name = format!("{}/primitives/{}", target.prefix(), sort.name());
-        if !is_wanted(settings, &name) {
-            continue;
-        }
-        let seed = derived_seed(settings.seed, &name);
-        let ending = guarded(|| sort.run(&target.for_case(seed), seed, settings.sabotage));
-        if kind != DeviceKind::Host {
-            tally.kernels.extend(sort.kernels());
-        }
-        let (subject, keys, operation) = ("primitives", sort.keys, sort.operation());
-        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
-    }
-    tally
-}
-
-/// The baseline of CuART, where there are kernels.
-fn grts(settings: &Settings, target: &Target) -> Tally {
-    let mut tally = Tally::default();
-    for case in grt::cases(settings.mode, target.device.kind(), settings.max_len) {
-        let name = format!("{}/{}", target.prefix(), case.name());
-        if !is_wanted(settings, &name) {
-            continue;
-        }
-        let seed = derived_seed(settings.seed, &name);
-        let ending = guarded(|| case.run(&target.for_case(seed), seed, settings.sabotage));
-        tally.kernels.extend(case.kernels());
-        let (subject, keys, operation) = ("grt", case.keys(), case.operation());
-        Case { settings, target, name, seed, subject, keys, operation }.count(&mut tally, ending.map_err(|e| e.reason));
-    }
-    tally
-}
-
 fn run_tree(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
-    match (tree.key, tree.value) {
-        ("u32", "u32") => run_tree_of::<u32, u32>(settings, target, tree),
-        ("u32", _) => run_tree_of::<u32, u64>(settings, target, tree),
-        ("i32", "u32") => run_tree_of::<i32, u32>(settings, target, tree),
-        ("i32", _) => run_tree_of::<i32, u64>(settings, target, tree),
-        ("u64", "u32") => run_tree_of::<u64, u32>(settings, target, tree),
-        ("u64", _) => run_tree_of::<u64, u64>(settings, target, tree),
-        (_, "u32") => run_tree_of::<i64, u32>(settings, target, tree),
-        (_, _) => run_tree_of::<i64, u64>(settings, target, tree),
-    }
+    with_types!(tree.key, tree.value, |K, V| run_tree_of::<K, V>(settings, target, tree))
 }
 
 fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
@@ -357,8 +259,15 @@ fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tre
         return tally;
     }
     let seed = derived_seed(settings.seed, &tree.name());
-    let case =
-        |name: String, operation| Case { settings, target, name, seed, subject: "harmonia", keys: K::NAME, operation };
+    let case = |name: String, operation| Case {
+        settings,
+        target,
+        name,
+        seed,
+        index: Index::Harmonia,
+        keys: K::NAME,
+        operation,
+    };
     let device = target.for_case(seed);
     let mut subject = match guarded(|| Subject::<K, V>::build(*tree, settings.seed, settings.sabotage, &device)) {
         Ok(subject) => subject,
@@ -373,9 +282,6 @@ fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tre
     };
     for (check, name) in wanted {
         let ending = guarded(|| subject.run(check)).map_err(|error| error.reason);
-        if kind != DeviceKind::Host {
-            tally.kernels.extend(check.kernels(tree));
-        }
         case(name, check.operation()).count(&mut tally, ending);
     }
     tally

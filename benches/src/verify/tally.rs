@@ -1,63 +1,70 @@
 //! What a run counts: cases, queries and failures, by row of the table.
 
+use super::answer::Answer;
 use super::compare::Difference;
-use super::harmonia::Answer;
 use core::time::Duration;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What a row of the table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Group {
-    pub(super) device: String,
-    pub(super) subject: &'static str,
-    pub(super) keys: &'static str,
-    pub(super) operation: &'static str,
+pub(crate) struct Group {
+    pub(crate) device: String,
+    pub(crate) index: &'static str,
+    pub(crate) operation: &'static str,
+    pub(crate) keys: &'static str,
 }
 
 /// A row's sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sums {
-    pub(super) cases: u64,
-    pub(super) failed: u64,
-    pub(super) queries: u64,
+pub(crate) struct Sums {
+    pub(crate) cases: u64,
+    pub(crate) failed: u64,
+    pub(crate) queries: u64,
     /// The calls' time; where trees are verified in parallel, more than the clock's.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
+}
+
+impl Sums {
+    fn add(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.failed += other.failed;
+        self.queries += other.queries;
+        self.time += other.time;
+    }
 }
 
 /// A case that was answered wrongly, or not at all.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Failure {
-    pub(super) device: String,
-    pub(super) case: String,
+pub(crate) struct Failure {
+    #[serde(flatten)]
+    pub(crate) group: Group,
+    pub(crate) case: String,
     /// The run's seed.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// The seed that the run's and the tree's name give.
-    pub(super) case_seed: u64,
-    pub(super) operation: String,
+    pub(crate) case_seed: u64,
     /// The output, the index, the query, the expected and the actual value; or the error.
-    pub(super) reason: String,
+    pub(crate) reason: String,
     /// The command that runs this case alone.
-    pub(super) reproduce: String,
+    pub(crate) reproduce: String,
 }
 
 /// The counts of a run, or of a part of one.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) rows: BTreeMap<Group, Sums>,
-    pub(super) failures: Vec<Failure>,
+pub(crate) struct Tally {
+    pub(crate) rows: BTreeMap<Group, Sums>,
+    pub(crate) failures: Vec<Failure>,
     /// Trees too large for the device, with the reason.
-    pub(super) skipped: Vec<String>,
-    /// Symbols of the kernels that ran.
-    pub(super) kernels: BTreeSet<String>,
+    pub(crate) skipped: Vec<String>,
 }
 
 /// How a case ended.
-pub(super) type Ending = Result<Answer, String>;
+pub(crate) type Ending = Result<Answer, String>;
 
 impl Tally {
     /// Counts a case; gives the reason if it failed.
-    pub(super) fn count(&mut self, group: Group, ending: Ending) -> Option<String> {
+    pub(crate) fn count(&mut self, group: Group, ending: Ending) -> Option<String> {
         let sums = self.rows.entry(group).or_default();
         sums.cases += 1;
         let reason = match ending {
@@ -73,24 +80,28 @@ impl Tally {
     }
 
     /// Adds a later part of the run.
-    pub(super) fn merge(&mut self, part: Self) {
+    pub(crate) fn merge(&mut self, part: Self) {
         for (group, part) in part.rows {
-            let sums = self.rows.entry(group).or_default();
-            sums.cases += part.cases;
-            sums.failed += part.failed;
-            sums.queries += part.queries;
-            sums.time += part.time;
+            self.rows.entry(group).or_default().add(part);
         }
         self.failures.extend(part.failures);
         self.skipped.extend(part.skipped);
-        self.kernels.extend(part.kernels);
     }
 
-    pub(super) fn cases(&self) -> u64 {
+    /// The rows, summed over the types of keys: by device, index and operation.
+    pub(crate) fn folded(&self) -> BTreeMap<(&str, &'static str, &'static str), Sums> {
+        let mut folded = BTreeMap::<_, Sums>::new();
+        for (Group { device, index, operation, .. }, &sums) in &self.rows {
+            folded.entry((&**device, *index, *operation)).or_default().add(sums);
+        }
+        folded
+    }
+
+    pub(crate) fn cases(&self) -> u64 {
         self.rows.values().map(|sums| sums.cases).sum()
     }
 
-    pub(super) fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.rows.values().map(|sums| sums.failed).sum()
     }
 }
@@ -106,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_a_failure_and_so_is_an_error() {
-        let group = || Group { device: "host".into(), subject: "harmonia", keys: "u32", operation: "get" };
+        let group = || Group { device: "host".into(), index: "harmonia", operation: "get", keys: "u32" };
         let difference =
             Difference { what: "values", index: 3, query: "7".into(), expected: "1".into(), actual: "2".into() };
         let answer = |difference| Ok(Answer { queries: 10, time: Duration::from_secs(1), difference });
@@ -118,6 +129,9 @@ mod tests {
         assert_eq!((tally.cases(), tally.failed()), (3, 2));
         let mut sum = Tally::default();
         sum.merge(tally);
+        sum.count(Group { keys: "u64", ..group() }, Err("fault".into()));
+        assert_eq!(sum.folded()[&("host", "harmonia", "get")].cases, 4);
+        assert_eq!((sum.rows.len(), sum.folded().len()), (2, 1));
         assert_eq!(sum.rows[&group()], Sums { cases: 3, failed: 2, queries: 20, time: Duration::from_secs(2) });
     }
 }

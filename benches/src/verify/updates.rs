@@ -1,48 +1,39 @@
 //! Bulk builds and batches of updates, on the device, against a sorted map.
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data::{self, Distribution};
-use super::harmonia::Answer;
-use lanetree::harmonia::{BuildScratch, FANOUTS, Op, UpdatePath, UpdateReport, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, FANOUTS, Op, UpdateReport, UpdateScratch};
 use lanetree::{Device, DeviceKind, Harmonia, Key, Result, Word};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// One tree, and the batches that it goes through.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
-    pub(super) key: &'static str,
-    word: &'static str,
-    pub(super) value: &'static str,
+pub(crate) struct Spec {
+    pub(crate) key: &'static str,
+    pub(crate) value: &'static str,
     fanout: u32,
     fill: f64,
     distribution: Distribution,
-    pub(super) len: usize,
+    pub(crate) len: usize,
     sorted: bool,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Self { key, value, fanout, fill, distribution, len, sorted, .. } = self;
         let order = if *sorted { "sorted" } else { "unsorted" };
         format!("updates/{key}-{value}/f{fanout}/fill{fill}/{}/{order}/n{len}", distribution.name())
     }
-
-    fn kernel(&self, name: &str) -> String {
-        format!("harmonia_{}_{}_f{}__{name}", self.word, self.value, self.fanout)
-    }
-
-    fn update_kernel(&self, name: &str) -> String {
-        format!("harmonia_update_{}_{}__{name}", self.word, self.value)
-    }
 }
 
 /// The trees of a run.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     let mut specs = Vec::new();
     let mut turn = 0;
     let lens: &[usize] = match (mode, kind) {
@@ -51,7 +42,7 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
         (Mode::Full, _) => &[1500, 0, 100_000, 1 << 20],
     };
     for &len in lens {
-        for (key, word) in [("u32", "u32"), ("u64", "u64"), ("i32", "u32"), ("i64", "u64")] {
+        for key in ["u32", "u64", "i32", "i64"] {
             for value in ["u32", "u64"] {
                 for fanout in FANOUTS {
                     // A tree without pairs is the same at every fanout, until it has some.
@@ -61,18 +52,18 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
                     let distribution = Distribution::ALL[turn % Distribution::ALL.len()];
                     let fill = [0.7, 1.0, 0.4][turn % 3];
                     let sorted = turn.is_multiple_of(2);
-                    specs.push(Spec { key, word, value, fanout, fill, distribution, len, sorted });
+                    specs.push(Spec { key, value, fanout, fill, distribution, len, sorted });
                     turn += 1;
                 }
             }
         }
     }
     // Surely with room, and with gaps between the keys: for the batches that crowd into one leaf.
-    for (key, word) in [("u32", "u32"), ("u64", "u64")] {
+    for key in ["u32", "u64"] {
         for value in ["u32", "u64"] {
             for fanout in [8, 16] {
                 let (fill, distribution, len, sorted) = (0.7, Distribution::Uniform, 1400, true);
-                specs.push(Spec { key, word, value, fanout, fill, distribution, len, sorted });
+                specs.push(Spec { key, value, fanout, fill, distribution, len, sorted });
             }
         }
     }
@@ -80,23 +71,17 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     specs
 }
 
-/// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
-}
-
 /// Batches that a tree goes through.
 const BATCHES: usize = 12;
 
 /// Builds the tree and takes it through batches: small ones, which mostly fit where they are, large ones,
 /// one that empties it, one that fills it again, one with a hot key, and some of keys with few bits.
-pub(super) fn run<K: Key, V: Word>(
+pub(crate) fn run<K: Key, V: Word>(
     spec: &Spec,
     device: &Device,
     seed: u64,
     sabotage: Option<Sabotage>,
-) -> Result<Outcome> {
+) -> Result<Answer> {
     let mut rng = data::rng(seed, &spec.name());
     let mut keys: Vec<K> = spec.distribution.keys(spec.len, &mut rng);
     if spec.sorted {
@@ -115,11 +100,6 @@ pub(super) fn run<K: Key, V: Word>(
         builder.build_on(&stream, buffers, spec.len, &mut BuildScratch::for_unsorted(device, spec.len)?)?
     };
     let mut time = start.elapsed();
-    let mut kernels = BTreeSet::new();
-    if model.len() > spec.fanout as usize {
-        let check_order = format!("harmonia_update__check_order_{}", spec.word);
-        kernels.extend([spec.update_kernel("fill_leaves"), spec.update_kernel("fill_inner"), check_order]);
-    }
     let mut difference = compare(&tree, &model, sabotage, "the build")?;
     let (small, large) = (64, (spec.len / 2).max(300));
     let mut scratch = UpdateScratch::new(device, large)?;
@@ -152,42 +132,15 @@ pub(super) fn run<K: Key, V: Word>(
         };
         time += start.elapsed();
         let what = format!("batch {batch}");
-        let path = report.path;
-        expected.path = path;
+        expected.path = report.path;
         if report != expected {
             let (expected, actual) = (format!("{expected:?}"), format!("{report:?}"));
             difference = Some(Difference { what: "the report", index: batch, query: what, expected, actual });
             break;
         }
-        if !ops.is_empty() {
-            kernels.insert(spec.kernel("locate"));
-        }
-        if !ops.is_empty() && tree.stats().levels > 0 {
-            kernels.insert(spec.update_kernel("plan"));
-        }
-        match path {
-            // A leaf that takes as many new keys as it has slots does so with the other leaves of its node.
-            UpdatePath::InPlace if batch == 1 && expected.inserted == u64::from(spec.fanout) => {
-                kernels.insert(spec.update_kernel(&format!("apply_nodes_f{}", spec.fanout)))
-            }
-            // New values stay where the old ones are.
-            UpdatePath::InPlace if batch == 0 => kernels.insert(spec.kernel("apply_leaves")),
-            UpdatePath::Rebuilt => {
-                kernels.extend(["place", "move", "compact"].map(|name| spec.update_kernel(name)));
-                kernels.insert("harmonia_update__mark_effects".into())
-            }
-            _ => false,
-        };
-        if path == UpdatePath::InPlace && expected.inserted + expected.removed > 0 {
-            kernels.insert(format!("harmonia_update__fill_lens_{}", spec.word));
-        }
-        if !ops.iter().all(|op| matches!(op, Op::Insert(..))) {
-            kernels.insert("harmonia_update__mark_bases".into());
-        }
         difference = compare(&tree, &model, sabotage, &what)?;
     }
-    let answer = Answer { queries, time, difference };
-    Ok(Outcome { answer, kernels: kernels.into_iter().collect() })
+    Ok(Answer { queries, time, difference })
 }
 
 /// So many operations of one key are more than the leaves under any one node of fanout 16 have slots, twice.

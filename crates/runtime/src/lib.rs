@@ -72,6 +72,7 @@ mod host;
 mod machine;
 mod pinned;
 mod pool;
+mod recorded;
 mod stream;
 mod uses;
 
@@ -85,4 +86,5 @@ pub use failure::Failure;
 pub use lanetree_simt::{Call, LaunchReport};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
+pub use recorded::{record_kernels, recorded_kernels};
 pub use stream::{Launch, Stream};

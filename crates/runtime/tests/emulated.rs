@@ -1,6 +1,6 @@
 //! Launches: on the emulator, and refused on the host.
 
-use lanetree_runtime::{Buffer, Device, Error, Failure, Pool};
+use lanetree_runtime::{Buffer, Device, Error, Failure, Pool, record_kernels, recorded_kernels};
 use lanetree_simt::{Entry, GlobalMut, Hint, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
 
 /// Adds to each element its index and a constant.
@@ -38,6 +38,25 @@ impl Instance for AddIndex {
     };
 }
 
+/// The same under another name, for the test of what is recorded: others run at the same time.
+struct Recorded;
+
+impl Kernel for Recorded {
+    type Args = AddIndexArgs;
+
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { AddIndex::run(simt, args) }
+    }
+}
+
+impl Instance for Recorded {
+    const ENTRY: &'static Entry = {
+        static ENTRY: Entry = Entry::of::<Recorded>(&TEST, "test__recorded");
+        &ENTRY
+    };
+}
+
 const SHAPE: LaunchShape = LaunchShape { blocks: 3, threads: 64, dynamic_shared: 0 };
 
 /// Launches in a stream of its own, and waits for it.
@@ -52,6 +71,28 @@ fn launch(device: &Device, shape: LaunchShape, args: AddIndexArgs) -> Result<(),
 fn args(buffer: &mut Buffer<u32>) -> AddIndexArgs {
     let values = GlobalMut::new(buffer.addresses().start as *mut u32);
     AddIndexArgs { len: buffer.len() as u32, values, constant: 5 }
+}
+
+#[test]
+fn launches_are_recorded_while_that_is_on_and_only_if_they_succeed() {
+    let device = Device::emulated();
+    let mut values = device.alloc_zeroed::<u32>(10).unwrap();
+    let launch = |device: &Device, shape: LaunchShape, args: AddIndexArgs| {
+        let stream = device.stream().unwrap();
+        // SAFETY: nobody else uses the buffer.
+        unsafe { stream.launch::<Recorded>(shape, &args) }.and_then(|()| stream.synchronize())
+    };
+    let is_recorded = || recorded_kernels().contains("test__recorded");
+    launch(&device, SHAPE, args(&mut values)).unwrap();
+    assert!(!is_recorded(), "recording is off");
+    record_kernels(true);
+    assert!(launch(&device, LaunchShape { blocks: 0, ..SHAPE }, args(&mut values)).is_err());
+    assert!(launch(&Device::host(), SHAPE, args(&mut values)).is_err());
+    assert!(!is_recorded(), "refused");
+    launch(&device, SHAPE, args(&mut values)).unwrap();
+    assert!(is_recorded());
+    record_kernels(false);
+    assert!(is_recorded(), "nothing is forgotten");
 }
 
 #[test]

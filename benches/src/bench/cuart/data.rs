@@ -1,7 +1,8 @@
 //! Keys of any width, values and queries, all of them functions of their numbers: nothing is kept to check answers.
 
-use super::super::data::mix;
-use super::urls;
+use crate::bench::cuart::urls;
+use crate::bench::data::mix;
+use crate::bench::row::Row;
 use lanetree::{ByteKeys, Word};
 use rayon::prelude::*;
 
@@ -16,34 +17,39 @@ enum Shape {
 
 /// So many distinct keys of a width from 4 bytes on. Key `i` has the value `i + 1`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Data {
-    pub(super) width: usize,
-    pub(super) len: usize,
-    pub(super) seed: u64,
+pub(crate) struct Data {
+    pub(crate) width: usize,
+    pub(crate) len: usize,
+    pub(crate) seed: u64,
     shape: Shape,
 }
 
 impl Data {
     /// Uniform random keys.
-    pub(super) fn new(width: usize, len: usize, seed: u64) -> Self {
+    pub(crate) fn new(width: usize, len: usize, seed: u64) -> Self {
         Self { width, len, seed: mix(seed ^ width as u64), shape: Shape::Uniform }
     }
 
     /// Synthetic URLs, at most [`urls::MOST`] of them.
-    pub(super) fn urls(len: usize, seed: u64) -> Self {
+    pub(crate) fn urls(len: usize, seed: u64) -> Self {
         Self { width: urls::WIDTH, len, seed: mix(seed ^ 0x75_726c), shape: Shape::Urls }
     }
 
     /// Where the keys come from, for a row.
-    pub(super) fn source(&self) -> &'static str {
+    fn source(&self) -> &'static str {
         match self.shape {
             Shape::Uniform => "uniform",
             Shape::Urls => "URLs, synthetic",
         }
     }
 
+    /// Says in a row what is looked up in, and how: random queries that all hit.
+    pub(crate) fn label<V: Word>(&self, row: Row) -> Row {
+        row.over(self.len, (self.key_name(), V::NAME), self.source()).with("order", "random").with("hit_rate", 1.0)
+    }
+
     /// Key `index`, or of random ones that and more bytes; those from `len` on are not among the tree's.
-    pub(super) fn key(&self, index: u64, key: &mut [u8]) {
+    pub(crate) fn key(&self, index: u64, key: &mut [u8]) {
         if let Shape::Urls = self.shape {
             return key.copy_from_slice(&urls::url(index, self.seed));
         }
@@ -58,30 +64,30 @@ impl Data {
     }
 
     /// The bytes of keys with these indexes.
-    pub(super) fn bytes(&self, count: usize, index: impl Fn(usize) -> u64 + Sync) -> Vec<u8> {
+    pub(crate) fn bytes(&self, count: usize, index: impl Fn(usize) -> u64 + Sync) -> Vec<u8> {
         let mut bytes = vec![0; count * self.width];
         bytes.par_chunks_exact_mut(self.width).enumerate().for_each(|(i, key)| self.key(index(i), key));
         bytes
     }
 
     /// All keys of the tree.
-    pub(super) fn all(&self) -> Vec<u8> {
+    pub(crate) fn all(&self) -> Vec<u8> {
         self.bytes(self.len, |i| i as u64)
     }
 
     /// Their values.
-    pub(super) fn values<V: Word>(&self) -> Vec<V> {
+    pub(crate) fn values<V: Word>(&self) -> Vec<V> {
         (0..self.len as u64).into_par_iter().map(|i| V::truncate(i + 1)).collect()
     }
 
     /// The index of the key of query `query` of a batch: uniform, with repetitions.
-    pub(super) fn query(&self, batch: u64, query: usize) -> u64 {
+    pub(crate) fn query(&self, batch: u64, query: usize) -> u64 {
         let random = mix(mix(batch ^ self.seed) ^ query as u64);
         ((u128::from(random) * self.len as u128) >> 64) as u64
     }
 
     /// What stands for the keys in a row.
-    pub(super) fn key_name(&self) -> &'static str {
+    pub(crate) fn key_name(&self) -> &'static str {
         match self.width {
             4 => "[u8; 4]",
             8 => "[u8; 8]",
@@ -96,7 +102,7 @@ impl Data {
 }
 
 /// Bytes as keys.
-pub(super) fn keys(width: usize, bytes: &[u8]) -> ByteKeys<'_> {
+pub(crate) fn keys(width: usize, bytes: &[u8]) -> ByteKeys<'_> {
     ByteKeys::fixed(width, bytes).expect("whole keys")
 }
 

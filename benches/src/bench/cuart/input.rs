@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(crate) enum Input {
     /// Ranges of IPv6 addresses, of a country each.
     Addresses,
     Words,
@@ -17,10 +17,10 @@ pub(super) enum Input {
 }
 
 impl Input {
-    pub(super) const ALL: [Self; 3] = [Self::Addresses, Self::Words, Self::Paths];
+    pub(crate) const ALL: [Self; 3] = [Self::Addresses, Self::Words, Self::Paths];
 
     /// The file's name in a folder of inputs.
-    pub(super) fn file(self) -> &'static str {
+    pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Addresses => "geoip6",
             Self::Words => "words",
@@ -40,7 +40,7 @@ impl Input {
 
 /// Where inputs are looked for.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(crate) struct Sources {
     /// The folder that was asked for.
     asked: Option<PathBuf>,
     /// The folder beside the program, as `cargo xtask bundle` makes it.
@@ -50,7 +50,7 @@ pub(super) struct Sources {
 impl Sources {
     /// # Errors
     /// [`Error::Usage`] for a folder that has no input at all.
-    pub(super) fn new(asked: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(asked: Option<&Path>) -> Result<Self> {
         if let Some(folder) = asked.filter(|folder| !Input::ALL.iter().any(|input| folder.join(input.file()).is_file()))
         {
             return Err(Error::Usage(format!(
@@ -64,7 +64,7 @@ impl Sources {
     }
 
     /// A file, or a folder of lists.
-    pub(super) fn find(&self, input: Input) -> Option<PathBuf> {
+    pub(crate) fn find(&self, input: Input) -> Option<PathBuf> {
         if let Some(folder) = &self.asked {
             return Some(folder.join(input.file())).filter(|path| path.is_file());
         }
@@ -77,7 +77,7 @@ impl Sources {
     }
 
     /// Why an input is not there.
-    pub(super) fn missing(&self, input: Input) -> String {
+    pub(crate) fn missing(&self, input: Input) -> String {
         match &self.asked {
             Some(folder) => format!("no file {}", folder.join(input.file()).display()),
             None => {
@@ -96,16 +96,16 @@ fn lists(folder: &Path) -> Vec<PathBuf> {
 
 /// Ascending keys, each once.
 #[derive(Debug)]
-pub(super) struct Strings {
-    pub(super) keys: ByteKeysBuf,
+pub(crate) struct Strings {
+    pub(crate) keys: ByteKeysBuf,
     /// Of addresses, which are the first ones of ranges: the last ones.
-    pub(super) ends: Vec<u128>,
+    pub(crate) ends: Vec<u128>,
 }
 
 impl Strings {
     /// # Errors
     /// [`Error::Usage`] for what cannot be read, or has nothing.
-    pub(super) fn read(input: Input, path: &Path) -> Result<Self> {
+    pub(crate) fn read(input: Input, path: &Path) -> Result<Self> {
         let files = if path.is_dir() { lists(path) } else { vec![path.into()] };
         let mut text = Vec::new();
         for file in files {

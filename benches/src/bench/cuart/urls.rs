@@ -3,13 +3,13 @@
 //! hosts and of each host's paths so distributed that the `k`-th most frequent comes about as often as `1 / k`
 //! says, with a name that no other has. Keys of one path share beginnings of 18 to 26 bytes.
 
-use super::super::data::mix;
+use crate::bench::data::mix;
 
 /// Bytes of a key.
-pub(super) const WIDTH: usize = 32;
+pub(crate) const WIDTH: usize = 32;
 
 /// Different keys.
-pub(super) const MOST: usize = 1 << (BITS * DIGITS);
+pub(crate) const MOST: usize = 1 << (BITS * DIGITS);
 
 /// Characters that tell a key from all others, of so many bits each.
 const DIGITS: usize = 6;
@@ -23,7 +23,7 @@ const PATHS: u64 = 8;
 const STEMS: u64 = 16;
 
 /// The URL of a number. No two of the first [`MOST`] numbers have the same.
-pub(super) fn url(number: u64, seed: u64) -> [u8; WIDTH] {
+pub(crate) fn url(number: u64, seed: u64) -> [u8; WIDTH] {
     let word = mix(number ^ seed);
     let host = mix(seed ^ by_rank(word, HOSTS));
     let path = mix(host ^ by_rank(word >> 24, PATHS));

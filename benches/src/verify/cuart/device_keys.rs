@@ -1,16 +1,17 @@
 //! Batches of keys on a device: numbers that become strings, offsets that are taken as they are.
 
+use super::Spec;
 use super::strings::{Strings, pack};
 use super::subject::{Model, Subject, differ};
-use super::{Outcome, Spec};
-use crate::verify::compare::{Difference, Sabotage};
-use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceKind, DeviceNumber, Error, OffsetBuffer, Result, Word};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceNumber, Error, OffsetBuffer, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 /// What a batch is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     U32,
     U64,
     I32,
@@ -23,10 +24,10 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 8] =
+    pub(crate) const ALL: [Self; 8] =
         [Self::U32, Self::U64, Self::I32, Self::I64, Self::U128, Self::Offsets32, Self::Offsets64, Self::Fixed];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::U32 => "u32",
             Self::U64 => "u64",
@@ -41,13 +42,13 @@ impl Form {
 }
 
 /// Builds a tree on the host's strings, and looks up the device's.
-pub(super) fn run<V: Word>(
+pub(crate) fn run<V: Word>(
     spec: &Spec,
     form: Form,
     rng: &mut StdRng,
     device: &Device,
     sabotage: Option<Sabotage>,
-) -> Result<Outcome> {
+) -> Result<Answer> {
     match form {
         Form::U32 => encoded::<u32, V>(spec, rng, device, sabotage),
         Form::U64 => encoded::<u64, V>(spec, rng, device, sabotage),
@@ -65,7 +66,7 @@ fn encoded<K: DeviceNumber, V: Word>(
     rng: &mut StdRng,
     device: &Device,
     sabotage: Option<Sabotage>,
-) -> Result<Outcome> {
+) -> Result<Answer> {
     // The smallest, around zero, the largest, and any others, by their strings.
     let near = |first: u8, others: u8| [vec![first], vec![others; K::WIDTH - 1]].concat();
     let mut numbers = vec![near(0, 0), near(0x80, 0), near(255, 255), near(0x7f, 255)];
@@ -80,11 +81,11 @@ fn encoded<K: DeviceNumber, V: Word>(
     stream.synchronize()?;
     let mut difference = subject.get_keys(&keys, &strings)?;
     // Fewer, into the same memory.
-    let behind = numbers.len() / 3;
-    keys.encode_from(&stream, &device.upload(&numbers[behind..])?)?;
+    let skipped = numbers.len() / 3;
+    keys.encode_from(&stream, &device.upload(&numbers[skipped..])?)?;
     stream.synchronize()?;
-    difference = difference.or(subject.get_keys(&keys, &strings[behind..])?);
-    Ok(outcome(subject, difference, format!("encode_u{}", 8 * K::WIDTH)))
+    difference = difference.or(subject.get_keys(&keys, &strings[skipped..])?);
+    Ok(subject.answer(difference))
 }
 
 fn offsets<O: Word, V: Word>(
@@ -93,7 +94,7 @@ fn offsets<O: Word, V: Word>(
     device: &Device,
     sabotage: Option<Sabotage>,
     buffer: fn(Buffer<O>) -> OffsetBuffer,
-) -> Result<Outcome> {
+) -> Result<Answer> {
     let strings: Vec<Vec<u8>> = (0..2 * spec.len + 3).map(|_| Strings::Long.draw(rng)).collect();
     let model: Model<V> = strings.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
     let mut subject = Subject::new((Strings::Long, spec.table), model, device, sabotage)?;
@@ -105,7 +106,7 @@ fn offsets<O: Word, V: Word>(
         DeviceKeys::with_offsets(&stream, buffer(device.upload(&offsets)?), device.upload(&words)?)
     };
     let mut difference = subject.get_keys(&take(&offsets)?, &strings)?;
-    for what in ["descending offsets", "an offset behind the bytes", "no offsets"] {
+    for what in ["descending offsets", "an offset past the bytes", "no offsets"] {
         let (mut bad, room) = (offsets.clone(), 8 * words.len());
         let index = rng.random_range(1..bad.len());
         let expected = match what {
@@ -120,7 +121,7 @@ fn offsets<O: Word, V: Word>(
                 Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 }
             }
             _ => {
-                // None behind it is below it, and it is the first that is too large.
+                // None after it is below it, and it is the first that is too large.
                 let offset = room as u64 + rng.random_range(1..=u64::from(u32::MAX / 2));
                 bad[index..].fill(offset);
                 Error::OffsetBounds { index, offset, bytes: room }
@@ -129,10 +130,10 @@ fn offsets<O: Word, V: Word>(
         let refused = take(&bad).err().map_or_else(|| "no error".to_owned(), |error| error.to_string());
         difference = difference.or(differ(what, expected.to_string(), refused));
     }
-    Ok(outcome(subject, difference, format!("check_offsets_{}", O::NAME)))
+    Ok(subject.answer(difference))
 }
 
-fn fixed<V: Word>(spec: &Spec, rng: &mut StdRng, device: &Device, sabotage: Option<Sabotage>) -> Result<Outcome> {
+fn fixed<V: Word>(spec: &Spec, rng: &mut StdRng, device: &Device, sabotage: Option<Sabotage>) -> Result<Answer> {
     let width = [1, 3, 8, 13, 32][rng.random_range(0..5)];
     let strings: Vec<Vec<u8>> = (0..2 * spec.len + 3).map(|_| Strings::Width(width).draw(rng)).collect();
     let model: Model<V> = strings.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
@@ -146,18 +147,11 @@ fn fixed<V: Word>(spec: &Spec, rng: &mut StdRng, device: &Device, sabotage: Opti
     let expected = Error::KeyWidth { width, bytes: 8 * words.len() }.to_string();
     let refused = refused.map_or_else(|| "no error".to_owned(), |error| error.to_string());
     difference = difference.or(differ("too few bytes", expected, refused));
-    Ok(outcome(subject, difference, String::new()))
+    Ok(subject.answer(difference))
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0; bytes.len().div_ceil(8)];
     bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
     words
-}
-
-fn outcome<V: Word>(mut subject: Subject<V>, difference: Option<Difference>, kernel: String) -> Outcome {
-    if subject.device.kind() != DeviceKind::Host && !kernel.is_empty() {
-        subject.kernels.insert(format!("keys__{kernel}"));
-    }
-    Outcome::new(subject, difference)
 }

@@ -1,12 +1,12 @@
 //! Trees whose long keys are the CPU's, beside a device with the short ones.
 
+use super::Spec;
 use super::ranges::LIMIT;
 use super::subject::{Model, described, differ};
-use super::{Outcome, Spec};
+use crate::verify::answer::Answer;
 use crate::verify::compare::{Difference, Sabotage, items_differ};
 use crate::verify::cuart_build::beside;
 use crate::verify::data;
-use crate::verify::harmonia::Answer;
 use lanetree::cuart::{Hybrid, Op};
 use lanetree::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, Result, Word};
 use rand::rngs::StdRng;
@@ -23,13 +23,13 @@ struct Subject<V: Word> {
 }
 
 /// Builds from half of the keys, changes by a mixed batch and by arrays, and asks about everything in between.
-pub(super) fn run<V: Word>(
+pub(crate) fn run<V: Word>(
     spec: &Spec,
     max: usize,
     rng: &mut StdRng,
     device: &Device,
     sabotage: Option<Sabotage>,
-) -> Result<Outcome> {
+) -> Result<Answer> {
     let known: Vec<Vec<u8>> = (0..spec.len).map(|_| spec.strings.draw(rng)).collect();
     let model: Model<V> = known.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
     let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), beside(key, rng)]).collect();
@@ -50,13 +50,11 @@ pub(super) fn run<V: Word>(
         subject.tree.compact()?;
         difference = difference.or(subject.ask(&queries)?);
     }
-    let answer = Answer { queries: subject.asked, time: start.elapsed(), difference };
-    // Other cases tell which kernels they have run.
-    Ok(Outcome { answer, kernels: Vec::new() })
+    Ok(Answer { queries: subject.asked, time: start.elapsed(), difference })
 }
 
 impl<V: Word> Subject<V> {
-    /// A batch of changes of one sort or another, and look-ups behind it.
+    /// A batch of changes of one sort or another, and look-ups after it.
     fn change(
         &mut self,
         turn: usize,
@@ -130,9 +128,9 @@ impl<V: Word> Subject<V> {
         let before = self.tree.predecessor_many(&packed)?;
         let expected = |i: usize| pair(model.range(..=queries[i].clone()).next_back());
         difference = difference.or(items_differ("predecessors", &before, count, &expected, &shown));
-        let behind = self.tree.successor_many(&packed)?;
+        let after = self.tree.successor_many(&packed)?;
         let expected = |i: usize| pair(model.range(queries[i].clone()..).next());
-        difference = difference.or(items_differ("successors", &behind, count, &expected, &shown));
+        difference = difference.or(items_differ("successors", &after, count, &expected, &shown));
 
         let between = |i: usize| {
             let (a, b) = (&queries[i], &queries[count - 1 - i]);

@@ -6,18 +6,18 @@ mod ranges;
 mod strings;
 mod subject;
 
+use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage};
 use super::cuart_build::beside;
 use super::data;
-use super::harmonia::Answer;
 use device_keys::Form;
 use lanetree::cuart::{ChangeScratch, RootTable, UpdateEngine};
 use lanetree::{Device, DeviceKind, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use strings::Strings;
-use subject::{Model, Subject, Updating};
+use subject::{Model, Subject};
 
 /// What a tree goes through.
 #[derive(Clone, Copy, Debug)]
@@ -34,16 +34,16 @@ enum Work {
 
 /// A case: one tree, and what is done to it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     work: Work,
     strings: Strings,
-    pub(super) value: &'static str,
+    pub(crate) value: &'static str,
     table: RootTable,
     len: usize,
 }
 
 impl Spec {
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (work, keys, value, len) = (self.operation(), self.keys(), self.value, self.len);
         let work = match self.work {
             Work::Update(engine) => format!("update/{}", format!("{engine:?}").to_lowercase()),
@@ -60,14 +60,14 @@ impl Spec {
         format!("{work}/{keys}-{value}/table-{table}/n{len}")
     }
 
-    pub(super) fn keys(&self) -> &'static str {
+    pub(crate) fn keys(&self) -> &'static str {
         match self.work {
             Work::Keys(form) => form.name(),
             _ => self.strings.name(),
         }
     }
 
-    pub(super) fn operation(&self) -> &'static str {
+    pub(crate) fn operation(&self) -> &'static str {
         match self.work {
             Work::Get => "get",
             Work::Update(_) => "update",
@@ -92,7 +92,7 @@ const ENGINES: [UpdateEngine; 5] =
     [UpdateEngine::Auto, UpdateEngine::HashTable, UpdateEngine::Stamps, UpdateEngine::Sequence, UpdateEngine::Sort];
 
 /// The cases for a device. On the host, look-ups alone.
-pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
+pub(crate) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     use RootTable::{ThreeBytes, TwoBytes};
     let (gets, changes, crowd): (&[usize], &[usize], usize) = match (mode, kind) {
         (_, DeviceKind::Host) => (&[0, 1, 700], &[], 0),
@@ -147,21 +147,8 @@ pub(super) fn specs(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Spec> {
     specs
 }
 
-/// What a case came to, and the kernels that it is sure to have run.
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    pub(super) kernels: Vec<String>,
-}
-
-impl Outcome {
-    fn new<V: Word>(subject: Subject<V>, difference: Option<Difference>) -> Self {
-        let answer = Answer { queries: subject.queries, time: subject.time, difference };
-        Self { answer, kernels: subject.kernels.into_iter().collect() }
-    }
-}
-
 /// Runs a case.
-pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome> {
+pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, &spec.name());
     if let Work::Keys(form) = spec.work {
         return device_keys::run::<V>(spec, form, &mut rng, device, sabotage);
@@ -181,7 +168,7 @@ pub(super) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
         Work::Update(engine) => updates(engine, &mut subject, &known, &queries, &mut rng)?,
         Work::Change(engine) => changes(spec, engine, &mut subject, &known, &queries, &mut rng)?,
     };
-    Ok(Outcome::new(subject, difference))
+    Ok(subject.answer(difference))
 }
 
 fn gets<V: Word>(spec: &Spec, subject: &mut Subject<V>, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
@@ -214,8 +201,7 @@ fn updates<V: Word>(
     rng: &mut StdRng,
 ) -> Result<Option<Difference>> {
     let most = 2 * known.len() + 33;
-    let ordered_from = most / 2;
-    let mut scratch = ChangeScratch::for_updates(&subject.device, most, engine)?.order_from(ordered_from)?;
+    let mut scratch = ChangeScratch::for_updates(&subject.device, most, engine)?.order_from(most / 2)?;
     for turn in 0..9 {
         let different = match turn % 4 {
             0 => known.len(),
@@ -234,12 +220,12 @@ fn updates<V: Word>(
             })
             .cloned()
             .collect();
+        // The numbers of operations end, and begin anew with the next batch.
         if turn == 1 || turn == 7 {
-            subject.skip_sequence(engine);
+            subject.tree.skip_sequence(u32::MAX);
         }
         let values: Vec<V> = data::values(count, rng);
-        let updating = Updating { engine, scratch: &mut scratch, ordered_from, with_found };
-        let difference = subject.update(&batch, &values, updating)?;
+        let difference = subject.update(&batch, &values, &mut scratch, with_found)?;
         let difference = difference.or(subject.get(queries)?);
         if difference.is_some() {
             return Ok(difference);
@@ -286,12 +272,8 @@ fn changes<V: Word>(
         let values: Vec<V> = data::values(batch.len(), rng);
         let difference = match turn {
             1 | 3 | 5 => subject.remove(&batch)?,
-            6 => {
-                let (engine, scratch) = (UpdateEngine::Stamps, &mut other);
-                let updating = Updating { engine, scratch, ordered_from: usize::MAX, with_found: true };
-                subject.update(&batch, &values, updating)?
-            }
-            _ => subject.insert(&batch, &values, engine, &mut scratch)?,
+            6 => subject.update(&batch, &values, &mut other, true)?,
+            _ => subject.insert(&batch, &values, &mut scratch)?,
         };
         let difference = difference.or(subject.get(all)?);
         if difference.is_some() {

@@ -7,11 +7,11 @@ use lanetree::{ByteKeysBuf, ByteRange, DeviceKind, Result, Word};
 use std::time::Instant;
 
 /// Most pairs of a range, so that batches of ranges over everything end.
-pub(super) const LIMIT: u64 = 40;
+pub(crate) const LIMIT: u64 = 40;
 
 impl<V: Word> Subject<V> {
     /// Ranks queries, and finds the ranges between each two of them and what begins with each.
-    pub(super) fn ranges(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
+    pub(crate) fn ranges(&mut self, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let keys: Vec<Vec<u8>> = self.model.keys().cloned().collect();
         let below = |query: &Vec<u8>| keys.partition_point(|key| key < query) as u64;
         let batch = self.keys(queries)?;
@@ -63,14 +63,6 @@ impl<V: Word> Subject<V> {
         };
         difference = difference.or(items_differ("prefixes", &pairs(&prefixes), queries.len(), &expected, &shown));
         self.took_time(time, 4 * queries.len());
-        for kernel in ["rank", "measure", "copy_keys"] {
-            if !self.model.is_empty() {
-                self.ran(format!("cuart_range__{kernel}"));
-            }
-        }
-        if !self.model.is_empty() {
-            self.ran(format!("cuart_range__expand_{}", V::NAME));
-        }
         Ok(difference)
     }
 }

@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 
 /// What keys are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strings {
+pub(crate) enum Strings {
     /// Of one width, at most 32.
     Width(usize),
     /// Of up to 32 bytes: prefixes of each other among them, long runs of equal bytes, the empty one.
@@ -20,7 +20,7 @@ pub(super) enum Strings {
 }
 
 impl Strings {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Width(4) => "bytes4",
             Self::Width(8) => "bytes8",
@@ -34,11 +34,11 @@ impl Strings {
     }
 
     /// Whether some have more than 32 bytes.
-    pub(super) fn are_long(self) -> bool {
+    pub(crate) fn are_long(self) -> bool {
         matches!(self, Self::Long | Self::InMainMemory)
     }
 
-    pub(super) fn draw(self, rng: &mut StdRng) -> Vec<u8> {
+    pub(crate) fn draw(self, rng: &mut StdRng) -> Vec<u8> {
         const LENS: [usize; 19] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 70];
         const TEXT: &[u8] = b"an ordered index, and another one behind it, of which the keys are prefixes";
         let len = match self {
@@ -63,7 +63,7 @@ impl Strings {
 
 /// How a batch of strings lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(crate) enum Packing {
     /// Without offsets, where all are of one width.
     Fixed,
     Offsets32,
@@ -71,11 +71,11 @@ pub(super) enum Packing {
 }
 
 impl Packing {
-    pub(super) const ALL: [Self; 3] = [Self::Fixed, Self::Offsets32, Self::Offsets64];
+    pub(crate) const ALL: [Self; 3] = [Self::Fixed, Self::Offsets32, Self::Offsets64];
 }
 
-/// Strings behind a few bytes that are of none, and their offsets.
-pub(super) fn pack(keys: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
+/// Strings after a few bytes that belong to none, and their offsets.
+pub(crate) fn pack(keys: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = b"none".to_vec();
     let mut offsets = vec![bytes.len() as u64];
     for key in keys {
@@ -86,7 +86,7 @@ pub(super) fn pack(keys: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
 }
 
 /// Copies strings to a device.
-pub(super) fn upload(device: &Device, keys: &[Vec<u8>], packing: Packing) -> Result<DeviceKeys> {
+pub(crate) fn upload(device: &Device, keys: &[Vec<u8>], packing: Packing) -> Result<DeviceKeys> {
     let width = keys.first().map_or(8, Vec::len);
     let fixed = width > 0 && keys.iter().all(|key| key.len() == width);
     let (bytes, offsets) = pack(keys);

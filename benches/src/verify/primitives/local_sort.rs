@@ -1,9 +1,9 @@
 //! The end of a sort by only the upper bits.
 
-use super::super::compare::{Difference, Sabotage};
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::{Difference, Sabotage};
+use crate::verify::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::primitives::{RadixSortScratch, local_sort_pairs, radix_sort_pairs};
@@ -13,8 +13,8 @@ use std::time::Instant;
 /// The longest run that is sorted if it is not in order.
 const LONGEST: usize = 32;
 
-/// Random keys, which a sort by as many bits as number them prepares well; and keys in clusters.
-pub(super) fn run<K: Key, V: Word>(
+/// Random keys, almost sorted by the few bits that would number them; and keys in clusters.
+pub(crate) fn run<K: Key, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -1,9 +1,9 @@
 //! Merging of sorted sequences.
 
-use super::super::compare::Sabotage;
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs};
 use lanetree::{Device, Key, Result, Word};
 use rand::Rng;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Pairs and keys alone. `len` is that of the longer sequence; the other has a part of the same keys and
 /// others.
-pub(super) fn run<K: Key, V: Word, const REPLACE: bool>(
+pub(crate) fn run<K: Key, V: Word, const REPLACE: bool>(
     device: &Device,
     len: usize,
     seed: u64,

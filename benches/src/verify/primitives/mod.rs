@@ -6,73 +6,56 @@ mod runs;
 mod scan;
 mod select;
 
+use super::answer::Answer;
 use super::compare::{Difference, Output, Sabotage};
-use super::harmonia::Answer;
 use core::fmt::Debug;
 use lanetree::{Device, Result};
 
 /// An operation over words of given types.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// What it is called in names of cases and in tables.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The types of keys and values.
-    pub(super) words: &'static str,
-    /// The kernels that it runs.
-    pub(super) kernels: &'static [&'static str],
+    pub(crate) words: &'static str,
     /// Runs it on so many elements.
-    pub(super) run: fn(&Device, usize, u64, Option<Sabotage>) -> Result<Answer>,
+    pub(crate) run: fn(&Device, usize, u64, Option<Sabotage>) -> Result<Answer>,
 }
 
 /// Lengths at the borders of warps, blocks and tiles, and beyond what a look-back sees at once.
-pub(super) const LENGTHS: [usize; 13] =
+pub(crate) const LENGTHS: [usize; 13] =
     [0, 1, 31, 255, 257, 2047, 2048, 2049, 3073, 5000, 9001, 200_003, (1 << 22) + 1];
 
 /// The longest for the emulator.
-pub(super) const LONGEST_EMULATED: usize = 10_000;
+pub(crate) const LONGEST_EMULATED: usize = 10_000;
 
-macro_rules! operation {
-    ($name:literal, $words:literal, $run:expr, [$($module:literal $kernel:literal),*]) => {
-        Operation { name: $name, words: $words, kernels: &[$(concat!("primitives_", $module, "__", $kernel)),*], run: $run }
-    };
-}
-
-/// All operations over keys and values of four types.
+/// All operations over keys and values of a pair of types.
 macro_rules! pairs {
-    ($operations:ident, $k:ty, $v:ty, $words:literal, $key_module:literal, $module:literal, $sort:literal, $lengths:literal) => {
-        $operations.extend([
-            operation!("select", $words, select::run::<$k, $v, false>, [$key_module "select", $module "select"]),
-            operation!(
-                "partition", $words, select::run::<$k, $v, true>,
-                [$key_module "partition", $module "partition", "scan" "count_flags"]
-            ),
-            operation!("unique, last by key", $words, runs::last::<$k, $v>, [$key_module "unique", $module "last"]),
-            operation!("run lengths", $words, runs::lengths::<$k, $v>, [$key_module $lengths]),
-            operation!("local_sort_pairs", $words, local_sort::run::<$k, $v>, [$sort "local_sort"]),
-            operation!("sum by key", $words, runs::sums::<$k, $v>, [$module "sums"]),
-            operation!(
-                "merge", $words, merge::run::<$k, $v, false>,
-                [$key_module "merge", $key_module "splits", $module "merge", $module "splits"]
-            ),
-            operation!(
-                "merge, replacing", $words, merge::run::<$k, $v, true>,
-                [$key_module "merge_replacing", $key_module "splits", $module "merge_replacing", $module "splits"]
-            ),
-        ]);
+    ($k:ty, $v:ty, $words:literal) => {
+        [
+            Operation { name: "select", words: $words, run: select::run::<$k, $v, false> },
+            Operation { name: "partition", words: $words, run: select::run::<$k, $v, true> },
+            Operation { name: "unique, last by key", words: $words, run: runs::last::<$k, $v> },
+            Operation { name: "run lengths", words: $words, run: runs::lengths::<$k, $v> },
+            Operation { name: "local_sort_pairs", words: $words, run: local_sort::run::<$k, $v> },
+            Operation { name: "sum by key", words: $words, run: runs::sums::<$k, $v> },
+            Operation { name: "merge", words: $words, run: merge::run::<$k, $v, false> },
+            Operation { name: "merge, replacing", words: $words, run: merge::run::<$k, $v, true> },
+        ]
     };
 }
 
 /// Every operation.
-pub(super) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = vec![
-        operation!("exclusive_scan", "u64", scan::sums::<u64>, ["scan" "exclusive_sum_u64"]),
-        operation!("exclusive_scan", "u32", scan::sums::<u32>, ["scan" "exclusive_sum_u32"]),
-        operation!("inclusive_max_scan", "u64", scan::maxima::<u64>, ["scan" "inclusive_max_u64"]),
-        operation!("inclusive_max_scan", "u32", scan::maxima::<u32>, ["scan" "inclusive_max_u32"]),
+        Operation { name: "exclusive_scan", words: "u64", run: scan::sums::<u64> },
+        Operation { name: "exclusive_scan", words: "u32", run: scan::sums::<u32> },
+        Operation { name: "inclusive_max_scan", words: "u64", run: scan::maxima::<u64> },
+        Operation { name: "inclusive_max_scan", words: "u32", run: scan::maxima::<u32> },
     ];
-    pairs!(operations, u32, u32, "u32-u32", "u32", "u32_u32", "sort_u32_u32", "lengths_u32");
-    pairs!(operations, i32, u64, "i32-u64", "u32", "u32_u64", "sort_u32_u64", "lengths_u64");
-    pairs!(operations, u64, u32, "u64-u32", "u64", "u64_u32", "sort_u64_u32", "lengths_u32");
-    pairs!(operations, i64, u64, "i64-u64", "u64", "u64_u64", "sort_u64_u64", "lengths_u64");
+    operations.extend(pairs!(u32, u32, "u32-u32"));
+    operations.extend(pairs!(i32, u64, "i32-u64"));
+    operations.extend(pairs!(u64, u32, "u64-u32"));
+    operations.extend(pairs!(i64, u64, "i64-u64"));
     operations
 }
 

@@ -1,9 +1,9 @@
 //! Runs of equal keys.
 
-use super::super::compare::{Difference, Sabotage};
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::{Difference, Sabotage};
+use crate::verify::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::primitives::{
@@ -75,7 +75,7 @@ impl<K: Key, V: Word> Case<K, V> {
 }
 
 /// The last pair of each run, and the keys alone.
-pub(super) fn last<K: Key, V: Word>(
+pub(crate) fn last<K: Key, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,
@@ -97,7 +97,7 @@ pub(super) fn last<K: Key, V: Word>(
 }
 
 /// The length of each run, in words as wide as `V`.
-pub(super) fn lengths<K: Key, V: Word>(
+pub(crate) fn lengths<K: Key, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,
@@ -112,7 +112,7 @@ pub(super) fn lengths<K: Key, V: Word>(
 }
 
 /// The sum of each run.
-pub(super) fn sums<K: Key, V: Word>(
+pub(crate) fn sums<K: Key, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -1,15 +1,15 @@
 //! Prefix sums and running maxima.
 
-use super::super::compare::Sabotage;
-use super::super::data;
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data;
 use lanetree::primitives::{ScanScratch, exclusive_scan, inclusive_max_scan};
 use lanetree::{Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
 
-pub(super) fn sums<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+pub(crate) fn sums<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, "counts");
     let counts: Vec<T> = (0..len).map(|_| T::truncate(rng.next_u64() >> (rng.next_u32() % 64))).collect();
     let mut expected = vec![0_u64];
@@ -28,7 +28,7 @@ pub(super) fn sums<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Op
     Ok(Answer { queries: len, time, difference: differs(offsets, &expected, sabotage)? })
 }
 
-pub(super) fn maxima<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+pub(crate) fn maxima<T: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, "marks");
     let mark = |i: usize| if rng.next_u32().is_multiple_of(500) { T::truncate(i as u64 + 1) } else { T::MIN };
     let marks: Vec<T> = (0..len).map(mark).collect();

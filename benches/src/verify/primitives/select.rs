@@ -1,9 +1,9 @@
-//! Compaction by found bits.
+//! Compaction by a hit mask.
 
-use super::super::compare::Sabotage;
-use super::super::data::{self, Distribution};
-use super::super::harmonia::Answer;
 use super::{differs, output};
+use crate::verify::answer::Answer;
+use crate::verify::compare::Sabotage;
+use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{
     Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs,
 };
@@ -12,7 +12,7 @@ use rand::Rng;
 use std::time::Instant;
 
 /// Pairs and keys alone.
-pub(super) fn run<K: Key, V: Word, const PARTITION: bool>(
+pub(crate) fn run<K: Key, V: Word, const PARTITION: bool>(
     device: &Device,
     len: usize,
     seed: u64,

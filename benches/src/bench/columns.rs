@@ -1,0 +1,170 @@
+//! Columns of tables: what stands at their head, and a row's cell.
+
+use super::row::{Extra, Row};
+
+/// A column.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    pub(crate) head: &'static str,
+    /// Words are aligned to the left, numbers to the right.
+    pub(crate) is_words: bool,
+    cell: Cell,
+}
+
+#[derive(Clone, Copy)]
+enum Cell {
+    /// The extra of that name.
+    Extra(&'static str, Format),
+    /// Anything that follows from the row; `None` where it does not.
+    Of(fn(&Row) -> Option<String>),
+}
+
+/// How a number is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Format {
+    /// As it is.
+    Plain,
+    /// As [`figure`] does.
+    Figure,
+    /// With this number of digits after the point.
+    Digits(usize),
+    /// A part of one, in per cent.
+    Percent,
+    /// Bytes, in MiB.
+    Mebibytes,
+}
+
+impl Column {
+    /// The extra of a name, a number.
+    pub(crate) const fn extra(head: &'static str, name: &'static str, format: Format) -> Self {
+        Self { head, is_words: false, cell: Cell::Extra(name, format) }
+    }
+
+    /// The extra of a name, text.
+    pub(crate) const fn words(head: &'static str, name: &'static str) -> Self {
+        Self { head, is_words: true, cell: Cell::Extra(name, Format::Plain) }
+    }
+
+    /// A number that follows from the row.
+    pub(crate) const fn of(head: &'static str, cell: fn(&Row) -> Option<String>) -> Self {
+        Self { head, is_words: false, cell: Cell::Of(cell) }
+    }
+
+    /// Words that follow from the row.
+    pub(crate) const fn words_of(head: &'static str, cell: fn(&Row) -> Option<String>) -> Self {
+        Self { head, is_words: true, cell: Cell::Of(cell) }
+    }
+
+    /// The same column under another head.
+    pub(crate) const fn headed(self, head: &'static str) -> Self {
+        Self { head, ..self }
+    }
+
+    /// A row's cell: `-` for what the row does not say.
+    pub(crate) fn cell(&self, row: &Row) -> String {
+        let cell = match self.cell {
+            Cell::Extra(name, format) => row.extra(name).map(|extra| written(extra, format)),
+            Cell::Of(cell) => cell(row),
+        };
+        cell.unwrap_or_else(|| "-".into())
+    }
+}
+
+fn written(extra: &Extra, format: Format) -> String {
+    let number = match extra {
+        Extra::Text(text) => return text.clone(),
+        Extra::Bool(is_so) => return is_so.to_string(),
+        Extra::Integer(number) => *number as f64,
+        Extra::Number(number) => *number,
+    };
+    match format {
+        Format::Plain => number.to_string(),
+        Format::Figure => figure(number),
+        Format::Digits(digits) => format!("{number:.digits$}"),
+        Format::Percent => percent(number),
+        Format::Mebibytes => mebibytes(number),
+    }
+}
+
+pub(crate) const INDEX: Column = Column::words_of("index", |row| Some(row.index.into()));
+pub(crate) const OPERATION: Column = Column::words_of("operation", |row| Some(row.operation.clone()));
+pub(crate) const DEVICE: Column = Column::words_of("on", |row| Some(row.device.clone()));
+pub(crate) const WORDS: Column = Column::words_of("key/value", |row| Some(format!("{}/{}", row.key, row.value)));
+pub(crate) const KEYS: Column = Column::words_of("keys", |row| Some(row.keys.clone()));
+pub(crate) const N: Column = Column::of("n", |row| Some(power(row.n)));
+pub(crate) const BATCH: Column = Column::of("batch", |row| Some(power(row.batch)));
+pub(crate) const MS: Column = Column::of("ms", |row| Some(format!("{:.3}", row.timing.median_ms)));
+/// Operations, in 10^9 per second.
+pub(crate) const RATE: Column = Column::of("G/s", |row| Some(figure(row.giga_per_second)));
+/// Operations, in 10^6 per second.
+pub(crate) const MEGA: Column = Column::of("M/s", |row| Some(figure(row.giga_per_second * 1e3)));
+
+pub(crate) const FANOUT: Column = Column::extra("F", "fanout", Format::Plain);
+/// Lanes per query.
+pub(crate) const LANES: Column = Column::extra("G", "group", Format::Plain);
+pub(crate) const CHILD: Column = Column::words("child", "child_region");
+pub(crate) const ORDER: Column = Column::words("order", "order");
+pub(crate) const TOP_BITS: Column = Column::extra("top bits", "sorted_bits", Format::Plain);
+pub(crate) const HITS: Column = Column::extra("hits", "hit_rate", Format::Percent);
+pub(crate) const THREADS: Column = Column::extra("threads", "threads", Format::Plain);
+/// Relative to what the table compares with.
+pub(crate) const RATIO: Column = Column::extra("x binary search", "ratio_to_baseline", Format::Figure);
+pub(crate) const SIZE: Column = Column::extra("bytes/key", "bytes_per_key", Format::Digits(2));
+pub(crate) const PAIRS_RATE: Column =
+    Column::of("G pairs/s", |row| row.number("pairs").map(|pairs| figure(row.giga_per_second_of(pairs))));
+pub(crate) const BYTES_RATE: Column =
+    Column::of("GB/s", |row| row.number("bytes_moved").map(|bytes| figure(row.giga_per_second_of(bytes))));
+pub(crate) const CEILING: Column = Column::of("of ceiling", |row| {
+    row.number("ceiling_giga_per_second").map(|ceiling| percent(row.giga_per_second / ceiling))
+});
+
+/// Three digits that count, or those before the point.
+pub(crate) fn figure(number: f64) -> String {
+    match number {
+        number if number >= 100.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number if number >= 1.0 => format!("{number:.2}"),
+        number if number >= 0.01 => format!("{number:.4}"),
+        number => format!("{number:.6}"),
+    }
+}
+
+/// A number, as a power of two where it is one.
+pub(crate) fn power(number: u64) -> String {
+    if number.is_power_of_two() && number > 1 { format!("2^{}", number.ilog2()) } else { number.to_string() }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+fn mebibytes(bytes: f64) -> String {
+    let mebibytes = bytes / f64::from(1 << 20);
+    if mebibytes >= 1.0 { mebibytes.floor().to_string() } else { format!("{mebibytes:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::timing::Timing;
+    use super::*;
+    use lanetree_baselines::Checksum;
+
+    #[test]
+    fn figures_have_digits_that_count() {
+        let figures = [1234.5, 17.26, 1.234, 0.1234, 0.000_123].map(figure);
+        assert_eq!(figures, ["1234", "17.3", "1.23", "0.1234", "0.000123"]);
+    }
+
+    #[test]
+    fn an_extra_is_written_in_its_format_and_a_missing_one_is_a_dash() {
+        let row = Row::new("ranges", "harmonia", "range", 1000, Timing::of(vec![1.0]), Checksum::default());
+        assert_eq!([FANOUT, CHILD, HITS, CEILING, BYTES_RATE].map(|column| column.cell(&row)), ["-"; 5]);
+        let row = row.with("fanout", 16_u32).with("child_region", "slot").with("hit_rate", 0.5);
+        let ceiling = 2.0 * row.giga_per_second;
+        let row = row.with("ceiling_giga_per_second", ceiling);
+        assert_eq!([FANOUT, CHILD, HITS, CEILING].map(|column| column.cell(&row)), ["16", "slot", "50 %", "50 %"]);
+        let footprint = Column::extra("MiB", "footprint_bytes", Format::Mebibytes);
+        let cells = [3_u64 << 19, 1 << 19].map(|bytes| footprint.cell(&row.clone().with("footprint_bytes", bytes)));
+        assert_eq!(cells, ["1", "0.500"]);
+    }
+}

@@ -1,0 +1,372 @@
+//! Which trees are built, and what is measured over each.
+
+use super::columns::power;
+use super::data::{BenchWord, Data, MAX_LEN};
+use super::error::{Error, Result};
+use super::figure::{At, Figure, Keys, Needs, Part, Request, Run, Tree};
+use super::plan::{main_of, standard};
+use super::session::Session;
+use crate::keys::{self, FileKey, Format};
+use core::fmt::Display;
+use std::path::Path;
+
+/// Reads a file of keys.
+///
+/// # Errors
+/// What is wrong with the file; [`Error::Usage`] for one with too many keys.
+pub(crate) fn read<W: BenchWord + FileKey>(session: &Session, path: &Path, format: Format) -> Result<Data<W>> {
+    session.doing(format_args!("reading {}", path.display()));
+    let keys = keys::read::<W>(path, format)?;
+    if keys.len() > MAX_LEN {
+        let (name, len) = (path.display(), keys.len());
+        return Err(Error::Usage(format!(
+            "{name} has {len} keys, and at most {} can be measured",
+            power(MAX_LEN as u64)
+        )));
+    }
+    let source = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Data::distinct(keys, source))
+}
+
+/// Measures a figure that is no part: over these keys, or else over uniform ones.
+///
+/// # Errors
+/// What ended it. The session keeps the rows before that.
+pub(crate) fn figure(session: &mut Session, figure: &Figure, request: &Request, keys: Option<Keys>) -> Result<()> {
+    let name = figure.name;
+    if figure.needs == Needs::Kernels && !session.runs_kernels() {
+        session.skip(format_args!("figure {name}: skipped: no GPU (--device emulated runs its kernels, slowly)"));
+        return Ok(());
+    }
+    match (&figure.run, keys) {
+        (Run::Alone(run), _) => run(session, request),
+        (Run::OverKeys(_, run), Some(keys)) => run(session, keys),
+        (Run::OverKeys(At::MainSize, run), None) => run(session, uniform(session, main_of(&request.sizes))),
+        (Run::OverKeys(At::EverySize, run), None) => {
+            for &size in &request.sizes {
+                let what = format!("{name}, n = 2^{size}");
+                if session.has_time(&what) {
+                    let keys = uniform(session, size);
+                    within_memory(run(session, keys), session, &what)?;
+                }
+            }
+            Ok(())
+        }
+        (Run::Part(_), _) => unreachable!("a part is measured with the others"),
+    }
+}
+
+/// Measures parts: of trees over these keys, or else over uniform ones.
+///
+/// # Errors
+/// As [`figure`].
+pub(crate) fn parts(session: &mut Session, parts: &[&Figure], keys: Option<Keys>) -> Result<()> {
+    let mut run = Vec::with_capacity(parts.len());
+    for figure in parts {
+        if figure.needs == Needs::Kernels && !session.runs_kernels() {
+            session.skip(format_args!("{}: no GPU", figure.name));
+        } else if let Run::Part(part) = &figure.run {
+            run.push((*figure, part));
+        }
+    }
+    for (_, part) in &run {
+        if let Part::Ceilings { first, .. } = part {
+            first(session)?;
+        }
+    }
+    if let Some(keys) = keys {
+        for (_, part) in &run {
+            if let Part::OnCpu(measure) = part {
+                measure(session, &keys)?;
+            }
+        }
+        return of_tree(session, &run, keys, At::MainSize);
+    }
+    let sizes = session.plan.sizes(standard);
+    let main = main_of(&sizes);
+    for size in sizes {
+        let at = if size == main { At::MainSize } else { At::EverySize };
+        let keys = |session: &Session| uniform(session, size);
+        of_uniform(session, &run, size, "u64", at, keys)?;
+    }
+    let narrow = |session: &Session| Data::<u32>::uniform(1 << main, session.seed_of(main)).into();
+    of_uniform(session, &run, main, "u32", At::EverySize, narrow)?;
+    for (_, part) in &run {
+        if let Part::OverUniform(measure) = part {
+            measure(session, &Data::uniform(1 << main, session.seed_of(main)))?;
+        }
+    }
+    for (figure, part) in &run {
+        if let Part::OnCpu(measure) = part {
+            for size in session.plan.sizes(figure.sizes) {
+                if session.has_time(format_args!("CPU, n = 2^{size}")) {
+                    let keys = uniform(session, size);
+                    measure(session, &keys)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Uniform keys of 64 bits.
+fn uniform(session: &Session, size: u32) -> Keys {
+    Data::<u64>::uniform(1 << size, session.seed_of(size)).into()
+}
+
+/// Builds a tree over uniform keys, if any part measures one and there is time, and measures it.
+fn of_uniform(
+    session: &mut Session,
+    parts: &[(&Figure, &Part)],
+    size: u32,
+    word: &str,
+    at: At,
+    keys: impl FnOnce(&Session) -> Keys,
+) -> Result<()> {
+    let what = format!("n = 2^{size}, {word} keys");
+    let is_of_tree = |part: &Part| matches!(part, Part::Ceilings { .. } | Part::OfTree(..) | Part::AfterTree(_));
+    if !parts.iter().any(|(_, part)| is_of_tree(part)) || !session.has_time(&what) {
+        return Ok(());
+    }
+    let keys = keys(session);
+    within_memory(of_tree(session, parts, keys, at), session, &what)
+}
+
+/// Builds a tree, and measures what all trees are measured for, or what the main one is.
+fn of_tree(session: &mut Session, parts: &[(&Figure, &Part)], keys: Keys, at: At) -> Result<()> {
+    let tree = Tree::build(session, keys)?;
+    for (_, part) in parts {
+        match part {
+            Part::Ceilings { of_tree, .. } => of_tree(session, &tree)?,
+            Part::OfTree(of, measure) if *of == At::EverySize || at == At::MainSize => measure(session, &tree)?,
+            _ => {}
+        }
+    }
+    let keys = tree.into_keys();
+    for (_, part) in parts {
+        if let Part::AfterTree(measure) = part
+            && at == At::MainSize
+        {
+            measure(session, &keys)?;
+        }
+    }
+    Ok(())
+}
+
+/// A tree for which the device's memory is too small leaves the others to be measured.
+fn within_memory(result: Result<()>, session: &mut Session, what: &dyn Display) -> Result<()> {
+    match result {
+        Err(error) if error.is_out_of_memory() => {
+            session.skip(format_args!("{what}: {error}"));
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::{FIGURES, parts as all_parts};
+    use crate::bench::row::Row;
+    use crate::bench::session::tests::session;
+    use crate::kernels::group_widths;
+    use lanetree::Device;
+    use lanetree::harmonia::FANOUTS;
+    use std::collections::BTreeSet;
+
+    fn named(name: &str) -> &'static Figure {
+        FIGURES.iter().find(|figure| figure.name == name).unwrap()
+    }
+
+    /// Measures a figure at a size, over a device and with the queries of the tests' plan or others.
+    fn run(session: &mut Session, name: &str, size: u32) {
+        let request = Request { sizes: vec![size], input: None };
+        figure(session, named(name), &request, None).unwrap();
+    }
+
+    /// The rows of a figure on the emulator, at a size.
+    fn emulated(name: &str, size: u32) -> Vec<Row> {
+        let mut session = session(Device::emulated());
+        run(&mut session, name, size);
+        assert_eq!(session.report.skipped, [""; 0]);
+        session.report.rows
+    }
+
+    #[test]
+    fn every_part_gives_rows_on_the_emulator() {
+        let mut session = session(Device::emulated());
+        (session.wants_ceilings, session.plan.asked) = (true, vec![11]);
+        let figures: Vec<&Figure> = all_parts().collect();
+        parts(&mut session, &figures, None).unwrap();
+        for part in all_parts() {
+            assert!(session.report.rows.iter().any(|row| row.section == part.name), "{}", part.name);
+        }
+        assert_eq!(session.report.skipped, [""; 0]);
+        let rates = session.report.rows.iter().map(|row| row.giga_per_second);
+        assert!(rates.into_iter().all(|rate| rate > 0.0 && rate.is_finite()));
+        let words: BTreeSet<&str> = session.report.rows.iter().map(|row| row.key).collect();
+        assert!(words.contains("u32") && words.contains("u64"), "{words:?}");
+    }
+
+    #[test]
+    fn the_host_has_no_rows_of_kernels() {
+        let mut session = session(Device::host());
+        session.plan.asked = vec![11];
+        let figures: Vec<&Figure> = all_parts().filter(|part| part.name != "cpu").collect();
+        parts(&mut session, &figures, None).unwrap();
+        assert!(!session.report.rows.is_empty());
+        assert!(session.report.rows.iter().all(|row| row.index == "harmonia" && row.device == "host"));
+        assert_eq!(session.report.skipped, ["updates: no GPU", "primitives: no GPU"]);
+    }
+
+    #[test]
+    fn a_file_of_keys_is_measured_like_any_other() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"7\n7\n1\n5\n6\n").unwrap();
+        let mut session = session(Device::host());
+        let keys = read::<u32>(&session, file.path(), Format::Text).unwrap();
+        parts(&mut session, &[named("lookups")], Some(keys.into())).unwrap();
+        let name = file.path().file_name().unwrap().to_str().unwrap();
+        assert!(session.report.rows.iter().all(|row| row.n == 4 && row.keys == name));
+        // Three orders, all hits and half misses.
+        assert_eq!(session.report.rows.len(), 6);
+    }
+
+    #[test]
+    fn kernels_are_not_measured_on_the_host() {
+        let mut session = session(Device::host());
+        let kernels: Vec<&Figure> = FIGURES
+            .iter()
+            .copied()
+            .filter(|figure| figure.needs == Needs::Kernels && !matches!(figure.run, Run::Part(_)))
+            .collect();
+        for figure in &kernels {
+            run(&mut session, figure.name, 9);
+        }
+        assert!(session.report.rows.is_empty());
+        assert_eq!(session.report.skipped.len(), kernels.len());
+        assert!(session.report.skipped.iter().all(|why| why.contains("no GPU")));
+    }
+
+    fn widths() -> usize {
+        FANOUTS.map(|fanout| group_widths(fanout).len()).into_iter().sum()
+    }
+
+    #[test]
+    fn every_kernel_has_a_row_of_ntg() {
+        let rows = emulated("harmonia-ntg", 9);
+        // Two child regions, two orders.
+        assert_eq!(rows.len(), 4 * widths());
+        assert!(rows.iter().all(|row| row.integer("profile_group").is_some()));
+    }
+
+    #[test]
+    fn every_rung_is_checked_at_every_fanout() {
+        let rows = emulated("harmonia-ladder", 9);
+        for fanout in FANOUTS {
+            let rung = |rung: &'static str| {
+                let of =
+                    move |row: &&Row| row.integer("fanout") == Some(fanout.into()) && row.text("rung") == Some(rung);
+                rows.iter().filter(of)
+            };
+            assert_eq!((rung("baseline").count(), rung("baseline-in-flight").count()), (1, 1));
+            // Each over both child regions.
+            assert_eq!((rung("structure").count(), rung("psa").count(), rung("ntg").count()), (2, 2, 2));
+            assert_eq!(rung("baseline").next().unwrap().number("ratio_to_baseline"), Some(1.0));
+            // The two are to differ in their trees alone.
+            let widths =
+                |wanted| rung(wanted).map(|row| (row.integer("group"), row.integer("in_flight"))).collect::<Vec<_>>();
+            assert!(widths("structure").iter().all(|row| *row == widths("baseline-in-flight")[0]));
+        }
+        let by_sort = |row: &&Row| row.extra("sorted_bits").is_some();
+        let sorted = rows.iter().filter(by_sort);
+        assert!(sorted.clone().count() > 0);
+        assert!(sorted.into_iter().all(|row| row.integer("sorted_bits") == Some(5) && row.number("sort_ms").is_some()));
+        // Each sum is that of the same values, whatever their order.
+        assert!(rows.iter().all(|row| row.checksum.sum == rows[0].checksum.sum && row.checksum.misses == 0));
+    }
+
+    #[test]
+    fn every_way_of_sorting_is_checked_at_every_fanout() {
+        let rows = emulated("harmonia-psa", 9);
+        for fanout in FANOUTS {
+            let of: Vec<&Row> = rows.iter().filter(|row| row.integer("fanout") == Some(fanout.into())).collect();
+            assert!(of.iter().map(|row| row.text("psa.sort").unwrap()).eq(["none", "partial", "full"]));
+            // One is chosen, and one the fastest.
+            assert_eq!(of.iter().filter(|row| row.is("psa.is_chosen")).count(), 1);
+            assert_eq!(of.iter().filter(|row| row.is("psa.is_fastest")).count(), 1);
+            assert!(of.iter().map(|row| row.integer("sorted_bits")).eq([None, Some(5), Some(64)]));
+            assert_eq!(["ratio_to_baseline", "psa.lookup_ratio"].map(|ratio| of[0].number(ratio)), [Some(1.0); 2]);
+        }
+        assert!(rows.iter().all(|row| row.checksum == rows[0].checksum), "all answer in the order of the queries");
+    }
+
+    #[test]
+    fn every_width_is_measured_for_every_number_of_bits() {
+        let rows = emulated("harmonia-psa-widths", 9);
+        let bits: BTreeSet<_> = rows.iter().map(|row| row.integer("sorted_bits")).collect();
+        // And the look-up of sorted batches.
+        assert_eq!(rows.len(), bits.len() * (widths() + FANOUTS.len()));
+    }
+
+    #[test]
+    fn every_figure_of_cuart_is_checked_on_the_emulator() {
+        let mut session = session(Device::emulated());
+        for name in ["cuart-widths", "cuart-sizes", "cuart-lanes", "cuart-batches", "cuart-builds", "cuart-long"] {
+            run(&mut session, name, 8);
+        }
+        let rows = core::mem::take(&mut session.report.rows);
+        let of = |rows: &[Row], section: &str, index: &str| {
+            rows.iter().filter(|row| row.section == section && row.index == index).count()
+        };
+        // By width: values of 64 and 32 bits, and without a table where there is one. GRT beside each.
+        assert_eq!((of(&rows, "cuart-lookups", "cuart"), of(&rows, "cuart-lookups", "grt")), (10, 5));
+        assert_eq!((of(&rows, "cuart-lanes", "cuart"), of(&rows, "cuart-builds", "cuart")), (20, 7));
+        assert_eq!(of(&rows, "cuart-batches", "cuart"), 0, "batches are larger than the plan's");
+        // Six shares of long keys, three ways; three widths, two ways. Each share has a row that the others relate to.
+        assert_eq!(of(&rows, "cuart-long", "cuart"), 6 * 3 + 3 * 2);
+        let long = rows.iter().filter(|row| row.section == "cuart-long");
+        let ratios: Vec<f64> = long.filter_map(|row| row.number("ratio_to_baseline")).collect();
+        assert_eq!((ratios.len(), ratios.iter().filter(|&&ratio| ratio == 1.0).count() >= 9), (24, true));
+
+        session.plan.queries = 14;
+        run(&mut session, "cuart-updates", 8);
+        run(&mut session, "cuart-inserts", 8);
+        let rows = &session.report.rows;
+        assert_eq!((of(rows, "cuart-updates", "cuart"), of(rows, "cuart-inserts", "cuart")), (22, 4));
+        // Of 8 and 32 bytes, beside CuART's.
+        assert_eq!((of(rows, "cuart-updates", "grt"), of(rows, "cuart-lookups", "grt")), (2, 2));
+    }
+
+    #[test]
+    fn latencies_are_those_of_harmonia_and_cuart() {
+        let rows = emulated("latency", 8);
+        // The pool is too small for the largest batches.
+        let of = |index| rows.iter().filter(move |row| row.index == index).map(|row| row.batch).collect::<Vec<_>>();
+        assert_eq!((of("harmonia"), of("cuart")), (vec![1, 1 << 10], vec![1, 1 << 10, 1, 1 << 10]));
+        let is_whole =
+            |row: &Row| row.number("p99_ms") >= Some(row.timing.median_ms) && row.integer("calls") == Some(3);
+        assert!(rows.iter().all(is_whole));
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_looked_up_beside_grt() {
+        let rows = emulated("cuart-urls", 8);
+        assert!(rows.iter().all(|row| row.keys == "URLs, synthetic" && row.key == "[u8; 32]"));
+        assert!(rows.iter().map(|row| row.index).eq(["cuart", "cuart", "grt"]));
+    }
+
+    #[test]
+    fn radix_trees_take_turns_on_the_cpu() {
+        let mut session = session(Device::host());
+        run(&mut session, "cuart-cpu", 8);
+        let rows = &session.report.rows;
+        let of = |key: &str| rows.iter().filter(|row| row.key == key).map(|row| row.index).collect::<Vec<_>>();
+        assert_eq!(of("[u8; 8]"), ["ART", "blart", "congee", "cuart", "cuart", "cuart"]);
+        assert_eq!(of("[u8; 32]"), ["ART", "blart", "cuart", "cuart", "cuart"]);
+        let is_whole = |row: &Row| row.device == "cpu" && row.number("cpu.build_ms").is_some();
+        assert!(rows.iter().all(|row| is_whole(row) && row.number("ratio_to_baseline").is_some()));
+        assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
+    }
+}

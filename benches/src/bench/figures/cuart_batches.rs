@@ -1,0 +1,155 @@
+//! Batches of look-ups that begin and end in host memory: by their size, and by how many threads send them (the
+//! paper's figures 8 and 9).
+
+use crate::bench::bus::bus;
+use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, INDEX, MS, N, OPERATION, RATE, THREADS, WORDS};
+use crate::bench::cuart::data::{Data, keys};
+use crate::bench::cuart::subject::{Subject, len};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree_baselines::Checksum;
+use std::thread;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cuart-batches",
+    about: "CuART's paper, figures 8 and 9: batches in host memory",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(batches),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cuart-batches",
+    title: "CuART: look-ups, queries and results in host memory, transfers included",
+    columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, RATE, BYTES_RATE, CEILING.headed("of the bus")],
+    clock: Clock::Calls,
+    notes: &[
+        "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
+        "keys to the device and values back. Bus: the same bytes both ways at once, page-locked, and nothing else.",
+        "Threads: they send batches at the same time, 64 each; ms: the share of one batch in all that time. The paper's",
+        "batches: 2^13 to 2^17, on 8 threads.",
+    ],
+    summary: None,
+};
+
+/// Sizes of the batches, as powers of two: the paper's, and one that is processed in pieces.
+const BATCHES: [u32; 7] = [13, 14, 15, 16, 17, 20, 24];
+
+/// Threads that send batches at the same time.
+const SENDERS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// The size of those batches, as a power of two: the paper's.
+const SENT: u32 = 15;
+
+/// Batches that a thread sends in a run.
+const TIMES: usize = 64;
+
+/// By the size of the batch, and by the number of threads, of keys of 32 bytes.
+fn batches(session: &mut Session, request: &Request) -> Result<()> {
+    let data = Data::new(32, len(session, &request.sizes), session.seed);
+    let subject = Subject::<u32>::build(session, data)?;
+    let most = session.plan.host_queries;
+    for batch in BATCHES.into_iter().filter(|&batch| batch <= most) {
+        if session.has_time(format_args!("host batches of 2^{batch}")) {
+            of_batch(session, &subject, 1 << batch)?;
+        }
+    }
+    for threads in SENDERS.into_iter().filter(|_| SENT <= most) {
+        if session.has_time(format_args!("host batches from {threads} threads")) {
+            of_threads(session, &subject, threads, 1 << SENT)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Result<()> {
+    let data = subject.data;
+    let bytes = data.bytes(count, |query| data.query(1, query));
+    let bus = bus::<u8, u32>(session, bytes.len(), count)?;
+    let mut out = vec![None; count];
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(None),
+        |out| Ok(subject.tree.get_many_into(keys(data.width, &bytes), out)?),
+    )?;
+    let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+    checked(session, subject, "get_many_into", &found, timing, bus)?;
+    drop((out, found));
+
+    let (mut pinned, mut out) = (session.device.pinned::<u8>(bytes.len())?, session.device.pinned::<u32>(count)?);
+    pinned.copy_from_slice(&bytes);
+    let timing = session.time_on_cpu(
+        &mut out,
+        |out| out.fill(0),
+        |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, out, None, 0)?),
+    )?;
+    checked(session, subject, "get_many_pinned", &out, timing, bus)
+}
+
+/// Threads that each send a batch again and again; the time is that of a batch among all of them.
+fn of_threads(session: &mut Session, subject: &Subject<u32>, threads: usize, count: usize) -> Result<()> {
+    let data = subject.data;
+    let batches: Vec<Vec<u8>> =
+        (1..=threads as u64).map(|batch| data.bytes(count, |query| data.query(batch, query))).collect();
+    let bus = bus::<u8, u32>(session, data.width * count, count)?;
+    let mut outs = vec![vec![None; count]; threads];
+    let timing = session.time_on_cpu(
+        &mut outs,
+        |outs| outs.iter_mut().for_each(|out| out.fill(None)),
+        |outs| {
+            thread::scope(|scope| {
+                let send = |(bytes, out): (&Vec<u8>, &mut Vec<Option<u32>>)| -> Result<()> {
+                    (0..TIMES).try_for_each(|_| Ok(subject.tree.get_many_into(keys(data.width, bytes), out)?))
+                };
+                let senders: Vec<_> = batches.iter().zip(outs).map(|pair| scope.spawn(move || send(pair))).collect();
+                senders.into_iter().try_for_each(|sender| sender.join().expect("a thread that does not panic"))
+            })
+        },
+    )?;
+    let timing = Timing::of(timing.runs_ms.iter().map(|ms| ms / (TIMES * threads) as f64).collect());
+    let mut checksum = Checksum::default();
+    for (batch, out) in (1..).zip(&outs) {
+        let expected = |query: usize| data.query(batch, query) as u32 + 1;
+        let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
+        checksum = checksum.and(session.check_slice(&"get_many_into", "values", &found, 0..count, 0, expected)?);
+    }
+    push(session, subject, "get_many_into", Some(threads), count, (timing, checksum), bus);
+    Ok(())
+}
+
+/// A row, once its output was compared with what is right.
+fn checked(
+    session: &mut Session,
+    subject: &Subject<u32>,
+    operation: &str,
+    out: &[u32],
+    timing: Timing,
+    bus: Option<f64>,
+) -> Result<()> {
+    let data = subject.data;
+    let expected = |query: usize| data.query(1, query) as u32 + 1;
+    let checksum = session.check_slice(&operation, "values", out, 0..out.len(), 0, expected)?;
+    push(session, subject, operation, None, out.len(), (timing, checksum), bus);
+    Ok(())
+}
+
+fn push(
+    session: &mut Session,
+    subject: &Subject<u32>,
+    operation: &str,
+    threads: Option<usize>,
+    count: usize,
+    (timing, checksum): (Timing, Checksum),
+    bus: Option<f64>,
+) {
+    let parts = ("cuart", operation.to_owned());
+    let mut row = subject.row(session, TABLE.name, parts, count, timing, checksum);
+    row.set("threads", threads);
+    row.set("bytes_moved", (count * (subject.data.width + 4)) as u64);
+    row.set("ceiling_giga_per_second", bus.map(|ms| count as f64 / ms / 1e6));
+    session.push(row);
+}

@@ -1,0 +1,78 @@
+//! Look-ups whose keys one lane compares, or several side by side, by the keys' width.
+
+use crate::bench::columns::{BATCH, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
+use crate::bench::cuart::data::{Data, keys};
+use crate::bench::cuart::subject::{Subject, len, queries};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::cuart::Lanes;
+use lanetree::{DeviceKeys, Word};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cuart-lanes",
+    about: "CuART: look-ups by the lanes that compare a key, keys of 8 to 256 bytes",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    run: Run::Alone(by_lanes),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cuart-lanes",
+    title: "CuART: look-ups by the lanes that compare a key, queries and results on the device",
+    columns: &[OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x 1 lane"), SIZE],
+    clock: Clock::Device,
+    notes: &[
+        "Uniform keys, all hits. A thread descends for each query; then so many lanes, side by side, compare its words with",
+        "those of its leaf.",
+    ],
+    summary: None,
+};
+
+/// Bytes of a key.
+const WIDTHS: [usize; 5] = [8, 32, 64, 128, 256];
+
+/// The most keys: of 256 bytes, a gibibyte.
+const MOST: usize = 1 << 22;
+
+const LANES: [(Lanes, &str); 4] = [
+    (Lanes::One, "get, 1 lane"),
+    (Lanes::Two, "get, 2 lanes"),
+    (Lanes::Four, "get, 4 lanes"),
+    (Lanes::Eight, "get, 8 lanes"),
+];
+
+/// By the keys' width and the lanes that compare them; the ratio is to one lane.
+fn by_lanes(session: &mut Session, request: &Request) -> Result<()> {
+    for width in WIDTHS {
+        let data = Data::new(width, len(session, &request.sizes).min(MOST), session.seed);
+        if session.has_time(format_args!("keys of {width} bytes")) {
+            of_width(session, data)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_width(session: &mut Session, data: Data) -> Result<()> {
+    let subject = Subject::<u32>::build(session, data)?;
+    let bytes = data.bytes(queries(session).min(MOST), |query| data.query(1, query));
+    let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
+    let mut out = session.device.alloc::<u32>(batch.len())?;
+    let mut baseline = None;
+    for (lanes, name) in LANES {
+        let on = subject.tree.on(&session.stream).with_lanes(lanes);
+        let timing =
+            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.get(&batch, out, None, 0)?))?;
+        let expected = |query: usize| u32::truncate(data.query(1, query) + 1);
+        let checksum = session.check(&name, "values", &out, out.len(), 0, expected)?;
+        let parts = ("cuart", name.to_owned());
+        let mut row = subject.row(session, TABLE.name, parts, batch.len(), timing, checksum);
+        let baseline = *baseline.get_or_insert(row.giga_per_second);
+        row.set("ratio_to_baseline", row.giga_per_second / baseline);
+        session.push(row);
+    }
+    Ok(())
+}

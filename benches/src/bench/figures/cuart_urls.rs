@@ -1,0 +1,35 @@
+//! Look-ups of keys that begin alike, beside GRT's (the paper's figure 12).
+
+use crate::bench::cuart::data::Data;
+use crate::bench::cuart::lookups::{self, of_data};
+use crate::bench::cuart::subject::queries;
+use crate::bench::cuart::urls;
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
+use crate::bench::session::Session;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cuart-urls",
+    about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), beside GRT's",
+    table: Some(&lookups::TABLE),
+    takes: Takes::SIZES,
+    with_ceilings: true,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+/// Keys of the paper's figure: 15.4 Mi.
+const PAPERS: usize = (154 << 20) / 10;
+
+/// Queries of its batches.
+const PAPERS_BATCH: usize = 1 << 15;
+
+/// In the paper's batches of 2^15, and in large ones.
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let main = 1 << main_of(&request.sizes);
+    let len = if session.plan.is_default() && session.runs_kernels() { PAPERS.min(main) } else { main };
+    let most = queries(session);
+    let batches = if most > PAPERS_BATCH { vec![most, PAPERS_BATCH] } else { vec![most] };
+    of_data(session, Data::urls(len.min(urls::MOST), session.seed), &batches)
+}

@@ -1,0 +1,312 @@
+//! The paper's optimisations one after another, from a B+tree with child references to Harmonia with partially sorted
+//! queries (PSA) and narrowed thread groups (NTG).
+
+use crate::bench::columns::{
+    BATCH, CHILD, Column, FANOUT, Format, LANES, MS, N, RATE, RATIO, SIZE, TOP_BITS, figure, power,
+};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::plan::Scale;
+use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::queries::batch;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::subject::Subject;
+use crate::bench::table::{Clock, Table};
+use crate::kernels::{group_widths, queries_in_flight};
+use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, psa_bits};
+use lanetree::{Buffer, DeviceKind};
+use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-ladder",
+    about: "The paper's optimisations one after another, from a B+tree with child references on",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    sizes,
+    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-ladder",
+    title: "Harmonia: the paper's optimisations one after another; all hits, on the device",
+    columns: &[
+        N,
+        FANOUT,
+        RUNG,
+        CHILD,
+        LANES,
+        Column::extra("Q", "in_flight", Format::Plain),
+        TOP_BITS,
+        BATCH,
+        MS,
+        RATE,
+        RATIO.headed("x first rung"),
+        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
+        Column::of("G/s with sort", |row| with_sort(row).map(figure)),
+        SIZE,
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "HB+-style: a plain GPU B+tree with child references as wide as keys, thread groups as wide as a node (32 lanes at",
+        "most), in device memory; after the regular HB+-tree, but without its lines of indexes, and not its code.",
+        "Q: queries in flight per group. PSA: the queries sorted by their top bits (equation 2); the times are without",
+        "that sort, which is shown apart where it was timed. NTG: the width that the paper's profile of a sample",
+        "chooses (it may be the widest), and the one that was measured best on an H200 where that is another.",
+    ],
+    summary: Some(tops),
+};
+
+const RUNG: Column = Column::words_of("rung", |row| Rung::of(row).map(|rung| rung.name().into()));
+
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![23, 24, 25, 26],
+        (DeviceKind::Cuda, true) => vec![23],
+        (DeviceKind::Host, _) => Vec::new(),
+        (DeviceKind::Emulated, false) => vec![10, 12],
+        (DeviceKind::Emulated, true) => vec![9],
+    }
+}
+
+/// A rung of the ladder of optimisations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rung {
+    /// A B+tree with child references, one query per thread group.
+    Baseline,
+    /// The same with the queries in flight of Harmonia's kernel of that width.
+    BaselineInFlight,
+    /// Harmonia's key and child regions, thread groups as wide as nodes.
+    Structure,
+    /// The same over partially sorted queries.
+    Psa,
+    /// With thread groups as the paper's profile chooses them.
+    Ntg,
+    /// With those that were measured best on one card.
+    NtgTuned,
+}
+
+impl Rung {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "HB+-style tree",
+            Self::BaselineInFlight => "HB+-style, Q in flight",
+            Self::Structure => "Harmonia structure",
+            Self::Psa => "+ PSA",
+            Self::Ntg => "+ NTG, by profile",
+            Self::NtgTuned => "+ NTG, as tuned",
+        }
+    }
+
+    /// In the JSON.
+    fn id(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::BaselineInFlight => "baseline-in-flight",
+            Self::Structure => "structure",
+            Self::Psa => "psa",
+            Self::Ntg => "ntg",
+            Self::NtgTuned => "ntg-tuned",
+        }
+    }
+
+    const ALL: [Self; 6] =
+        [Self::Baseline, Self::BaselineInFlight, Self::Structure, Self::Psa, Self::Ntg, Self::NtgTuned];
+
+    /// That of a row.
+    fn of(row: &Row) -> Option<Self> {
+        Self::ALL.into_iter().find(|rung| row.text("rung") == Some(rung.id()))
+    }
+}
+
+/// Queries of the profile's sample: about a thousand, as in the paper, in whole warps.
+const SAMPLE_WARPS: usize = 31;
+
+/// The child regions: the paper's first.
+const CHILDREN: [(ChildRegion, &str); 2] = [(ChildRegion::PrefixSum, "prefix sum"), (ChildRegion::NodeSlot, "slot")];
+
+/// Random queries, and the same ones partially sorted.
+struct Queries<W> {
+    batch: Batch<W>,
+    random: Buffer<W>,
+    sorted: PartlySorted<W>,
+    bits: u32,
+}
+
+/// One rung: the tree, what searches it, and in which order its queries are.
+#[derive(Clone, Copy)]
+struct Step {
+    rung: Rung,
+    search: Search,
+    is_sorted: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Search {
+    References(InFlight),
+    Harmonia(ChildRegion, &'static str, u32),
+}
+
+/// All rungs at every fanout, over the same keys and queries. Takes the data from tree to tree.
+fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()> {
+    let mut queries = None;
+    for fanout in FANOUTS {
+        let subject = Subject::build_with(session, data, fanout)?;
+        if queries.is_none() {
+            queries = draw(session, &subject)?;
+        }
+        if let Some(queries) = &queries {
+            of_fanout(session, &subject, queries)?;
+        }
+        data = subject.into_data();
+    }
+    Ok(())
+}
+
+fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Option<Queries<W>>> {
+    let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
+    let batch = sorted.ordered(Order::Random, session.seed);
+    let random = session.device.upload(&batch.queries)?;
+    let bits = psa_bits::<W>(subject.data.len() as u64);
+    let sorted = psa_sort(session, &random, bits)?;
+    Ok(Some(Queries { batch, random, sorted, bits }))
+}
+
+fn of_fanout<W: BenchWord>(session: &mut Session, subject: &Subject<W>, queries: &Queries<W>) -> Result<()> {
+    let fanout = Fanout::of(subject.stats.fanout).expect("both trees have kernels for the same fanouts");
+    session.doing(format_args!("building a B+tree with references, {}", subject.describe()));
+    let references = PointerBTree::new(&session.device, &subject.data.keys, &subject.data.values, fanout)?;
+    let mut out = session.device.alloc::<W>(queries.batch.queries.len())?;
+    let mut first = None;
+    for step in steps(session, subject, queries, fanout)? {
+        let rate = of_step(session, subject, &references, queries, step, first, &mut out)?;
+        if step.rung == Rung::Baseline {
+            first = rate;
+        }
+    }
+    Ok(())
+}
+
+/// The rungs of a fanout, in their order.
+fn steps<W: BenchWord>(
+    session: &Session,
+    subject: &Subject<W>,
+    queries: &Queries<W>,
+    fanout: Fanout,
+) -> Result<Vec<Step>> {
+    let available = group_widths(fanout.slots());
+    let widest = available[available.len() - 1];
+    let profiled = subject.tree.profile_group_width(&sample(queries))?.chosen;
+    let reference = |rung, in_flight| Step { rung, search: Search::References(in_flight), is_sorted: false };
+    let mut steps = vec![reference(Rung::Baseline, InFlight::One)];
+    steps.push(reference(Rung::BaselineInFlight, InFlight::LikeHarmonia));
+    for (child, name) in CHILDREN {
+        let step = |rung, lanes, is_sorted| Step { rung, search: Search::Harmonia(child, name, lanes), is_sorted };
+        steps.push(step(Rung::Structure, widest, false));
+        steps.push(step(Rung::Psa, widest, true));
+        // The paper's choice may be not to narrow: the row is the same rung then, and says so.
+        steps.push(step(Rung::Ntg, profiled, true));
+        let tuned = subject.tree.on(&session.stream).order(BatchOrder::TopBits(queries.bits)).group_width()?;
+        if tuned != profiled {
+            steps.push(step(Rung::NtgTuned, tuned, true));
+        }
+    }
+    Ok(steps)
+}
+
+/// Warps of the partially sorted batch, from all over it: what a narrowed group is narrowed for.
+fn sample<W: BenchWord>(queries: &Queries<W>) -> Vec<W> {
+    let warps = queries.sorted.positions.chunks(32);
+    let step = warps.len().div_ceil(SAMPLE_WARPS).max(1);
+    let positions = warps.step_by(step).flatten();
+    positions.map(|&position| queries.batch.queries[position as usize]).collect()
+}
+
+/// Measures a rung; its rate, if there was time for it.
+fn of_step<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<W>,
+    references: &PointerBTree<W>,
+    queries: &Queries<W>,
+    step: Step,
+    first: Option<f64>,
+    out: &mut Buffer<W>,
+) -> Result<Option<f64>> {
+    let Step { rung, search, is_sorted } = step;
+    let what = format!("ladder, fanout {}, {}, {}", subject.stats.fanout, rung.name(), subject.describe());
+    if !session.has_time(&what) {
+        return Ok(None);
+    }
+    let PartlySorted { queries: sorted, positions, sort } = &queries.sorted;
+    let batch = if is_sorted { sorted } else { &queries.random };
+    let timing = session.time_on_stream(
+        out,
+        |out| session.poison(out),
+        |out| match search {
+            Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
+            Search::Harmonia(child, _, lanes) => {
+                let on = subject.tree.on(&session.stream).group(GroupWidth::Lanes(lanes)).child_region(child);
+                Ok(on.get(batch, out, None, miss())?)
+            }
+        },
+    )?;
+    let value = |i: usize| queries.batch.value(if is_sorted { positions[i] as usize } else { i });
+    let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
+    let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+    row.set("rung", rung.id());
+    row.set("order", Order::Random.name());
+    row.set("hit_rate", 1.0);
+    match search {
+        Search::References(in_flight) => {
+            row.index = "B+tree with references";
+            row.set("group", references.fanout().lanes());
+            row.set("in_flight", in_flight.queries(references.fanout()));
+            row.set("child_region", "references");
+            row.set("footprint_bytes", references.bytes());
+            row.set("bytes_per_key", references.bytes() as f64 / references.len().max(1) as f64);
+        }
+        Search::Harmonia(_, name, lanes) => {
+            row.set("group", lanes);
+            row.set("in_flight", queries_in_flight(subject.stats.fanout, lanes));
+            row.set("child_region", name);
+        }
+    }
+    if is_sorted {
+        row.set("order", "partly sorted");
+        row.set("sorted_bits", queries.bits);
+        row.set("sort_ms", sort.as_ref().map(|sort| sort.median_ms));
+    }
+    let rate = row.giga_per_second;
+    row.set("ratio_to_baseline", first.or((rung == Rung::Baseline).then_some(rate)).map(|first| rate / first));
+    session.push(row);
+    Ok(Some(rate))
+}
+
+/// Operations of a row in 10^9 per second, the sort of its queries included; if that was timed.
+fn with_sort(row: &Row) -> Option<f64> {
+    row.number("sort_ms").map(|sort| row.batch as f64 / (row.timing.median_ms + sort).max(1e-9) / 1e6)
+}
+
+/// For each size, the fastest rung, beside the paper's.
+fn tops(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    let sizes: BTreeSet<u64> = rows.iter().map(|row| row.n).collect();
+    for n in sizes {
+        let same = rows.iter().filter(|row| row.n == n);
+        let Some(top) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
+        writeln!(
+            out,
+            "  n = {}: the fastest is {}, {}, fanout {}: {} G/s, {} x the HB+-style tree of the same fanout",
+            power(n),
+            RUNG.cell(top),
+            CHILD.cell(top),
+            FANOUT.cell(top),
+            RATE.cell(top),
+            RATIO.cell(top),
+        )?;
+    }
+    writeln!(out, "  The paper, on a TITAN V, 64-bit keys, n = 2^23 to 2^26: up to 3.6 G/s, about 3.4 x HB+-tree.")
+}

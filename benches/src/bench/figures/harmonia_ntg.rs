@@ -1,0 +1,145 @@
+//! What narrowed thread groups and the place of the child region are worth, at every fanout, and what the paper's
+//! profile would choose.
+
+use crate::bench::columns::{
+    BATCH, CHILD, Column, FANOUT, Format, KEYS, LANES, MS, N, ORDER, RATE, RATIO, SIZE, WORDS,
+};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::queries::{batch, batch_order};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::subject::Subject;
+use crate::bench::table::{Clock, Table};
+use crate::kernels::group_widths;
+use lanetree::Buffer;
+use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth};
+use lanetree_baselines::device::BinarySearch;
+use std::io::{self, Write};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-ntg",
+    about: "Harmonia's fanouts, narrowed thread groups and child regions, at one size",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-ntg",
+    title: "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
+    columns: &[WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, BATCH, MS, RATE, RATIO, SIZE],
+    clock: Clock::Device,
+    notes: &["G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array."],
+    summary: Some(profiles),
+};
+
+/// The width that the paper's profile chooses.
+const PROFILE: Column = Column::extra("profile", "profile_group", Format::Plain);
+
+/// Queries of the profile's sample, as in the paper.
+const SAMPLE: usize = 1000;
+
+const ORDERS: [Order; 2] = [Order::Random, Order::Sorted];
+
+/// All of it over the same keys. Takes the data from tree to tree.
+fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()> {
+    let search = BinarySearch::new(&session.device, &data.keys, &data.values)?;
+    for fanout in FANOUTS {
+        let subject = Subject::build_with(session, data, fanout)?;
+        of_fanout(session, &subject, fanout, &search)?;
+        data = subject.into_data();
+    }
+    Ok(())
+}
+
+fn of_fanout<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<W>,
+    fanout: u32,
+    search: &BinarySearch<W, W>,
+) -> Result<()> {
+    let Some(sorted) = batch(session, subject, false) else { return Ok(()) };
+    let mut out = session.device.alloc::<W>(sorted.queries.len())?;
+    for order in ORDERS {
+        let batch = sorted.ordered(order, session.seed);
+        let queries = session.device.upload(&batch.queries)?;
+        let baseline = baseline(session, search, &batch, &queries, &mut out)?;
+        let sample = &batch.queries[..SAMPLE.min(batch.queries.len())];
+        let profile = subject.tree.profile_group_width(sample)?.chosen;
+        for (child, child_name) in [(ChildRegion::NodeSlot, "slot"), (ChildRegion::PrefixSum, "prefix sum")] {
+            for &lanes in group_widths(fanout) {
+                let what = format!(
+                    "look-ups, {}, fanout {fanout}, {lanes} lanes, {child_name}, {}",
+                    subject.describe(),
+                    order.name()
+                );
+                if !session.has_time(&what) {
+                    continue;
+                }
+                let on = subject.tree.on(&session.stream).order(batch_order(order));
+                let on = on.group(GroupWidth::Lanes(lanes)).child_region(child);
+                let timing = session.time_on_stream(
+                    &mut out,
+                    |out| session.poison(out),
+                    |out| Ok(on.get(&queries, out, None, miss())?),
+                )?;
+                let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
+                let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
+                row.set("group", lanes);
+                row.set("child_region", child_name);
+                row.set("order", order.name());
+                row.set("hit_rate", 1.0);
+                row.set("profile_group", profile);
+                row.set("ratio_to_baseline", baseline / row.timing.median_ms);
+                session.push(row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Milliseconds of the binary search of the same queries.
+fn baseline<W: BenchWord>(
+    session: &Session,
+    search: &BinarySearch<W, W>,
+    batch: &Batch<W>,
+    queries: &Buffer<W>,
+    out: &mut Buffer<W>,
+) -> Result<f64> {
+    let timing = session.time_on_stream(
+        out,
+        |out| session.poison(out),
+        |out| Ok(search.get(&session.stream, queries, out, miss())?),
+    )?;
+    session.check(&"binary search", "values", out, out.len(), miss(), |i| batch.value(i))?;
+    Ok(timing.median_ms)
+}
+
+/// For each fanout and order, the width that the paper's profile chooses, and the one that is fastest.
+fn profiles(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    let mut seen = Vec::new();
+    for row in rows {
+        let key = |row: &Row| (row.n, row.integer("fanout"), row.text("order").map(str::to_owned));
+        let of = key(row);
+        if seen.contains(&of) {
+            continue;
+        }
+        let same = rows.iter().filter(|other| key(other) == of);
+        let Some(best) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
+        writeln!(
+            out,
+            "  fanout {}, {}: the paper's profile chooses {} lanes; measured best: {} ({}), {} G/s",
+            FANOUT.cell(row),
+            ORDER.cell(row),
+            PROFILE.cell(row),
+            LANES.cell(best),
+            CHILD.cell(best),
+            RATE.cell(best)
+        )?;
+        seen.push(of);
+    }
+    Ok(())
+}

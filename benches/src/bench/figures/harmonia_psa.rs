@@ -1,0 +1,243 @@
+//! The paper's figure 8: what it costs to sort queries before they are looked up, and what it gains; and whether the
+//! library's planner chooses what is fastest.
+
+use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, RATE, TOP_BITS, figure, power};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::{Error, Result};
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::plan::Scale;
+use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::queries::batch;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::subject::Subject;
+use crate::bench::table::{Clock, Table};
+use core::fmt::Display;
+use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort, psa_bits};
+use lanetree::{Buffer, DeviceKind, Word};
+use std::io::{self, Write};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-psa",
+    about: "The paper's figure 8: queries not sorted, partially sorted (PSA) and sorted; and whether the library's choice is the fastest",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    sizes,
+    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-psa",
+    title: "Harmonia: random queries not sorted, partially sorted (PSA) and sorted (the paper's figure 8); all hits",
+    columns: &[
+        N,
+        FANOUT,
+        Column::words_of("queries", |row| row.text("psa.sort").map(|sort| sort.replace("none", "random"))),
+        TOP_BITS,
+        LANES,
+        BATCH,
+        Column::extra("sort ms", "sort_ms", MILLISECONDS),
+        Column::extra("look-up ms", "psa.lookup_ms", MILLISECONDS),
+        Column::extra("x random", "psa.lookup_ratio", PARTS),
+        Column::extra("paper", "psa.paper_lookup_ratio", PARTS),
+        Column::extra("back ms", "psa.scatter_ms", MILLISECONDS),
+        MS.headed("all: ms"),
+        RATE.headed("all: G/s"),
+        Column::extra("all: x random", "ratio_to_baseline", PARTS),
+        Column::extra("all: paper", "psa.paper_ratio", PARTS),
+        Column::extra("predicted ms", "psa.predicted_ms", MILLISECONDS),
+        Column::of("/ measured", |row| {
+            row.number("psa.predicted_ms").map(|predicted| format!("{:.2}", predicted / row.timing.median_ms))
+        }),
+        Column::words_of("plan", |row| Some(verdict(row).into())),
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "partial: by the top bits of equation 2. sort, look-up, back: each alone; back is writing the results in the order of",
+        "the queries (the fastest of three, by the planner). all: get_by_sorting, in one piece. G: lanes per query; at full,",
+        "where there are two queries per leaf or more, whole leaves are brought to shared memory instead. predicted: what",
+        "the planner (measure_psa) makes of its own measurements, in the same run.",
+        "paper: complete sorting, +22 % for the kernel and -7 % in all; partial sorting, +10 % in all. Its text names no",
+        "fanout, size or batch for these, and no writing back.",
+    ],
+    summary: Some(plans),
+};
+
+const MILLISECONDS: Format = Format::Digits(3);
+const PARTS: Format = Format::Digits(2);
+
+/// The smallest and the largest size of the ladder.
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![23, 26],
+        (DeviceKind::Cuda, true) => vec![23],
+        (DeviceKind::Host, _) => Vec::new(),
+        (DeviceKind::Emulated, false) => vec![10, 12],
+        (DeviceKind::Emulated, true) => vec![9],
+    }
+}
+
+/// The paper's figures: the kernel's gain, and that of the whole, for partial and for complete sorting.
+const PAPER_PARTIAL: [Option<f64>; 2] = [None, Some(1.10)];
+const PAPER_FULL: [Option<f64>; 2] = [Some(1.22), Some(0.93)];
+
+/// One way of sorting, and the queries in the order that it brings about.
+struct Way<W: BenchWord> {
+    name: &'static str,
+    sort: QuerySort,
+    order: BatchOrder,
+    /// `None` for the order in which they were given.
+    sorted: Option<PartlySorted<W>>,
+    paper: [Option<f64>; 2],
+}
+
+/// All ways at every fanout, over the same keys and queries. Takes the data from tree to tree.
+fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()> {
+    let mut queries = None;
+    for fanout in FANOUTS {
+        let subject = Subject::build_with(session, data, fanout)?;
+        if queries.is_none() {
+            queries = draw(session, &subject)?;
+        }
+        if let Some((batch, random, ways)) = &queries {
+            of_fanout(session, &subject, batch, random, ways)?;
+        }
+        data = subject.into_data();
+    }
+    Ok(())
+}
+
+type Queries<W> = (Batch<W>, Buffer<W>, [Way<W>; 3]);
+
+fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Option<Queries<W>>> {
+    let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
+    let batch = sorted.ordered(Order::Random, session.seed);
+    let random = session.device.upload(&batch.queries)?;
+    let (bits, width) = (psa_bits::<W>(subject.data.len() as u64).max(1), <W as Word>::BITS);
+    let partly = psa_sort(session, &random, bits)?;
+    let fully = psa_sort(session, &random, width)?;
+    let (partial, full) = (QuerySort::TopBits(bits), QuerySort::Full);
+    let ways = [
+        Way { name: "none", sort: QuerySort::None, order: BatchOrder::Random, sorted: None, paper: [None, None] },
+        Way {
+            name: "partial",
+            sort: partial,
+            order: BatchOrder::TopBits(bits),
+            sorted: Some(partly),
+            paper: PAPER_PARTIAL,
+        },
+        Way { name: "full", sort: full, order: BatchOrder::Sorted, sorted: Some(fully), paper: PAPER_FULL },
+    ];
+    Ok(Some((batch, random, ways)))
+}
+
+fn of_fanout<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<W>,
+    batch: &Batch<W>,
+    random: &Buffer<W>,
+    ways: &[Way<W>; 3],
+) -> Result<()> {
+    let fanout = subject.stats.fanout;
+    let what = |part: &dyn Display| format!("PSA, fanout {fanout}, {part}, {}", subject.describe());
+    if !session.has_time(what(&"all")) {
+        return Ok(());
+    }
+    let count = random.len();
+    let model = subject.tree.measure_psa(&session.stream, random)?;
+    let model = model.ok_or_else(|| Error::Usage("there is nothing to sort".into()))?;
+    let plan = model.plan();
+    let millis = |nanoseconds: f64| nanoseconds * count as f64 / 1e6;
+    let mut scratch = PsaScratch::new(&session.device, count)?;
+    let mut out = session.device.alloc::<W>(count)?;
+    let mut rows: Vec<Row> = Vec::with_capacity(ways.len());
+    for (way, predicted) in ways.iter().zip(plan.predicted) {
+        session.doing(what(&way.sort));
+        let on = subject.tree.on(&session.stream).order(way.order);
+        let queries = way.sorted.as_ref().map_or(random, |sorted| &sorted.queries);
+        let lookup = session.time_on_stream(
+            &mut out,
+            |out| session.poison(out),
+            |out| Ok(on.get(queries, out, None, miss())?),
+        )?;
+        let source = |i: usize| way.sorted.as_ref().map_or(i, |sorted| sorted.positions[i] as usize);
+        session.check(&what(&"the look-up alone"), "values", &out, count, miss(), |i| batch.value(source(i)))?;
+        let all = subject.tree.on(&session.stream);
+        let timing = session.time_on_stream(
+            &mut out,
+            |out| session.poison(out),
+            |out| Ok(all.get_by_sorting(way.sort, random, out, None, miss(), &mut scratch)?),
+        )?;
+        let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
+        let mut row = subject.row(session, TABLE.name, "get_by_sorting", count, timing, checksum);
+        let first = rows.first();
+        let first_lookup = first.and_then(|row| row.number("psa.lookup_ms")).unwrap_or(lookup.median_ms);
+        row.set("order", Order::Random.name());
+        row.set("hit_rate", 1.0);
+        row.set("group", on.group_width()?);
+        row.set(
+            "sorted_bits",
+            match way.sort {
+                QuerySort::None => None,
+                QuerySort::TopBits(bits) => Some(bits),
+                QuerySort::Full => Some(<W as Word>::BITS),
+            },
+        );
+        row.set("sort_ms", way.sorted.as_ref().and_then(|sorted| sorted.sort.as_ref()).map(|sort| sort.median_ms));
+        row.set("ratio_to_baseline", first.unwrap_or(&row).timing.median_ms / row.timing.median_ms);
+        let [paper_lookup_ratio, paper_ratio] = way.paper;
+        let row = row
+            .with("psa.sort", way.name)
+            // The look-up of queries that are sorted already, and how much faster it is than that of unsorted ones.
+            .with("psa.lookup_ms", lookup.median_ms)
+            .with("psa.lookup_ratio", first_lookup / lookup.median_ms)
+            .with("psa.paper_lookup_ratio", paper_lookup_ratio)
+            // Writing the results in the queries' order.
+            .with("psa.scatter_ms", way.sorted.as_ref().map(|_| millis(model.scatter)))
+            .with("psa.paper_ratio", paper_ratio)
+            // What the planner's model predicts of all of it together.
+            .with("psa.predicted_ms", millis(predicted))
+            .with("psa.is_chosen", way.sort == plan.choice)
+            .with("psa.is_fastest", false);
+        rows.push(row);
+    }
+    let fastest = rows.iter_mut().min_by(|a, b| a.timing.median_ms.total_cmp(&b.timing.median_ms));
+    if let Some(row) = fastest {
+        row.set("psa.is_fastest", true);
+    }
+    rows.into_iter().for_each(|row| session.push(row));
+    Ok(())
+}
+
+fn verdict(row: &Row) -> &'static str {
+    match (row.is("psa.is_chosen"), row.is("psa.is_fastest")) {
+        (true, true) => "chosen, fastest",
+        (true, false) => "chosen",
+        (false, true) => "fastest",
+        (false, false) => "",
+    }
+}
+
+/// For each size and fanout, whether the planner was right.
+fn plans(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    for row in rows.iter().filter(|row| row.is("psa.is_chosen")) {
+        let same = |other: &&&Row| (other.n, other.integer("fanout")) == (row.n, row.integer("fanout"));
+        let Some(fastest) = rows.iter().filter(same).find(|row| row.is("psa.is_fastest")) else { continue };
+        let sort = |row: &Row| row.text("psa.sort").unwrap_or("-").to_owned();
+        let predicted = row.number("psa.predicted_ms").unwrap_or(f64::NAN);
+        writeln!(
+            out,
+            "  n = {}, fanout {}: planned {} (predicted {predicted:.3} ms, measured {:.3}: {:.2}); fastest {}, {:.3} ms; the plan takes {}",
+            power(row.n),
+            FANOUT.cell(row),
+            sort(row),
+            row.timing.median_ms,
+            predicted / row.timing.median_ms,
+            sort(fastest),
+            fastest.timing.median_ms,
+            figure(row.timing.median_ms / fastest.timing.median_ms),
+        )?;
+    }
+    Ok(())
+}

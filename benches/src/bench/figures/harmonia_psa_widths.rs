@@ -1,0 +1,130 @@
+//! Which width of thread groups serves queries that are sorted by few or by many of their top bits, and which one the
+//! library takes.
+
+use crate::bench::columns::{BATCH, Column, FANOUT, LANES, MS, N, OPERATION, RATE, TOP_BITS, power};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::kernels::group_widths;
+use lanetree::harmonia::{BatchOrder, FANOUTS, GroupWidth, psa_bits};
+use lanetree::{Buffer, Harmonia, Word};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-psa-widths",
+    about: "Every fanout and width of thread groups, for queries sorted by few or many bits, at one size",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-psa-widths",
+    title: "Harmonia: lanes per query for queries sorted by their top bits; all hits",
+    columns: &[N, FANOUT, TOP_BITS, LOOK_UP, LANES, BATCH, MS, RATE],
+    clock: Clock::Device,
+    notes: &[
+        "Look-ups alone, of queries that are sorted already. G: lanes per query. leaves: the look-up of sorted batches,",
+        "which brings whole leaves to shared memory, over queries that are sorted by their top bits only.",
+    ],
+    summary: Some(best),
+};
+
+const LOOK_UP: Column = OPERATION.headed("look-up");
+
+/// Bits, relative to those of equation 2.
+const BITS: [i32; 7] = [-14, -10, -6, -4, -2, 0, 2];
+
+/// All of it over the same keys and queries.
+fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
+    let mut trees = Vec::new();
+    for fanout in FANOUTS {
+        session.doing(format_args!("building at fanout {fanout}"));
+        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
+    }
+    let count = 1 << session.plan.queries;
+    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
+    let batch = sorted.ordered(Order::Random, session.seed);
+    drop(sorted);
+    let random = session.device.upload(&batch.queries)?;
+    let mut out = session.device.alloc::<W>(count)?;
+    let (least, width) = (psa_bits::<W>(data.len() as u64) as i32, <W as Word>::BITS);
+    let bits = BITS.into_iter().map(|more| (least + more).clamp(0, width as i32) as u32).chain([0, width]);
+    for bits in bits.collect::<BTreeSet<u32>>() {
+        if !session.has_time(format_args!("widths, sorted by the top {bits} bits")) {
+            continue;
+        }
+        let sorted = psa_sort(session, &random, bits)?;
+        for tree in &trees {
+            of_tree(session, &data, tree, &batch, bits, &sorted, &mut out)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_tree<W: BenchWord>(
+    session: &mut Session,
+    data: &Data<W>,
+    tree: &Harmonia<W, W>,
+    batch: &Batch<W>,
+    bits: u32,
+    sorted: &PartlySorted<W>,
+    out: &mut Buffer<W>,
+) -> Result<()> {
+    let fanout = tree.fanout();
+    let PartlySorted { queries, positions, .. } = sorted;
+    let on = tree.on(&session.stream);
+    let auto = on.order(BatchOrder::TopBits(bits)).group_width()?;
+    let whole_leaves = (None, on.order(BatchOrder::Sorted));
+    let widths = group_widths(fanout).iter().map(|&lanes| (Some(lanes), on.group(GroupWidth::Lanes(lanes))));
+    let mut rows = Vec::new();
+    for (lanes, on) in widths.chain([whole_leaves]) {
+        let what = format!("widths, fanout {fanout}, {lanes:?} lanes, sorted by the top {bits} bits");
+        let timing =
+            session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
+        let value = |i: usize| batch.value(positions[i] as usize);
+        let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
+        let operation = if lanes.is_some() { "queries" } else { "leaves" };
+        let row = Row::new(TABLE.name, "harmonia", operation, out.len(), timing, checksum).on(session.device_name());
+        let row = data
+            .label(row)
+            .with("fanout", fanout)
+            .with("group", lanes)
+            .with("auto_group", auto)
+            .with("sorted_bits", bits)
+            .with("order", "partly sorted")
+            .with("hit_rate", 1.0);
+        rows.push(row);
+    }
+    rows.into_iter().for_each(|row| session.push(row));
+    Ok(())
+}
+
+/// For each fanout and number of bits, the width taken, and the one that is fastest.
+fn best(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    let of = |row: &Row| (row.n, row.integer("fanout"), row.integer("sorted_bits"));
+    for key in rows.iter().map(|row| of(row)).collect::<BTreeSet<_>>() {
+        let same = || rows.iter().filter(|row| of(row) == key && row.integer("group").is_some());
+        let best = same().max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second));
+        let taken = same().find(|row| row.integer("group") == row.integer("auto_group"));
+        let (Some(best), Some(taken)) = (best, taken) else { continue };
+        writeln!(
+            out,
+            "  n = {}, fanout {}, top {} bits: the library takes {} lanes, {} G/s; measured best: {}, {} G/s",
+            power(best.n),
+            FANOUT.cell(best),
+            TOP_BITS.cell(best),
+            LANES.cell(taken),
+            RATE.cell(taken),
+            LANES.cell(best),
+            RATE.cell(best),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The figures, and the parts of what is measured unless less is asked for: a file each. A new one is a file here, its
+//! `mod`, and a line of the list: rustfmt sees no modules that a macro makes of the list.
+
+mod build;
+pub(crate) mod ceilings;
+mod cpu;
+mod cuart_batches;
+mod cuart_builds;
+mod cuart_cpu;
+mod cuart_inserts;
+mod cuart_lanes;
+mod cuart_long;
+mod cuart_real;
+mod cuart_sizes;
+mod cuart_updates;
+mod cuart_urls;
+mod cuart_widths;
+mod end_to_end;
+mod harmonia_ladder;
+mod harmonia_memory;
+mod harmonia_ntg;
+mod harmonia_psa;
+mod harmonia_psa_widths;
+mod latency;
+mod lookups;
+mod neighbors;
+mod primitives;
+mod ranges;
+mod updates;
+
+use super::figure::{Figure, Run};
+
+/// All of them, in the order in which they are listed and printed.
+pub(crate) static FIGURES: &[&Figure] = &[
+    &ceilings::FIGURE,
+    &lookups::FIGURE,
+    &neighbors::FIGURE,
+    &ranges::FIGURE,
+    &build::FIGURE,
+    &updates::FIGURE,
+    &primitives::FIGURE,
+    &end_to_end::FIGURE,
+    &cpu::FIGURE,
+    &latency::FIGURE,
+    &harmonia_ntg::FIGURE,
+    &harmonia_ladder::FIGURE,
+    &harmonia_memory::FIGURE,
+    &harmonia_psa::FIGURE,
+    &harmonia_psa_widths::FIGURE,
+    &cuart_widths::FIGURE,
+    &cuart_sizes::FIGURE,
+    &cuart_urls::FIGURE,
+    &cuart_lanes::FIGURE,
+    &cuart_batches::FIGURE,
+    &cuart_long::FIGURE,
+    &cuart_updates::FIGURE,
+    &cuart_builds::FIGURE,
+    &cuart_inserts::FIGURE,
+    &cuart_cpu::FIGURE,
+    &cuart_real::FIGURE,
+];
+
+/// The parts, which `--only` names.
+pub(crate) fn parts() -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().copied().filter(|figure| matches!(figure.run, Run::Part(_)))
+}
+
+/// All others, which `--figure` names.
+pub(crate) fn alone() -> impl Iterator<Item = &'static Figure> {
+    FIGURES.iter().copied().filter(|figure| !matches!(figure.run, Run::Part(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::row::Row;
+    use crate::bench::timing::Timing;
+    use lanetree::DeviceKind;
+    use lanetree_baselines::Checksum;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_figure_has_a_name_of_its_own_and_a_line_of_help() {
+        let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        assert_eq!(names.len(), FIGURES.len());
+        for figure in FIGURES {
+            assert!(!figure.about.is_empty() && !figure.about.contains('\n'), "{}", figure.name);
+        }
+    }
+
+    /// Every column of every table is of an extra that may be missing, or of something that each row has.
+    #[test]
+    fn every_table_can_be_printed() {
+        for table in FIGURES.iter().filter_map(|figure| figure.table) {
+            let row = Row::new(table.name, "harmonia", "get", 1 << 20, Timing::of(vec![1.0]), Checksum::default());
+            let mut text = Vec::new();
+            table.print(&[&row], DeviceKind::Cuda, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(
+                text.contains(table.title) && table.columns.iter().all(|column| text.contains(column.head)),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The device that a run is asked to be on.
+
+use lanetree::{Device, DeviceKind};
+
+/// The value of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Choice {
+    Auto,
+    Cuda,
+    Host,
+    Emulated,
+}
+
+/// What there is of it.
+pub(crate) enum Chosen {
+    Device(Device),
+    /// A GPU was looked for, and this is why there is none.
+    NoGpu(String),
+}
+
+impl Choice {
+    /// Opens the device; of several GPUs, the first one.
+    ///
+    /// # Errors
+    /// The driver's, for a GPU that was asked for and cannot be had.
+    pub(crate) fn open(self) -> lanetree::runtime::Result<Chosen> {
+        Ok(match self {
+            Self::Cuda => Chosen::Device(Device::cuda(0)?),
+            Self::Host => Chosen::Device(Device::host()),
+            Self::Emulated => Chosen::Device(Device::emulated()),
+            Self::Auto => match Device::cuda(0) {
+                Ok(device) => Chosen::Device(device),
+                Err(error) => Chosen::NoGpu(error.to_string()),
+            },
+        })
+    }
+}
+
+/// What `--device` calls a kind of device.
+pub(crate) fn name(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Cuda => "cuda",
+        DeviceKind::Host => "host",
+        DeviceKind::Emulated => "emulated",
+    }
+}

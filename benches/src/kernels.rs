@@ -1,0 +1,28 @@
+//! What the runner knows of kernels: how they are chosen, and what of them is compiled into the program. No other file
+//! names the crates that kernels are in.
+
+pub(crate) use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
+
+use lanetree_simt::Module;
+
+/// The modules that are part of the program.
+fn modules() -> impl Iterator<Item = &'static Module> {
+    let crates: [&[&Module]; 5] = [
+        &lanetree_kernels_base::modules::MODULES,
+        &lanetree_kernels_baselines::modules::MODULES,
+        &lanetree_kernels_cuart::modules::MODULES,
+        &lanetree_kernels_harmonia::modules::MODULES,
+        &lanetree_kernels_primitives::modules::MODULES,
+    ];
+    crates.into_iter().flatten().copied()
+}
+
+/// The symbols of their kernels.
+pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
+    modules().flat_map(Module::symbols)
+}
+
+/// The lines of their texts, each with its end.
+pub(crate) fn lines() -> impl Iterator<Item = &'static str> {
+    modules().flat_map(|module| module.ptx.split_inclusive('\n'))
+}

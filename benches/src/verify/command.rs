@@ -1,0 +1,167 @@
+//! The command line of `verify`, and a run from its start to its end.
+
+use super::cases::Mode;
+use super::compare::Sabotage;
+use super::coverage::Coverage;
+use super::index::Index;
+use super::report::{self, Machine, Report};
+use super::run::{self, Settings, Target};
+use super::tally::Tally;
+use crate::choice::{Choice, Chosen};
+use crate::output::{self, JsonFile, say};
+use clap::ValueEnum;
+use lanetree::{Device, DeviceKind, runtime};
+use lanetree_runtime::{record_kernels, recorded_kernels};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Checks every kernel against a sorted vector
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lanetree-bench verify                              the GPU, or host and emulator, within 2 minutes
+  lanetree-bench verify --device cuda --full --json verified.json
+  lanetree-bench verify --device emulated --seed 7
+  lanetree-bench verify --device host --only u64-u32/f16
+  lanetree-bench verify --index cuart,grt            the radix trees alone
+  compute-sanitizer lanetree-bench verify --device cuda --max-len 4096
+
+Exit codes: 0 all passed, 1 a wrong answer, 2 could not run (no GPU when one was asked for,
+bad arguments, no such case).")]
+pub(crate) struct Args {
+    /// Where to run; auto: the first GPU, or without one the host and the emulator
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    device: Choice,
+    /// Only these indexes, baselines or primitives [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "INDEX")]
+    index: Vec<Index>,
+    /// Every kernel, up to 2^16 pairs (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// More of everything; on a GPU up to 2^26 pairs
+    #[arg(long)]
+    full: bool,
+    /// Decides all keys, queries and emulated schedules
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// No tree and no batch larger than this
+    #[arg(long, value_name = "N")]
+    max_len: Option<usize>,
+    /// Only cases whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+    /// A row for each type of keys, not only for each operation
+    #[arg(long)]
+    verbose: bool,
+    /// Writes all rows and all failures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Puts verify itself to the test: makes every answer wrong in this way
+    #[arg(long, value_enum, hide = true)]
+    sabotage: Option<Sabotage>,
+}
+
+/// What kept a run from its end.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Runtime(#[from] runtime::Error),
+    #[error(transparent)]
+    Output(#[from] output::Error),
+    #[error("cannot write to stderr: {0}")]
+    Stderr(io::Error),
+    #[error("{0}")]
+    NoCase(String),
+}
+
+/// A wrong answer.
+const WRONG: u8 = 1;
+/// No answer.
+const COULD_NOT_RUN: u8 = 2;
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match verify(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+/// # Errors
+/// What kept it from running.
+fn verify(args: &Args) -> Result<ExitCode, Error> {
+    let (targets, no_gpu) = targets(args.device)?;
+    let mut machines = Vec::new();
+    for target in &targets {
+        machines.push(Machine::new(target.label(), &target.device.properties()?));
+    }
+    let json = args.json.as_deref().map(JsonFile::create).transpose()?;
+    let settings = Settings {
+        mode: if args.full { Mode::Full } else { Mode::Quick },
+        seed: args.seed,
+        max_len: args.max_len.unwrap_or(usize::MAX),
+        indexes: if args.index.is_empty() { Index::value_variants().into() } else { args.index.clone() },
+        only: args.only.clone(),
+        sabotage: args.sabotage,
+    };
+    let labels: Vec<String> = targets.iter().map(Target::label).collect();
+    say(|out| writeln!(out, "{}", report::header(settings.mode, settings.seed, &labels)))?;
+    if let Some(reason) = &no_gpu {
+        eprintln!("warning: no GPU, so host and emulator only: {reason}");
+    }
+    // What ran is known, not predicted: a kernel that no case reached is found, whatever the reason.
+    record_kernels(true);
+    let mut tally = Tally::default();
+    for target in &targets {
+        tally.merge(run::run(&settings, target));
+    }
+    record_kernels(false);
+    let coverage = coverage(args, &settings.indexes, &targets);
+    let Settings { mode, seed, .. } = settings;
+    let report = Report { mode, seed, machines: &machines, tally: &tally, no_gpu, coverage };
+    report.print_failures(&mut io::stderr().lock()).map_err(Error::Stderr)?;
+    say(|out| report.print(args.verbose, out))?;
+    if let Some(json) = json {
+        json.write(&report.json())?;
+    }
+    if tally.failed() > 0 {
+        return Ok(ExitCode::from(WRONG));
+    }
+    if tally.cases() == 0 {
+        let mut message = "no case was run".to_owned();
+        if let Some(only) = &settings.only {
+            message += &format!(": none has {only:?} in its name");
+        }
+        if !args.index.is_empty() {
+            let names: Vec<_> = args.index.iter().map(|index| index.name()).collect();
+            message += &format!("; --index was {}", names.join(","));
+        }
+        return Err(Error::NoCase(message));
+    }
+    // A kernel that nobody ran was not verified, whatever else passed.
+    Ok(ExitCode::from(if report.coverage.missing.is_empty() { 0 } else { COULD_NOT_RUN }))
+}
+
+/// The devices to verify; and why there is no GPU, if one was looked for.
+fn targets(choice: Choice) -> Result<(Vec<Target>, Option<String>), Error> {
+    Ok(match choice.open()? {
+        Chosen::Device(device) => (vec![Target { device }], None),
+        Chosen::NoGpu(reason) => {
+            (vec![Target { device: Device::host() }, Target { device: Device::emulated() }], Some(reason))
+        }
+    })
+}
+
+/// The kernels that ran. Where only a part of the cases was asked for, or nothing that runs kernels, there is nothing to
+/// say.
+fn coverage(args: &Args, indexes: &[Index], targets: &[Target]) -> Coverage {
+    let runs_kernels = targets.iter().any(|target| target.device.kind() != DeviceKind::Host);
+    if args.only.is_some() || args.max_len.is_some() || !runs_kernels {
+        return Coverage::default();
+    }
+    Coverage::of(indexes, &recorded_kernels())
+}

@@ -1,0 +1,5 @@
+//! The program's tests, in one binary.
+
+mod figures;
+mod key_files;
+mod verify;
