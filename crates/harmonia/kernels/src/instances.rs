@@ -40,6 +40,7 @@ macro_rules! group_widths {
         }
     };
 }
+#[cfg(not(target_os = "cuda"))]
 pub(crate) use with_table;
 with_table!(group_widths,);
 

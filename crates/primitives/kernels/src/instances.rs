@@ -28,6 +28,7 @@ macro_rules! runs {
     };
 }
 
+#[cfg(not(target_os = "cuda"))]
 pub(crate) use {runs, select};
 
 macro_rules! select_and_merge {
