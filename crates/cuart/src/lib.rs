@@ -41,6 +41,7 @@ mod ordered;
 mod parts;
 mod range;
 mod region;
+mod stats;
 mod table;
 mod update;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use lanetree_frame::{MirrorReport, Op, UpdatePath, UpdateReport};
 pub use lanetree_kernels_cuart::layout::{Kind, Link, Regions};
 pub use lookup::Neighbor;
 pub use mirrored::Mirrored;
+pub use stats::Stats;
 
 use core::fmt;
 use lanetree_frame::Guarded;
@@ -91,47 +93,6 @@ pub struct Cuart<V: Word> {
     parts: Guarded<Parts>,
     /// The memory of host batches.
     batches: device::HostBatches<V>,
-}
-
-/// The size and shape of a tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Pairs.
-    pub len: u64,
-    /// Nodes with up to 4, 16, 48 and 256 children.
-    pub nodes: [u64; 4],
-    /// Leaves with keys of up to 8, 16 and 32 bytes.
-    pub leaves: [u64; 3],
-    /// Dynamically sized leaves.
-    pub device_leaves: u64,
-    /// Leaves in main memory beside the tree.
-    pub host_leaves: u64,
-    /// How many bytes of a key index the root table; 0 if there is none.
-    pub table_key_bytes: u32,
-    /// Bytes of the nodes, including free and spare ones.
-    pub node_bytes: u64,
-    /// Bytes of the leaves of all types except those in main memory, including free and spare ones.
-    pub leaf_bytes: u64,
-    /// Bytes of the root table.
-    pub table_bytes: u64,
-    /// Bytes of the arrays that map ranks to leaves and leaves to ranks.
-    pub order_bytes: u64,
-    /// Bytes of the leaves in main memory.
-    pub host_bytes: u64,
-    /// Bytes of nodes and leaves that were freed and will be reused.
-    pub free_bytes: u64,
-    /// Bytes past the used nodes and leaves, for new ones.
-    pub spare_bytes: u64,
-    /// Bytes of the whole tree per pair; 0 for an empty tree.
-    pub bytes_per_key: f64,
-}
-
-impl Stats {
-    /// Bytes of device memory that the tree takes.
-    pub fn bytes(&self) -> u64 {
-        self.node_bytes + self.leaf_bytes + self.table_bytes + self.order_bytes
-    }
 }
 
 impl<V: Word> Cuart<V> {

@@ -5,7 +5,7 @@ use super::leaves::LeafBuffers;
 use super::native::View;
 use super::nodes::NodeBuffers;
 use super::region::Region;
-use super::{Link, Regions, Stats};
+use super::{Link, Regions};
 use bytemuck::Pod;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::TreeRef;
@@ -187,41 +187,5 @@ impl Parts {
         let index = usize::try_from(index).ok().filter(|&index| index < host.values.len())?;
         let key = &host.bytes[host.offsets[index] as usize..host.offsets[index + 1] as usize];
         Some((key, V::truncate(host.values[index])))
-    }
-
-    /// The size and shape.
-    pub(super) fn stats(&self) -> Stats {
-        let (nodes, leaves) = (&self.nodes, &self.leaves);
-        macro_rules! of_regions {
-            ($figure:ident) => {
-                (
-                    [nodes.n4.$figure(), nodes.n16.$figure(), nodes.n48.$figure(), nodes.n256.$figure()],
-                    [leaves.leaf8.$figure(), leaves.leaf16.$figure(), leaves.leaf32.$figure()],
-                )
-            };
-        }
-        let sum = |(nodes, leaves): ([u64; 4], [u64; 3])| nodes.iter().chain(&leaves).sum::<u64>();
-        let live = of_regions!(live);
-        let bytes = of_regions!(bytes);
-        let mut stats = Stats {
-            len: self.len,
-            nodes: live.0,
-            leaves: live.1,
-            device_leaves: leaves.long.count,
-            host_leaves: (leaves.host.values.len() - leaves.host.free.len()) as u64,
-            table_key_bytes: self.table_bytes,
-            node_bytes: bytes.0.iter().sum(),
-            leaf_bytes: bytes.1.iter().sum::<u64>() + leaves.long.bytes(),
-            table_bytes: self.table.bytes() as u64,
-            order_bytes: (leaves.order.bytes() + leaves.ranks8.bytes()) as u64,
-            host_bytes: leaves.host.bytes_in_all(),
-            free_bytes: sum(of_regions!(free_bytes)) + leaves.long.free_bytes(),
-            spare_bytes: sum(of_regions!(spare_bytes)) + leaves.long.spare_bytes(),
-            bytes_per_key: 0.0,
-        };
-        if self.len > 0 {
-            stats.bytes_per_key = (stats.bytes() + stats.host_bytes) as f64 / self.len as f64;
-        }
-        stats
     }
 }

@@ -24,7 +24,6 @@
 //! [`Harmonia::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
-mod bulk;
 mod device;
 mod iter;
 mod launch;
@@ -35,32 +34,33 @@ mod psa;
 mod ranges_tests;
 #[cfg(test)]
 mod staging_tests;
+mod stats;
 mod tuning;
 mod update;
 #[cfg(test)]
 mod validate;
 mod walk;
 
+pub use build::BuildScratch;
 pub use build::Builder;
-pub use bulk::BuildScratch;
 pub use device::{LookUp, OnStream};
 pub use iter::Iter;
 pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
+pub use stats::Stats;
 pub use tuning::{BatchOrder, GroupWidth};
 pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::Range;
 use lanetree_frame::Guarded;
 use lanetree_frame::Result;
 use lanetree_frame::fixed;
 use lanetree_frame::pointers::optional;
 use lanetree_kernels_harmonia::TreeRef;
-use lanetree_kernels_harmonia::layout::{Shape, inner_slot, leaf_offset};
+use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 
@@ -84,41 +84,6 @@ pub struct Harmonia<K: Key, V: Word> {
     /// Whether the regions' contents are known: they are not after a batch of updates that failed half-way.
     whole: Guarded<()>,
     words: PhantomData<V>,
-}
-
-/// The size and shape of a tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Pairs.
-    pub len: u64,
-    /// Slots of a node.
-    pub fanout: u32,
-    /// Levels, the leaves' included; 0 for an empty tree.
-    pub levels: u32,
-    /// Inner nodes.
-    pub inner_nodes: u64,
-    /// Leaves.
-    pub leaves: u64,
-    /// The part of the leaves' slots that hold pairs, in 0..=1.
-    pub fill: f64,
-    /// Bytes of the inner nodes' keys.
-    pub inner_bytes: u64,
-    /// Bytes of the prefix-sum child region.
-    pub child_bytes: u64,
-    /// Bytes of the leaves, keys and values.
-    pub leaf_bytes: u64,
-    /// Bytes of the leaves' ranks, which a tree has once it was updated.
-    pub rank_bytes: u64,
-    /// Bytes of the whole tree per pair; 0 for an empty tree.
-    pub bytes_per_key: f64,
-}
-
-impl Stats {
-    /// Bytes of device memory that the tree takes.
-    pub fn bytes(&self) -> u64 {
-        self.inner_bytes + self.child_bytes + self.leaf_bytes + self.rank_bytes
-    }
 }
 
 impl<K: Key, V: Word> Harmonia<K, V> {
@@ -154,43 +119,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// The slots of a node.
     pub fn fanout(&self) -> u32 {
         self.shape.fanout
-    }
-
-    /// The size and shape of the tree.
-    pub fn stats(&self) -> Stats {
-        let shape = &self.shape;
-        let slots = u64::from(shape.leaves) * u64::from(shape.fanout);
-        let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        let mut stats = Stats {
-            len: shape.len,
-            fanout: shape.fanout,
-            levels: shape.height + u32::from(shape.leaves > 0),
-            inner_nodes: u64::from(shape.inner),
-            leaves: u64::from(shape.leaves),
-            fill: ratio(shape.len, slots),
-            inner_bytes: self.inner.bytes() as u64,
-            child_bytes: self.prefix_sum.bytes() as u64,
-            leaf_bytes: self.leaves.bytes() as u64,
-            rank_bytes: (self.ranks.as_ref().map_or(0, Buffer::bytes) + self.lens.as_ref().map_or(0, Buffer::bytes))
-                as u64,
-            bytes_per_key: 0.0,
-        };
-        stats.bytes_per_key = ratio(stats.bytes(), shape.len);
-        stats
-    }
-
-    /// The device addresses of the nodes of a level in the key region, for tools that look at memory accesses. The root
-    /// has level 0, the leaves the last level; `None` for a level that does not exist.
-    pub fn level_addresses(&self, level: u32) -> Range<usize> {
-        let shape = &self.shape;
-        if level < shape.height {
-            let base = self.inner.addresses().start;
-            let at = |node| base + inner_slot(shape.fanout, node, 0) as usize * K::Bits::BYTES;
-            return at(shape.level_first(level))..at(shape.level_first(level + 1));
-        }
-        let leaves = if level == shape.height { shape.leaves } else { 0 };
-        let base = self.leaves.addresses().start;
-        base..base + leaf_offset::<K::Bits, V>(shape.fanout, leaves) as usize
     }
 
     /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next

@@ -8,7 +8,7 @@ pub use scratch::UpdateScratch;
 
 use super::{Op, UpdatePath, UpdateReport};
 use crate::Harmonia;
-use crate::bulk::Regions;
+use crate::build::Regions;
 use crate::launch;
 use lanetree_frame::error::same_device;
 use lanetree_frame::pointers::optional_mut;

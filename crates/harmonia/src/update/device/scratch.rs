@@ -1,7 +1,7 @@
 //! The memory that batches of updates on a device work in.
 
 use super::order::SortRange;
-use crate::bulk::Regions;
+use crate::build::Regions;
 use crate::launch;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::{Error, Result};

@@ -1,7 +1,7 @@
 //! Bulk build on the device, from pairs that are already there.
 
-use super::launch;
-use super::{Builder, Harmonia};
+use super::Builder;
+use crate::{Harmonia, launch};
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::error::same_device;
@@ -242,16 +242,16 @@ fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mu
 
 /// The memory of a tree's regions; it may have more room than the tree needs.
 #[derive(Debug)]
-pub(super) struct Regions<K: Word, V: Word> {
-    pub(super) inner: Buffer<K>,
-    pub(super) prefix_sum: Buffer<u32>,
-    pub(super) leaves: Buffer<u64>,
+pub(crate) struct Regions<K: Word, V: Word> {
+    pub(crate) inner: Buffer<K>,
+    pub(crate) prefix_sum: Buffer<u32>,
+    pub(crate) leaves: Buffer<u64>,
     words: PhantomData<V>,
 }
 
 impl<K: Word, V: Word> Regions<K, V> {
     /// Room for a shape, and for `slack` more leaves and the nodes above them.
-    pub(super) fn new(device: &Device, shape: &Shape, slack: u32) -> Result<Self> {
+    pub(crate) fn new(device: &Device, shape: &Shape, slack: u32) -> Result<Self> {
         let with_slack = |nodes: u32| nodes as usize + slack as usize;
         let leaf_words = leaf_bytes::<K, V>(shape.fanout) as usize / 8;
         Ok(Self {
@@ -262,19 +262,19 @@ impl<K: Word, V: Word> Regions<K, V> {
         })
     }
 
-    pub(super) fn of(inner: Buffer<K>, prefix_sum: Buffer<u32>, leaves: Buffer<u64>) -> Self {
+    pub(crate) fn of(inner: Buffer<K>, prefix_sum: Buffer<u32>, leaves: Buffer<u64>) -> Self {
         Self { inner, prefix_sum, leaves, words: PhantomData }
     }
 
     /// Whether there is room for a shape.
-    pub(super) fn has_room(&self, shape: &Shape) -> bool {
+    pub(crate) fn has_room(&self, shape: &Shape) -> bool {
         self.inner.len() as u64 >= shape.inner_slots()
             && self.prefix_sum.len() >= shape.inner as usize
             && self.leaves.bytes() as u64 >= shape.leaf_region_bytes::<K, V>()
     }
 
     /// Fills the inner nodes above full leaves. In the stream's order.
-    pub(super) fn fill_inner(&mut self, stream: &Stream, shape: &Shape) -> Result<()> {
+    pub(crate) fn fill_inner(&mut self, stream: &Stream, shape: &Shape) -> Result<()> {
         let mut under_child = 1;
         for level in (0..shape.height).rev() {
             let nodes = shape.level_nodes[level as usize];
@@ -299,7 +299,7 @@ impl<K: Word, V: Word> Regions<K, V> {
     }
 
     /// Bytes of all.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.inner.bytes() + self.prefix_sum.bytes() + self.leaves.bytes()
     }
 }

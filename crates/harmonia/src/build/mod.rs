@@ -1,6 +1,11 @@
 //! Bulk build on the CPU, in parallel.
 
-use super::Harmonia;
+mod on_device;
+
+pub use on_device::BuildScratch;
+pub(crate) use on_device::Regions;
+
+use crate::Harmonia;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
