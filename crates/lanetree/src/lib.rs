@@ -1,10 +1,12 @@
 //! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
 //!
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
-//! ranges, thousands to billions at a time. There are two:
+//! ranges, thousands to billions at a time. There are three:
 //!
 //! * [`Harmonia`]: a B+tree over integers (feature `harmonia`); see [`harmonia`] for its options;
-//! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options.
+//! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
+//! * [`SortedArray`]: binary search over integers, with no memory beside the pairs (feature `sorted`); see [`sorted`] for
+//!   when it is enough.
 //!
 //! An index lives on a [`Device`]:
 //!
@@ -36,7 +38,7 @@
 //! ```
 //!
 //! # Keys and values
-//! Harmonia's keys are `u32`, `u64`, `i32` or `i64`, and every value is a legal key. CuART's keys are byte strings
+//! The keys of Harmonia and of the sorted array are `u32`, `u64`, `i32` or `i64`, and every value is a legal key. CuART's keys are byte strings
 //! ([`ByteKeys`], [`ByteKeysBuf`], [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
 //! the input of a build, the last one's value is kept.
 //!
@@ -93,6 +95,12 @@ pub use lanetree_harmonia as harmonia;
 pub use lanetree_harmonia::Harmonia;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
+#[cfg(feature = "sorted")]
+#[doc(inline)]
+pub use lanetree_sorted as sorted;
+#[cfg(feature = "sorted")]
+#[doc(inline)]
+pub use lanetree_sorted::SortedArray;
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]
@@ -107,6 +115,7 @@ mod tests {
         shared::<crate::Harmonia<u64, u64>>();
         shared::<crate::Cuart<u64>>();
         shared::<crate::cuart::Hybrid<u64>>();
+        shared::<crate::SortedArray<u64, u64>>();
         shared::<crate::Error>();
     }
 }

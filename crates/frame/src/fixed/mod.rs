@@ -4,6 +4,7 @@
 mod host;
 mod on_stream;
 mod ordered;
+mod pairs;
 mod range;
 pub mod ranges;
 mod staging;
@@ -11,6 +12,7 @@ mod streaming;
 
 pub use host::HostForm;
 pub use on_stream::{OnStream, bits};
+pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
 pub use staging::Staging;
 

@@ -1,8 +1,9 @@
 //! Indexes over keys of a fixed size as [`OrderedIndex`]es.
 
+use super::pairs::check_lengths;
 use super::{FixedIndex, HostForm, OnStream};
 use crate::{DeviceForm, OrderedIndex};
-use lanetree_base::{Error, KeyRange, Op, Ranges, Result, UpdateReport};
+use lanetree_base::{KeyRange, Op, Ranges, Result, UpdateReport};
 use lanetree_runtime::{Buffer, Device, Stream};
 
 impl<I: FixedIndex> OrderedIndex for I {
@@ -50,11 +51,11 @@ impl<I: FixedIndex> OrderedIndex for I {
         self.apply_each(ops.len(), |i| ops[i])
     }
     fn insert_many(&mut self, keys: &[I::Key], values: &[I::Value]) -> Result<UpdateReport> {
-        check_lengths(keys.len(), values.len())?;
+        check_lengths(keys, values)?;
         self.apply_each(keys.len(), |i| Op::Insert(keys[i], values[i]))
     }
     fn update_many(&mut self, keys: &[I::Key], values: &[I::Value]) -> Result<UpdateReport> {
-        check_lengths(keys.len(), values.len())?;
+        check_lengths(keys, values)?;
         self.apply_each(keys.len(), |i| Op::Update(keys[i], values[i]))
     }
     fn remove_many(&mut self, keys: &[I::Key]) -> Result<UpdateReport> {
@@ -84,8 +85,83 @@ impl<I: FixedIndex> DeviceForm<I::Key, I::Value> for I {
     }
 }
 
-/// # Errors
-/// [`Error::LengthMismatch`].
-fn check_lengths(keys: usize, values: usize) -> Result<()> {
-    if keys == values { Ok(()) } else { Err(Error::LengthMismatch { keys, values }) }
+/// Gives an index over keys of a fixed size what every one has beside its queries as methods of its own, so that its users
+/// need not name the traits.
+#[macro_export]
+macro_rules! inherent_basics {
+    (impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
+        /// What every index has beside its queries.
+        impl<$k: $crate::Key, $v: $crate::Word> $index {
+            /// The device that holds the index.
+            pub fn device(&self) -> &$crate::Device {
+                $crate::fixed::FixedIndex::device(self)
+            }
+
+            /// How many pairs it has.
+            pub fn len(&self) -> u64 {
+                $crate::fixed::FixedIndex::len(self)
+            }
+
+            /// Whether it has none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Bytes of the device's memory that it takes.
+            pub fn bytes(&self) -> u64 {
+                $crate::fixed::FixedIndex::bytes(self)
+            }
+
+            /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the
+            /// next batches.
+            pub fn staging_bytes(&self) -> usize {
+                $crate::fixed::FixedIndex::staging(self).bytes()
+            }
+
+            /// The index's queries on a stream of the same device: the device form of every call.
+            pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
+                $crate::fixed::OnStream::new(self, stream)
+            }
+
+            /// [`OrderedIndex::pairs`]($crate::OrderedIndex::pairs).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn pairs(&self) -> $crate::Result<Vec<($k, $v)>> {
+                $crate::OrderedIndex::pairs(self)
+            }
+
+            /// [`OrderedIndex::apply`]($crate::OrderedIndex::apply).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn apply(&mut self, ops: &[$crate::Op<$k, $v>]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::apply(self, ops)
+            }
+
+            /// [`OrderedIndex::insert_many`]($crate::OrderedIndex::insert_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn insert_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::insert_many(self, keys, values)
+            }
+
+            /// [`OrderedIndex::update_many`]($crate::OrderedIndex::update_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn update_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::update_many(self, keys, values)
+            }
+
+            /// [`OrderedIndex::remove_many`]($crate::OrderedIndex::remove_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn remove_many(&mut self, keys: &[$k]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::remove_many(self, keys)
+            }
+        }
+    };
 }

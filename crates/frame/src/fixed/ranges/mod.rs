@@ -25,6 +25,7 @@ use lanetree_layout::{Key, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;
+pub(super) use output::out_of_memory;
 use output::{Output, reserve_pairs};
 pub(super) use source::{Between, Each};
 use source::{Filled, Source};

@@ -55,7 +55,7 @@ impl<'a, K: Key, V: Word> Output<'a, K, V> {
     }
 }
 
-fn out_of_memory(requested: u128) -> Error {
+pub(in crate::fixed) fn out_of_memory(requested: u128) -> Error {
     let host = Device::host();
     let MemoryInfo { free, total } = host.memory().unwrap_or_default();
     runtime::Error::OutOfMemory { requested, free, total, device: host.to_string() }.into()

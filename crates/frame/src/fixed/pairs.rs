@@ -1,0 +1,110 @@
+//! Sorted pairs in main memory: what an index is built from, and built again from after a batch of changes.
+
+use super::ranges::out_of_memory;
+use lanetree_base::{Change, Error, Result, UpdatePath, UpdateReport};
+use lanetree_layout::{Key, Word};
+use rayon::prelude::*;
+
+/// Pairs in strictly ascending order of their keys, which are ordered words ([`Key::encode`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortedPairs<B, V> {
+    /// The keys.
+    pub keys: Vec<B>,
+    /// A value for each.
+    pub values: Vec<V>,
+}
+
+impl<B: Word, V: Word> SortedPairs<B, V> {
+    /// Sorts pairs. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`].
+    pub fn sort<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
+        check_lengths(keys, values)?;
+        let mut pairs = encoded(keys, values);
+        // Stable: of equal keys, the last stays the last.
+        pairs.par_sort_by_key(|pair| pair.0);
+        Ok(Self::distinct(pairs))
+    }
+
+    /// Takes pairs in ascending order of their keys. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before.
+    pub fn from_sorted<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
+        check_lengths(keys, values)?;
+        if let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) {
+            let [previous, key] = [before, before + 1].map(|at| keys[at].to_string());
+            return Err(Error::NotSorted { index: before + 1, previous, key });
+        }
+        Ok(Self::distinct(encoded(keys, values)))
+    }
+
+    fn distinct(mut pairs: Vec<(B, V)>) -> Self {
+        // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
+        pairs.dedup_by(|later, kept| {
+            let is_equal = later.0 == kept.0;
+            if is_equal {
+                kept.1 = later.1;
+            }
+            is_equal
+        });
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        pairs.into_par_iter().unzip_into_vecs(&mut keys, &mut values);
+        Self { keys, values }
+    }
+
+    /// Merges sorted pairs with the changes of a batch, one per key, in ascending order of their keys: those of
+    /// [`fold`](lanetree_base::fold). In the report the path is [`UpdatePath::Rebuilt`], if anything has changed.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where main memory has no room.
+    pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, Change<V>)]) -> Result<(Self, UpdateReport)> {
+        let room = keys.len().saturating_add(changes.len());
+        let mut merged = Self::default();
+        let reserved = merged.keys.try_reserve_exact(room).and_then(|()| merged.values.try_reserve_exact(room));
+        reserved.map_err(|_| out_of_memory(room as u128 * (B::BYTES + V::BYTES) as u128))?;
+        let mut report = UpdateReport::default();
+        let mut from = 0;
+        for &(key, change) in changes {
+            let at = from + keys[from..].partition_point(|&other| other < key);
+            merged.extend(&keys[from..at], &values[from..at]);
+            let is_there = keys.get(at) == Some(&key);
+            from = at + usize::from(is_there);
+            let count = match change {
+                Change::Put(value) | Change::PutIfPresent(value) if is_there => {
+                    merged.extend(&[key], &[value]);
+                    &mut report.replaced
+                }
+                Change::Put(value) => {
+                    merged.extend(&[key], &[value]);
+                    &mut report.inserted
+                }
+                Change::Remove if is_there => &mut report.removed,
+                Change::Remove | Change::PutIfPresent(_) => &mut report.unmatched,
+            };
+            *count += 1;
+        }
+        merged.extend(&keys[from..], &values[from..]);
+        if report.inserted + report.replaced + report.removed > 0 {
+            report.path = UpdatePath::Rebuilt;
+        }
+        Ok((merged, report))
+    }
+
+    fn extend(&mut self, keys: &[B], values: &[V]) {
+        self.keys.extend_from_slice(keys);
+        self.values.extend_from_slice(values);
+    }
+}
+
+fn encoded<K: Key, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
+    keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect()
+}
+
+/// # Errors
+/// [`Error::LengthMismatch`].
+pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
+    let (keys, values) = (keys.len(), values.len());
+    if keys == values { Ok(()) } else { Err(Error::LengthMismatch { keys, values }) }
+}

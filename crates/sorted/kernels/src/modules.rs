@@ -1,0 +1,8 @@
+//! The PTX modules: what the driver loads at once.
+
+lanetree_simt::modules! {
+    sorted_u32_u32,
+    sorted_u32_u64,
+    sorted_u64_u32,
+    sorted_u64_u64,
+}

@@ -1,0 +1,64 @@
+//! Predecessors and successors.
+
+use crate::search::{ArrayRef, IN_FLIGHT, places, store_hits};
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Neighbor`].
+    pub struct NeighborArgs<K, V> {
+        /// The array.
+        pub array: ArrayRef<K, V>,
+        /// Queries: `[count]`.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the neighbour's key; not written if there is none.
+        pub keys: GlobalMut<K>,
+        /// Out: `[count]`, its value, or `miss`.
+        pub values: GlobalMut<V>,
+        /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
+        pub found: GlobalMut<u32>,
+        /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
+        pub predecessor: u32,
+        /// The value written to `values` if there is no neighbour.
+        pub miss: V,
+    }
+}
+
+/// Finds the predecessors or successors of a batch of keys: [`IN_FLIGHT`] per thread; any block of whole warps.
+#[derive(Debug)]
+pub struct Neighbor<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
+    type Args = NeighborArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (array, places) = (&args.array, places(simt));
+        // SAFETY: there are as many queries, and the array is valid.
+        let ranks = unsafe {
+            let words = array.load(simt, args.queries, places, args.count);
+            array.ranks(simt, words, [args.predecessor != 0; IN_FLIGHT])
+        };
+        let mut hits = [false; IN_FLIGHT];
+        for j in 0..IN_FLIGHT {
+            // Before the first pair this wraps around, to past the last one.
+            let at = ranks[j].wrapping_sub(u64::from(args.predecessor));
+            if places[j] < args.count {
+                let mut value = args.miss;
+                // SAFETY: a pair's rank, and the place of a query.
+                unsafe {
+                    if at < array.len {
+                        let key = simt.load(array.keys, at, Hint::ReadOnly).xor(array.flip);
+                        simt.store(args.keys, places[j], key, Hint::Streaming);
+                        (value, hits[j]) = (simt.load(array.values, at, Hint::ReadOnly), true);
+                    }
+                    simt.store(args.values, places[j], value, Hint::Streaming);
+                }
+            }
+        }
+        // SAFETY: there are as many queries.
+        unsafe { store_hits(simt, args.found, places, hits, args.count) };
+    }
+}

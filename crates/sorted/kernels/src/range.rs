@@ -1,0 +1,113 @@
+//! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
+//! pairs it has, [`Gather`] copies the pairs.
+
+use crate::search::ArrayRef;
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Locate`].
+    pub struct LocateArgs<K, V> {
+        /// The array.
+        pub array: ArrayRef<K, V>,
+        /// First keys of the ranges: `[count]`.
+        pub starts: Global<K>,
+        /// Last keys: `[count]`. A range whose end lies before its start is empty.
+        pub ends: Global<K>,
+        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
+        pub limits: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Most pairs of a range.
+        pub limit: u64,
+        /// Out: `[count]`, the rank of each range's first pair. Null if only the counts are wanted.
+        pub cursors: GlobalMut<u64>,
+        /// Out: `[count]`, the pairs of each range.
+        pub counts: GlobalMut<u64>,
+    }
+}
+
+/// Locates a batch of ranges: one per thread, which searches for both bounds side by side; any block.
+#[derive(Debug)]
+pub struct Locate<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Locate<K, V> {
+    type Args = LocateArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a range, and the array is valid.
+        unsafe {
+            let bounds = [args.starts, args.ends].map(|from| simt.load(from, index, Hint::Streaming));
+            let words = bounds.map(|bound| bound.xor(args.array.flip));
+            let [start, end] = args.array.ranks(simt, words, [false, true]);
+            let mut limit = args.limit;
+            if !args.limits.is_null() {
+                limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
+            }
+            simt.store(args.counts, index, end.saturating_sub(start).min(limit), Hint::Default);
+            if !args.cursors.is_null() {
+                simt.store(args.cursors, index, start, Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Gather`].
+    pub struct GatherArgs<K, V> {
+        /// The array.
+        pub array: ArrayRef<K, V>,
+        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
+        pub cursors: Global<u64>,
+        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
+        pub offsets: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Out: `[capacity]`, the keys of all ranges, in order.
+        pub keys: GlobalMut<K>,
+        /// Out: `[capacity]`, their values.
+        pub values: GlobalMut<V>,
+        /// Pairs for which there is room; pairs past it are not written.
+        pub capacity: u64,
+    }
+}
+
+/// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
+pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
+
+/// Copies the pairs of a batch of ranges: `G` lanes per range; any block of whole warps.
+#[derive(Debug)]
+pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
+    type Args = GatherArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index() / u64::from(G);
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a range; its pairs are in the array, whose cursors and counts these are; offsets below the
+        // capacity lie inside the outputs.
+        unsafe {
+            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
+            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
+            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            let mut at = begin + u64::from(simt.lane() % G);
+            while at < end {
+                let from = cursor + (at - begin);
+                let key = simt.load(args.array.keys, from, Hint::ReadOnly).xor(args.array.flip);
+                let value = simt.load(args.array.values, from, Hint::ReadOnly);
+                simt.store(args.keys, at, key, Hint::Streaming);
+                simt.store(args.values, at, value, Hint::Streaming);
+                at += u64::from(G);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The build: pairs are sorted on the CPU, in parallel, and uploaded.
+
+use super::SortedArray;
+use core::marker::PhantomData;
+use lanetree_frame::fixed::{SortedPairs, Staging};
+use lanetree_frame::{Device, IndexBuilder, Result};
+use lanetree_layout::{Key, Word};
+
+/// Builds sorted arrays. There are no options.
+///
+/// ```
+/// use lanetree::{Device, SortedArray};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let index = SortedArray::builder().build_sorted(&Device::host(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
+/// assert_eq!(index.get_many(&[2, 4])?, [Some(20), None]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V> {
+    words: PhantomData<(K, V)>,
+}
+
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self { words: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word> Builder<K, V> {
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value stays.
+    ///
+    /// Sorts a copy of the pairs with all of rayon's threads; returns when the index is on the device.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch); [`Runtime`](lanetree_frame::Error::Runtime) if the
+    /// device has no room.
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
+        upload(device, &SortedPairs::sort(keys, values)?)
+    }
+
+    /// Builds an index over pairs in ascending order of their keys. Of equal keys, the last one's value stays.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`NotSorted`](lanetree_frame::Error::NotSorted) with the first key that is below the
+    /// one before.
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
+        upload(device, &SortedPairs::from_sorted(keys, values)?)
+    }
+}
+
+impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
+    type Index = SortedArray<K, V>;
+
+    fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
+        self.build(device, keys, values)
+    }
+}
+
+fn upload<K: Key, V: Word>(device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<SortedArray<K, V>> {
+    let (keys, values) = (device.upload(&pairs.keys)?, device.upload(&pairs.values)?);
+    Ok(SortedArray { device: device.clone(), keys, values, staging: Staging::default() })
+}
