@@ -43,6 +43,7 @@ mod range;
 mod region;
 mod table;
 mod update;
+mod update_state;
 #[cfg(test)]
 mod validate;
 
