@@ -1,7 +1,7 @@
 //! Bulk build on the CPU, in parallel, straight from sorted keys.
 
-use super::device::UpdateState;
 use super::parts::Parts;
+use super::update_state::UpdateState;
 use super::{Cuart, leaves, nodes, table};
 use core::marker::PhantomData;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, show};

@@ -44,6 +44,7 @@ mod region;
 mod stats;
 mod table;
 mod update;
+mod update_state;
 #[cfg(test)]
 mod validate;
 

@@ -1,10 +1,10 @@
 //! What a tree consists of: its buffers, and what is known of them.
 
-use super::device::UpdateState;
 use super::leaves::LeafBuffers;
 use super::native::View;
 use super::nodes::NodeBuffers;
 use super::region::Region;
+use super::update_state::UpdateState;
 use super::{Link, Regions};
 use bytemuck::Pod;
 use lanetree_frame::{Error, Result};

@@ -1,6 +1,6 @@
 //! Arrays in device memory.
 
-use crate::host::ALIGNMENT;
+use crate::host_memory::ALIGNMENT;
 use crate::machine::Direction;
 use crate::uses::{Uses, Wait};
 use crate::{Device, DeviceKind, Error, PinnedBuffer, Result, Stream};

@@ -69,6 +69,7 @@ mod error;
 mod event;
 mod failure;
 mod host;
+mod host_memory;
 mod machine;
 mod pinned;
 mod pool;

@@ -4,8 +4,9 @@
 //! The default methods are those of memory that the CPU can reach, which the host and the emulator
 //! share; CUDA replaces them all.
 
-use crate::host;
+use crate::host_memory;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
+use core::any::Any;
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
@@ -63,8 +64,8 @@ pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
     }
 }
 
-/// A machine.
-pub(crate) trait Machine: Send + Sync {
+/// A machine; with [`Any`], so that the code for one kind of machine can find out whether it has that kind.
+pub(crate) trait Machine: Any + Send + Sync {
     fn kind(&self) -> DeviceKind;
     /// What it is: `NVIDIA H200`, `host`, `emulated`.
     fn name(&self) -> String;
@@ -73,7 +74,7 @@ pub(crate) trait Machine: Send + Sync {
     fn properties(&self) -> Result<Properties>;
 
     fn memory(&self) -> Result<MemoryInfo> {
-        Ok(host::memory())
+        Ok(host_memory::memory())
     }
     fn synchronize(&self) -> Result<()> {
         self.working()
@@ -90,23 +91,23 @@ pub(crate) trait Machine: Send + Sync {
 
     /// Allocates `bytes` > 0 bytes on a 256-byte boundary.
     fn alloc(&self, bytes: usize, _zeroed: bool) -> Result<NonNull<u8>> {
-        host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
+        host_memory::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
     /// # Safety
     /// `at` comes from [`Machine::alloc`] of the same machine with the same `bytes`, and is not reused by the caller.
     unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's contract is that of `host::free`.
-        unsafe { host::free(at, bytes) }
+        // SAFETY: the caller's contract is that of `host_memory::free`.
+        unsafe { host_memory::free(at, bytes) }
     }
     /// Allocates `bytes` > 0 bytes of host memory, zeroed, pinned where that means something.
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
-        host::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
+        host_memory::alloc(bytes).ok_or_else(|| self.out_of_memory(bytes as u128))
     }
     /// # Safety
     /// As [`Machine::free`], for [`Machine::alloc_pinned`].
     unsafe fn free_pinned(&self, at: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's contract is that of `host::free`.
-        unsafe { host::free(at, bytes) }
+        // SAFETY: the caller's contract is that of `host_memory::free`.
+        unsafe { host_memory::free(at, bytes) }
     }
     /// Tells that of an allocation, which a pool holds, the first `bytes` are a buffer now.
     ///
@@ -239,12 +240,6 @@ pub(crate) trait Machine: Send + Sync {
     /// Both are live ones of this machine.
     unsafe fn elapsed_ms(&self, _start: RawEvent, _end: RawEvent) -> Result<Option<f32>> {
         Ok(None)
-    }
-
-    /// The GPU, for cust.
-    #[cfg(feature = "cust")]
-    fn as_cuda(&self) -> Option<&crate::cuda::Cuda> {
-        None
     }
 
     /// Counts what launches do from now on, where that can be counted.

@@ -1,7 +1,7 @@
 //! Host memory that a GPU copies from and to at full speed.
 
 use crate::buffer::bytes_of;
-use crate::host::ALIGNMENT;
+use crate::host_memory::ALIGNMENT;
 use crate::uses::Uses;
 use crate::{Device, Result, Stream};
 use bytemuck::Pod;

@@ -1,6 +1,7 @@
 //! `ptx --check`: is the committed PTX what the sources compile to?
 
-use super::manifest::{COUNTED_ON, Manifest, differences, sha256};
+use super::digest::sha256;
+use super::manifest::{COUNTED_ON, Manifest, differences};
 use super::sources::Source;
 use super::{
     Codegen, Compiled, Options, Recorded, assemble, compile, compile_all, conclude, list, local_variables, nvvm,

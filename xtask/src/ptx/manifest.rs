@@ -4,9 +4,7 @@ use super::sources::Source;
 use crate::failure::{Failure, Result};
 use crate::paths;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 /// The manifest.
@@ -109,14 +107,6 @@ fn object<T>(indent: usize, map: &BTreeMap<String, T>, value: impl Fn(&T) -> Str
     format!("{{\n{}\n{:indent$}}}", lines.collect::<Vec<_>>().join(",\n"), "")
 }
 
-/// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a string takes all");
-        hex
-    })
-}
-
 /// What differs between two sets of module texts, one line each: missing, left over, or the first line
 /// that is not the same.
 pub(crate) fn differences(committed: &BTreeMap<String, String>, compiled: &BTreeMap<String, String>) -> Vec<String> {
@@ -178,12 +168,6 @@ mod tests {
     #[test]
     fn unknown_fields_are_refused() {
         assert!(serde_json::from_str::<Manifest>(&example().to_json().replace("\"isa\"", "\"isb\"")).is_err());
-    }
-
-    #[test]
-    fn sha256_of_abc() {
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256(b"abc"), expected);
     }
 
     #[test]

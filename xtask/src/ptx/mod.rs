@@ -4,6 +4,7 @@
 mod assemble;
 mod check;
 mod compile;
+mod digest;
 mod list;
 mod manifest;
 mod nvvm;
@@ -277,7 +278,7 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
         for module in modules {
             paths::write(&source.module(&module.name), &module.text)?;
             let kernels = module.kernels.iter().map(|kernel| (kernel.clone(), None)).collect();
-            let sha256 = manifest::sha256(module.text.as_bytes());
+            let sha256 = digest::sha256(module.text.as_bytes());
             manifest.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
         }
         remove_stale(source, &manifest)?;

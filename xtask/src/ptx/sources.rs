@@ -1,6 +1,6 @@
 //! The kernel crates, and the hash of what their PTX is made from.
 
-use super::manifest::sha256;
+use super::digest::sha256;
 use crate::failure::{Failure, Result};
 use crate::{paths, process};
 use std::collections::BTreeSet;

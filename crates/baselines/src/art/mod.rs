@@ -5,12 +5,14 @@
 mod child;
 mod map;
 mod node;
+mod target;
 
 pub use map::{CuartBuffers, LongLeaves};
 
-use child::{Child, View};
-use node::{Node, PREFIX};
+use child::Child;
+use node::PREFIX;
 use rayon::prelude::*;
+use target::{Node, NodeRef, View};
 
 /// Queries of one task, of so many: a thread's share where these are few, as in CuART on the CPU.
 pub fn task(queries: usize) -> usize {
@@ -279,7 +281,7 @@ impl<'a> ArtRef<'a> {
 
 /// A node of a tree, to walk it.
 #[derive(Clone, Copy)]
-pub struct ArtNode<'a>(node::NodeRef<'a>);
+pub struct ArtNode<'a>(NodeRef<'a>);
 
 impl<'a> ArtNode<'a> {
     /// Bytes that all keys below have in common, from where the node is linked.

@@ -6,11 +6,11 @@ mod scratch;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::UpdateState;
 use crate::leaves::{HostBuffers, LeafBuffers};
 use crate::nodes::NodeBuffers;
 use crate::parts::Parts;
 use crate::region::{LongLeaves, Region};
+use crate::update_state::UpdateState;
 use crate::{Builder, RootTable, table};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::build::boundaries::LevelArgs;

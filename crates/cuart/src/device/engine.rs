@@ -4,18 +4,18 @@ mod memory;
 
 pub(super) use memory::Memory;
 
+use super::batch::Batch;
 use super::over;
 use super::sequence::{has_sequence, next_sequence, write_latest};
 use crate::parts::Parts;
+use crate::update_state::Stamps;
 use lanetree_frame::Result;
-use lanetree_frame::byte_keys::DeviceKeys;
-use lanetree_frame::pointers::optional_mut;
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
 use lanetree_layout::Word;
 use lanetree_primitives::{Pairs, PairsMut, last_by_key, radix_argsort};
 use lanetree_runtime::{Buffer, Stream};
-use lanetree_simt::{Global, GlobalMut, KeysRef};
+use lanetree_simt::{Global, GlobalMut};
 
 /// How a batch of updates finds out which operation is the last one of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,56 +44,6 @@ pub enum UpdateEngine {
 
 /// By how many bits large batches are ordered: three passes of a sort.
 const ORDER_BITS: u32 = 24;
-
-/// What a tree remembers of its updates.
-#[derive(Debug, Default)]
-pub(crate) struct UpdateState {
-    /// The number of the last operation with [`UpdateEngine::Sequence`].
-    pub(super) sequence: u32,
-    stamps: Option<Stamps>,
-}
-
-impl UpdateState {
-    /// The state for a copy of the tree: its leaves have the same numbers above their values.
-    pub(super) fn of_copy(&self) -> Self {
-        Self { sequence: self.sequence, stamps: None }
-    }
-}
-
-#[derive(Debug)]
-struct Stamps {
-    buffer: Buffer<u64>,
-    /// Where those of each kind of leaves begin, from leaves of 16 on.
-    firsts: [u64; 3],
-    /// The stamp of the next operation.
-    next: u64,
-}
-
-/// A batch of updates in a stream.
-pub(super) struct Batch<'a, V> {
-    pub(super) keys: &'a DeviceKeys,
-    pub(super) queries: KeysRef,
-    pub(super) values: Global<V>,
-    /// Found bits, or null.
-    pub(super) found: GlobalMut<u32>,
-    /// In which order it is processed; null for its own.
-    pub(super) picks: Global<u32>,
-    pub(super) count: usize,
-}
-
-impl<'a, V: Word> Batch<'a, V> {
-    /// A batch of keys, with at least that many values, for kernels launched next on the stream.
-    pub(super) fn new(
-        stream: &Stream,
-        keys: &'a DeviceKeys,
-        values: &'a Buffer<V>,
-        found: Option<&'a mut Buffer<u32>>,
-    ) -> Result<Self> {
-        let (queries, values) = (keys.keys_ref(stream)?, values.read_on(stream)?);
-        let found = optional_mut(found, stream)?;
-        Ok(Self { keys, queries, values, found, picks: Global::null(), count: keys.len() })
-    }
-}
 
 /// A batch of updates that has not written to the tree yet: how it is going to write.
 #[derive(Clone, Copy)]

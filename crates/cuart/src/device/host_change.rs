@@ -1,8 +1,9 @@
 //! Host batches of changes on a device.
 
-use super::engine::{self, Batch as Updates, UpdateEngine};
+use super::batch::Batch as Updates;
+use super::change_scratch::ChangeScratch;
+use super::engine::{self, UpdateEngine};
 use super::supply::{Inserts, Removals};
-use super::update::ChangeScratch;
 use crate::update::Batch;
 use crate::{Cuart, UpdatePath, UpdateReport};
 use lanetree_frame::Change;

@@ -1,12 +1,15 @@
 //! Trees in a device's memory.
 
+mod batch;
 mod build;
+mod change_scratch;
 mod compact;
 mod engine;
 mod host_batch;
 mod host_change;
 mod host_ranges;
 mod lookup;
+mod missing;
 mod range;
 mod sequence;
 mod staged;
@@ -15,12 +18,12 @@ mod supply;
 mod tests;
 mod update;
 
+pub use change_scratch::ChangeScratch;
 pub use engine::UpdateEngine;
-pub(super) use engine::UpdateState;
 pub(super) use host_batch::HostBatches;
 pub use lookup::{Lanes, OnStream};
 pub use range::{DeviceByteRanges, GatherScratch};
-pub use update::{ChangeScratch, InsertReport};
+pub use supply::InsertReport;
 
 use super::leaves::LeafBuffers;
 use super::nodes::NodeBuffers;

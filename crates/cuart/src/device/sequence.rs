@@ -1,6 +1,6 @@
 //! Updates in one stage: [`UpdateEngine::Sequence`](super::UpdateEngine::Sequence).
 
-use super::engine::Batch;
+use super::batch::Batch;
 use super::over;
 use crate::Cuart;
 use crate::parts::Parts;

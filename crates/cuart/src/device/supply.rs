@@ -1,7 +1,9 @@
 //! Inserts and removals on a device: first all the memory that they may need, then the changes.
 
-use super::engine::{self, Batch};
-use super::update::{ChangeScratch, InsertReport, Missing, find_missing};
+use super::batch::Batch;
+use super::change_scratch::ChangeScratch;
+use super::engine;
+use super::missing::{Missing, find_missing};
 use super::{over, root_cell};
 use crate::Builder;
 use crate::parts::Parts;
@@ -15,11 +17,6 @@ use lanetree_kernels_cuart::update::{InsertArgs, RemoveArgs, RetireArgs, Stock, 
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::Global;
-
-/// The index, among the leaf types of fixed size, of the leaves for keys of a width of at most 32.
-pub(super) fn leaf_number(width: usize) -> usize {
-    Kind::of_key(width).map_or(3, |kind| kind as usize - Kind::Leaf8 as usize)
-}
 
 /// Grows a buffer to at least `needed` elements, by at least an eighth, and keeps the first `used` elements.
 fn enlarge<T: Pod>(stream: &Stream, buffer: &mut Buffer<T>, used: usize, needed: usize) -> Result<()> {
@@ -82,6 +79,16 @@ fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u6
     indexes.copy_from_buffer(stream, *len, unused, 0..count as usize)?;
     *len += count as usize;
     Ok(())
+}
+
+/// What a batch of inserts did to a tree on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InsertReport {
+    /// Keys that were not there, and are.
+    pub inserted: u64,
+    /// Nodes that were copied into larger ones.
+    pub grown: u64,
 }
 
 /// Inserts that have all the memory they need, so that lack of memory cannot stop them half-way.

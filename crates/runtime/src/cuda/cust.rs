@@ -55,6 +55,7 @@ use crate::{Buffer, Device, Error, Result, Stream};
 use ::cust::context::Context;
 use ::cust::memory::{DeviceBuffer, DeviceCopy, DevicePointer};
 use bytemuck::Pod;
+use core::any::Any;
 use core::ptr::null_mut;
 use std::sync::Arc;
 
@@ -178,5 +179,6 @@ pub fn write_on<T: Pod + DeviceCopy>(buffer: &mut Buffer<T>, stream: &Stream) ->
 }
 
 fn gpu<'a>(device: &'a Device, action: &'static str) -> Result<&'a Cuda> {
-    device.machine.as_cuda().ok_or_else(|| Error::NotAGpu { action, device: device.to_string() })
+    let machine: &dyn Any = &*device.machine;
+    machine.downcast_ref::<Cuda>().ok_or_else(|| Error::NotAGpu { action, device: device.to_string() })
 }

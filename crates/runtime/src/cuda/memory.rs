@@ -43,7 +43,7 @@ impl Cuda {
         let mut at = null_mut();
         // SAFETY: the pointer is valid for the call. Portable: pinned for every GPU.
         self.check(unsafe { self.driver.cuMemHostAlloc(&raw mut at, bytes, CU_MEMHOSTALLOC_PORTABLE) }, || {
-            let MemoryInfo { free, total } = crate::host::memory();
+            let MemoryInfo { free, total } = crate::host_memory::memory();
             let device = format!("the host, page-locked for {},", self.label);
             Action::Allocate { requested: bytes as u128, free, total, device }
         })?;

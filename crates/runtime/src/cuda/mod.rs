@@ -263,11 +263,6 @@ impl Machine for Cuda {
         Ok(Some(milliseconds))
     }
 
-    #[cfg(feature = "cust")]
-    fn as_cuda(&self) -> Option<&Cuda> {
-        Some(self)
-    }
-
     fn load(&self, entry: &'static Entry) -> Result<()> {
         self.enter()?;
         self.function(entry).map(drop)

@@ -10,9 +10,9 @@ mod failures;
 mod order;
 mod schedule;
 
-use crate::host;
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::{DeviceKind, Error, Failure, Properties, Result};
+use crate::{host, host_memory};
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
@@ -213,12 +213,12 @@ impl Machine for Emulated {
             // Before the memory: another thread may be given the same address at once.
             schedule.remove_allocation(at.addr().get());
         }
-        // SAFETY: the caller's contract is that of `host::free`.
-        unsafe { host::free(at, bytes) }
+        // SAFETY: the caller's contract is that of `host_memory::free`.
+        unsafe { host_memory::free(at, bytes) }
     }
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         let fails = self.failures().allocation()?;
-        let start = if fails { None } else { host::alloc(bytes) };
+        let start = if fails { None } else { host_memory::alloc(bytes) };
         start.ok_or_else(|| self.out_of_memory(bytes as u128))
     }
     unsafe fn lend(&self, at: NonNull<u8>, bytes: usize) {

@@ -1,22 +1,16 @@
-//! A block: its threads are coroutines that take turns on one worker.
+//! A block, its warps and its threads: what they wait for, and what they know.
 
-use super::fault::{Collective, FaultKind, Whereabouts};
-use super::lane::Lane;
+use super::Launch;
+use super::counters::Counters;
+use super::fault::{Collective, FaultKind};
 use super::races::Stamp;
 use super::random::Random;
 use super::shared::SharedMemory;
-use super::stacks::Stacks;
 use super::transactions::OpenLoads;
 use super::weak::View;
-use super::{Body, Launch};
 use crate::WARP;
 use core::cell::Cell;
 use core::panic::Location;
-use core::sync::atomic::Ordering;
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 /// What a thread waits for, and the result it gets. Written by the thread; the last one to arrive writes the result.
 pub(super) struct Slot {
@@ -68,28 +62,6 @@ impl Warp {
     }
 }
 
-/// What a launch counts: first per block, then for all blocks.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) collectives: Cell<u64>,
-    pub(super) barriers: Cell<u64>,
-    pub(super) loads: Cell<u64>,
-    pub(super) stores: Cell<u64>,
-    pub(super) atomics: Cell<u64>,
-    pub(super) warp_loads: Cell<u64>,
-    pub(super) sectors: Cell<u64>,
-    pub(super) lines: Cell<u64>,
-}
-
-/// How a block ended.
-pub(super) enum Outcome {
-    Done,
-    /// The thread, and what it did.
-    Fault(u32, FaultKind),
-    /// It waited for a block that has faulted.
-    Stopped,
-}
-
 /// The block that a worker runs; reused for the next one.
 pub(super) struct Block<'l> {
     pub(super) launch: &'l Launch<'l>,
@@ -105,13 +77,11 @@ pub(super) struct Block<'l> {
     pub(super) time: Cell<u32>,
     /// Its value after the last barrier.
     pub(super) barrier_time: Cell<u32>,
-    exited: Cell<u32>,
+    pub(super) exited: Cell<u32>,
     /// The thread whose turn it is.
-    current: Cell<u32>,
+    pub(super) current: Cell<u32>,
     pub(super) fault: Cell<Option<FaultKind>>,
 }
-
-type Fiber = Coroutine<(), (), (), DefaultStack>;
 
 impl<'l> Block<'l> {
     pub(super) fn new(launch: &'l Launch<'l>) -> Self {
@@ -148,39 +118,6 @@ impl<'l> Block<'l> {
         }
     }
 
-    /// Runs block `index` to its end.
-    ///
-    /// # Safety
-    /// As [`super::launch_program`]; once for each block.
-    pub(super) unsafe fn run(&self, index: u32, body: Body, stacks: &mut Stacks) -> Outcome {
-        self.reset(index);
-        let mut fibers: Vec<Option<Fiber>> = (0..self.launch.shape.threads).map(|_| None).collect();
-        let start = |thread: u32, stack: DefaultStack| {
-            // SAFETY: `self` and the arguments outlive the fibers, which end, unwound if need be, before this
-            // function returns.
-            unsafe {
-                Fiber::with_stack_unchecked(stack, move |yielder, ()| {
-                    let lane = Lane::new(self, yielder, thread);
-                    // SAFETY: one fiber for each thread of the block; the rest is the caller's.
-                    (body.program.thread)(lane.simt(), body.args)
-                })
-            }
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| self.turns(&mut fibers, start, stacks)));
-        for mut fiber in fibers.into_iter().flatten() {
-            fiber.force_unwind();
-            stacks.put(fiber.into_stack());
-        }
-        self.close_loads();
-        result.unwrap_or_else(|panic| {
-            let message = match panic.downcast::<String>() {
-                Ok(message) => *message,
-                Err(panic) => panic.downcast_ref::<&str>().copied().unwrap_or("?").into(),
-            };
-            Outcome::Fault(self.current.get(), FaultKind::Panic(message))
-        })
-    }
-
     /// Attributes the next fault to `thread`.
     pub(super) fn blame(&self, thread: u32) {
         self.current.set(thread);
@@ -194,7 +131,8 @@ impl<'l> Block<'l> {
         time
     }
 
-    fn reset(&self, index: u32) {
+    /// Makes it block `index`, which has not begun.
+    pub(super) fn reset(&self, index: u32) {
         self.index.set(index);
         self.random.reseed(self.launch.options.seed, u64::from(index));
         self.shared.next_block();
@@ -222,154 +160,23 @@ impl<'l> Block<'l> {
         }
     }
 
-    /// Lets the warps take turns until all threads have returned.
-    fn turns(
-        &self,
-        fibers: &mut [Option<Fiber>],
-        start: impl Fn(u32, DefaultStack) -> Fiber,
-        stacks: &mut Stacks,
-    ) -> Outcome {
-        let warps = self.warps.len() as u32;
-        let seeded = self.launch.options.seed != 0;
-        let mut patience = Patience::default();
-        while self.exited.get() < self.launch.shape.threads {
-            let mut progress = false;
-            let first = if seeded { self.random.below(warps) } else { 0 };
-            for turn in 0..warps {
-                let index = (first + turn) % warps;
-                let warp = &self.warps[index as usize];
-                warp.runnable.set(warp.runnable.get() | warp.spinning.take());
-                while warp.runnable.get() != 0 {
-                    let lane = self.pick(warp.runnable.get());
-                    let thread = index * WARP + lane;
-                    self.current.set(thread);
-                    let fiber = &mut fibers[thread as usize];
-                    let running = fiber.get_or_insert_with(|| start(thread, stacks.take()));
-                    if let CoroutineResult::Return(()) = running.resume(()) {
-                        stacks.put(fiber.take().expect("it ran").into_stack());
-                        warp.runnable.set(warp.runnable.get() & !(1 << lane));
-                        warp.exited.set(warp.exited.get() | 1 << lane);
-                        self.exited.set(self.exited.get() + 1);
-                    } else if let Some(fault) = self.fault.take() {
-                        return Outcome::Fault(self.current.get(), fault);
-                    }
-                    progress |= warp.spinning.get() & 1 << lane == 0;
-                    // Sometimes another warp goes first.
-                    if seeded && self.random.below(8) == 0 {
-                        break;
-                    }
-                }
-            }
-            if progress {
-                patience = Patience::default();
-            } else if let Some((thread, fault)) = self.stuck() {
-                return Outcome::Fault(thread, fault);
-            } else if self.launch.stop.load(Ordering::Relaxed) {
-                return Outcome::Stopped;
-            } else if patience.ends(self.launch) {
-                let spinning = |warp: &Warp| warp.spinning.get() | warp.runnable.get();
-                let count = self.warps.iter().map(|warp| spinning(warp).count_ones()).sum();
-                let thread = (0..self.launch.shape.threads)
-                    .find(|&thread| spinning(&self.warps[(thread / WARP) as usize]) & 1 << (thread % WARP) != 0);
-                return Outcome::Fault(thread.unwrap_or(0), FaultKind::Livelock { spinning: count });
-            } else {
-                std::thread::yield_now();
-            }
-        }
-        Outcome::Done
-    }
-
-    /// The lane of a non-empty set that runs next.
+    /// Adds 1 to a counter.
     #[inline]
-    fn pick(&self, lanes: u32) -> u32 {
-        if self.launch.options.seed == 0 {
-            return lanes.trailing_zeros();
-        }
-        let rotation = self.random.below(WARP);
-        (lanes.rotate_right(rotation).trailing_zeros() + rotation) % WARP
+    pub(super) fn count(&self, counter: impl Fn(&Counters) -> &Cell<u64>) {
+        let counter = counter(&self.counters);
+        counter.set(counter.get() + 1);
     }
 
-    /// The first thread that certainly waits for nothing. Called when no thread can do more than spin.
-    ///
-    /// Only lanes of the same warp complete a collective: if none of them can run, it will never complete. And a
-    /// barrier needs the threads that are stuck that way, and those that have returned.
-    fn stuck(&self) -> Option<(u32, FaultKind)> {
-        let blocked = |warp: &Warp| warp.waiting.get() != 0 && warp.runnable.get() | warp.spinning.get() == 0;
-        let barrier_broken = self.arrived.get() > 0 && (self.exited.get() > 0 || self.warps.iter().any(blocked));
-        self.warps.iter().zip(0..).find_map(|(warp, index)| {
-            let waiting = if blocked(warp) { warp.waiting.get() } else { 0 };
-            let at_barrier = if barrier_broken { warp.at_barrier.get() } else { 0 };
-            let lane = (waiting | at_barrier).trailing_zeros();
-            (lane < WARP).then(|| {
-                let thread = index * WARP + lane;
-                let at_barrier = at_barrier & 1 << lane != 0;
-                (thread, if at_barrier { self.barrier_fault(thread) } else { self.mismatch(thread) })
-            })
-        })
-    }
-
-    fn barrier_fault(&self, thread: u32) -> FaultKind {
-        let threads = self.launch.shape.threads;
-        let mut places = (0..threads).map(|other| (other, self.whereabouts(other)));
-        let missing = |&(_, place): &(u32, Whereabouts)| !matches!(place, Whereabouts::AtBarrier(_));
-        FaultKind::BarrierNotReached {
-            location: self.slots[thread as usize].location.get(),
-            arrived: self.arrived.get(),
-            missing: threads - self.arrived.get(),
-            example: places.find(missing).expect("or the barrier would be complete"),
+    /// Counts the loads of a warp, which no lane can join any more.
+    #[inline]
+    pub(super) fn close_loads_of(&self, warp: &Warp) {
+        if self.launch.options.count_transactions.is_some() {
+            warp.open_loads.close(&self.counters);
         }
     }
 
-    fn mismatch(&self, thread: u32) -> FaultKind {
-        let slot = &self.slots[thread as usize];
-        let (op, mask, location) = (slot.op.get(), slot.mask.get(), slot.location.get());
-        let mut arrived = 0;
-        let mut missing = Vec::new();
-        for lane in (0..WARP).filter(|lane| mask & 1 << lane != 0) {
-            match self.whereabouts(thread / WARP * WARP + lane) {
-                Whereabouts::AtCollective { op: its_op, mask: its_mask, .. } if its_op == op && its_mask == mask => {
-                    arrived |= 1 << lane
-                }
-                place => missing.push((lane, place)),
-            }
-        }
-        FaultKind::CollectiveMismatch { op, location, mask, arrived, missing }
-    }
-
-    fn whereabouts(&self, thread: u32) -> Whereabouts {
-        let warp = &self.warps[(thread / WARP) as usize];
-        let slot = &self.slots[thread as usize];
-        let location = slot.location.get();
-        let is_in = |set: &Cell<u32>| set.get() & 1 << (thread % WARP) != 0;
-        if thread >= self.launch.shape.threads {
-            Whereabouts::Absent
-        } else if is_in(&warp.exited) {
-            Whereabouts::Exited
-        } else if is_in(&warp.waiting) {
-            Whereabouts::AtCollective { op: slot.op.get(), mask: slot.mask.get(), location }
-        } else if is_in(&warp.at_barrier) {
-            Whereabouts::AtBarrier(location)
-        } else {
-            Whereabouts::Spinning
-        }
-    }
-}
-
-/// How long a block has only spun while no other block finished.
-#[derive(Default)]
-struct Patience {
-    since: Option<(Instant, u32)>,
-}
-
-impl Patience {
-    fn ends(&mut self, launch: &Launch<'_>) -> bool {
-        let finished = launch.finished.load(Ordering::Relaxed);
-        match self.since {
-            Some((since, then)) if then == finished => since.elapsed() > launch.options.patience,
-            _ => {
-                self.since = Some((Instant::now(), finished));
-                false
-            }
-        }
+    /// At a barrier, and at the end of a block.
+    pub(super) fn close_loads(&self) {
+        self.warps.iter().for_each(|warp| self.close_loads_of(warp));
     }
 }

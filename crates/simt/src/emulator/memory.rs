@@ -3,8 +3,8 @@
 use super::access::GlobalAccess;
 use super::fault::{FaultKind, Nearest};
 use super::races::{Knower, Releases, Shadow, Stamp};
+use super::zeros::zeros;
 use core::cell::Cell;
-use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
@@ -200,13 +200,4 @@ impl Tracked {
         let (word, bits) = self.bits(address, bytes);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & bits != 0)
     }
-}
-
-/// Zeros that cost nothing until touched: for large sizes the allocator returns untouched pages.
-pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
-    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-    let mut zeros = ManuallyDrop::new(vec![0_u64; len]);
-    // SAFETY: the parts of a vector that is not dropped; `AtomicU64` has the size and bit validity of
-    // `u64`, and here its alignment.
-    unsafe { Vec::from_raw_parts(zeros.as_mut_ptr().cast(), zeros.len(), zeros.capacity()) }
 }

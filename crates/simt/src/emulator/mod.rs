@@ -78,24 +78,29 @@
 mod access;
 mod block;
 mod collective;
+mod counters;
+mod emulated;
 mod fault;
 mod global;
 mod lane;
 mod memory;
+mod operation;
 mod races;
 mod random;
 mod shared;
 mod stacks;
 mod transactions;
+mod turns;
 mod weak;
+mod zeros;
 
 pub use access::{Earlier, GlobalAccess, GlobalAccessKind};
+pub use emulated::Emulated;
 pub use fault::{Collective, Fault, FaultKind, Nearest, SharedAccess, Whereabouts};
-pub use lane::Emulated;
 pub use memory::Region;
 
 use crate::{Instance, Kernel, LaunchReport, LaunchShape};
-use block::{Block, Counters, Outcome};
+use block::Block;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use memory::Memory;
@@ -103,6 +108,7 @@ use random::Permutation;
 use stacks::Stacks;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use turns::Outcome;
 use weak::WeakMemory;
 
 /// How weak memory is: what threads see of each other's stores.
@@ -163,21 +169,6 @@ impl Default for Options {
             memory: MemoryModel::Cpu,
             patience: Duration::from_secs(30),
             count_transactions: None,
-        }
-    }
-}
-
-impl From<&Counters> for LaunchReport {
-    fn from(counters: &Counters) -> Self {
-        Self {
-            collectives: counters.collectives.get(),
-            barriers: counters.barriers.get(),
-            loads: counters.loads.get(),
-            stores: counters.stores.get(),
-            atomics: counters.atomics.get(),
-            warp_loads: counters.warp_loads.get(),
-            sectors: counters.sectors.get(),
-            lines: counters.lines.get(),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! a vector clock. And only the last write and one read of each word are remembered.
 
 use super::access::{Earlier, GlobalAccess, GlobalAccessKind};
+use super::zeros::zeros;
 use crate::WARP;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -173,7 +174,7 @@ pub(super) struct Shadow(Vec<AtomicU64>);
 impl Shadow {
     /// Of that many words of 4 bytes.
     pub(super) fn new(words: usize) -> Self {
-        Self(super::memory::zeros(2 * words))
+        Self(zeros(2 * words))
     }
 
     /// Notes an access that begins at a word; returns the word on which it races, and with what.

@@ -5,8 +5,7 @@
 //! together needs a definition; see the documentation of
 //! [`Options::count_transactions`](super::Options::count_transactions).
 
-use super::block::{Block, Counters, Warp};
-use super::lane::Lane;
+use super::counters::Counters;
 use crate::WARP;
 use core::cell::{Cell, RefCell};
 use core::panic::Location;
@@ -32,7 +31,7 @@ struct WarpLoad {
 impl OpenLoads {
     /// A lane's `k`-th load at a place in the source since a collective joins the other lanes' `k`-th load there since
     /// that collective.
-    fn join(&self, lane: u32, synced: u32, place: &'static Location<'static>, address: usize) {
+    pub(super) fn join(&self, lane: u32, synced: u32, place: &'static Location<'static>, address: usize) {
         let mut open = self.0.borrow_mut();
         let joins = |load: &WarpLoad| load.synced == synced && load.place == place && load.lanes & 1 << lane == 0;
         let load = match open.iter().position(joins) {
@@ -47,7 +46,7 @@ impl OpenLoads {
     }
 
     /// Counts all of them. Called when no lane can join any more.
-    fn close(&self, counters: &Counters) {
+    pub(super) fn close(&self, counters: &Counters) {
         let add = |counter: &Cell<u64>, count: usize| counter.set(counter.get() + count as u64);
         for load in self.0.borrow_mut().drain(..) {
             let mut sectors: Vec<usize> =
@@ -59,39 +58,5 @@ impl OpenLoads {
             sectors.dedup_by_key(|sector| *sector / (LINE / SECTOR));
             add(&counters.lines, sectors.len());
         }
-    }
-}
-
-impl Lane<'_> {
-    /// Notes a load, if loads from there are counted.
-    #[inline]
-    pub(super) fn count_transactions(&self, address: usize, place: &'static Location<'static>) {
-        if let Some(counted) = &self.block.launch.options.count_transactions
-            && counted.contains(&address)
-        {
-            self.warp.open_loads.join(self.lane, self.slot.synced.get(), place, address);
-        }
-    }
-
-    /// At a collective of `mask`: if no other lane can continue, none can join the loads so far.
-    #[inline]
-    pub(super) fn after_collective(&self, mask: u32) {
-        if self.warp.alive() & !mask == 0 {
-            self.block.close_loads_of(self.warp);
-        }
-    }
-}
-
-impl Block<'_> {
-    #[inline]
-    fn close_loads_of(&self, warp: &Warp) {
-        if self.launch.options.count_transactions.is_some() {
-            warp.open_loads.close(&self.counters);
-        }
-    }
-
-    /// At a barrier, and at the end of a block.
-    pub(super) fn close_loads(&self) {
-        self.warps.iter().for_each(|warp| self.close_loads_of(warp));
     }
 }

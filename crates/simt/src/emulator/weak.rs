@@ -11,7 +11,7 @@
 //! sees all writes of all threads. That is more than the release published, so some outcomes that a GPU allows do not
 //! appear; every outcome that appears is allowed.
 
-use super::global::{Operation, apply};
+use super::operation::{Operation, apply};
 use super::random::Random;
 use super::{MemoryModel, Options};
 use crate::Order;

@@ -1,6 +1,7 @@
 //! Adding a child to a node, or to a larger copy of it if it is full.
 
-use super::insert::{InsertArgs, TOUCHED};
+use super::insert_args::InsertArgs;
+use super::lock::TOUCHED;
 use super::slot::{peek, publish};
 use crate::layout::{Header, Kind, Link, N4, N16, N48, N256};
 use core::mem::offset_of;

@@ -11,41 +11,14 @@
 //! A thread that does not get a lock tries again from the root instead of waiting, so that lanes of a warp do not block
 //! each other.
 
-use super::TreeMut;
 use super::grow::{append, grow};
+use super::insert_args::InsertArgs;
+use super::lock::{COUNT_MASK, OBSOLETE, TOUCHED, try_lock, unlock};
 use super::slot::{Edge, capacity, entry_index, follow, publish, root_edge};
 use super::supply::{DEVICE_LEAVES, PUT_OFF, Supply, UNUSED};
 use crate::layout::{Header, Kind, Leaf32, Link, PREFIX, device_leaf_units};
 use core::mem::offset_of;
-use lanetree_simt::{
-    Global, GlobalMut, Hint, Kernel, KeyRef, KeysRef, Order, Scope, Simt, Word, instance, kernel_args,
-};
-
-/// The lower half of the word that a header's `count` is in; locks are in the upper.
-pub(super) const COUNT_MASK: u32 = 0xffff;
-const LOCKED: u32 = 1 << 16;
-/// The node was copied into a larger one.
-pub(super) const OBSOLETE: u32 = 1 << 17;
-/// The node is among those to be sorted.
-pub(super) const TOUCHED: u32 = 1 << 18;
-
-kernel_args! {
-    /// Arguments of [`Insert`].
-    pub struct InsertArgs {
-        /// The tree, without leaves in main memory; its buffers have room for what is taken.
-        pub tree: TreeMut,
-        /// The root's link, and a word for its lock: `[2]`, the second one zero.
-        pub root: GlobalMut<u64>,
-        /// The keys of the batch.
-        pub queries: KeysRef,
-        /// The keys to insert, by their indexes in the batch: `[count]`; null for all from the first on.
-        pub picks: Global<u32>,
-        /// How many.
-        pub count: u64,
-        /// Where nodes and leaves come from.
-        pub supply: Supply,
-    }
-}
+use lanetree_simt::{GlobalMut, Hint, Kernel, KeyRef, Order, Scope, Simt, Word, instance};
 
 /// Makes leaves for keys that have none, with values of 0; one thread per key; any block.
 #[derive(Debug)]
@@ -190,33 +163,6 @@ fn lock_of(args: &InsertArgs, owner: Link) -> GlobalMut<u32> {
         return args.root.byte_add(8).cast();
     }
     args.tree.address(owner).byte_add(offset_of!(Header, count) as u64).cast()
-}
-
-/// Per thread. Takes a lock if it is free and its node is not obsolete; returns the word's former value.
-///
-/// # Safety
-/// A lock.
-#[inline(always)]
-unsafe fn try_lock<S: Simt>(simt: S, lock: GlobalMut<u32>) -> Option<u32> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let word = simt.atomic_load(lock, 0, Order::Relaxed, Scope::Device);
-        if word & (LOCKED | OBSOLETE) != 0 {
-            return None;
-        }
-        let before = simt.atomic_compare_exchange(lock, 0, word, word | LOCKED, Order::Acquire, Scope::Device);
-        (before == word).then_some(word)
-    }
-}
-
-/// Per thread. Releases a lock, with the word's new value.
-///
-/// # Safety
-/// A lock that the thread has.
-#[inline(always)]
-unsafe fn unlock<S: Simt>(simt: S, lock: GlobalMut<u32>, word: u32) {
-    // SAFETY: the caller's promise.
-    unsafe { simt.atomic_store(lock, 0, word, Order::Release, Scope::Device) }
 }
 
 /// Per thread. Sets a key's entry of the root table to a link that is followed from `from`, if the link leads past the

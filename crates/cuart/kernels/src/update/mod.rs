@@ -4,7 +4,9 @@
 mod claim;
 mod grow;
 mod insert;
+mod insert_args;
 mod latest;
+mod lock;
 mod remove;
 mod retire;
 mod slot;
@@ -13,7 +15,8 @@ mod supply;
 mod tidy;
 
 pub use claim::{Claim, ClaimArgs, Conquer, ConquerArgs, UNCLAIMED};
-pub use insert::{Insert, InsertArgs};
+pub use insert::Insert;
+pub use insert_args::InsertArgs;
 pub use latest::{ClearSequence, ClearSequenceArgs, Latest, LatestArgs};
 pub use remove::{Remove, RemoveArgs};
 pub use retire::{CountLeaves, CountLeavesArgs, Retire, RetireArgs};

@@ -1,7 +1,7 @@
 //! Sorting the children of nodes to which children were added.
 
 use super::TreeMut;
-use super::insert::{COUNT_MASK, OBSOLETE};
+use super::lock::{COUNT_MASK, OBSOLETE};
 use crate::layout::{Header, Kind, Link, N4, N16};
 use core::mem::offset_of;
 use lanetree_simt::{Global, Hint, Kernel, Simt, instance, kernel_args, unroll};

@@ -1,0 +1,34 @@
+//! A batch of updates in device form.
+
+use lanetree_frame::Result;
+use lanetree_frame::byte_keys::DeviceKeys;
+use lanetree_frame::pointers::optional_mut;
+use lanetree_layout::Word;
+use lanetree_runtime::{Buffer, Stream};
+use lanetree_simt::{Global, GlobalMut, KeysRef};
+
+/// A batch of updates in a stream.
+pub(super) struct Batch<'a, V> {
+    pub(super) keys: &'a DeviceKeys,
+    pub(super) queries: KeysRef,
+    pub(super) values: Global<V>,
+    /// Found bits, or null.
+    pub(super) found: GlobalMut<u32>,
+    /// In which order it is processed; null for its own.
+    pub(super) picks: Global<u32>,
+    pub(super) count: usize,
+}
+
+impl<'a, V: Word> Batch<'a, V> {
+    /// A batch of keys, with at least that many values, for kernels launched next on the stream.
+    pub(super) fn new(
+        stream: &Stream,
+        keys: &'a DeviceKeys,
+        values: &'a Buffer<V>,
+        found: Option<&'a mut Buffer<u32>>,
+    ) -> Result<Self> {
+        let (queries, values) = (keys.keys_ref(stream)?, values.read_on(stream)?);
+        let found = optional_mut(found, stream)?;
+        Ok(Self { keys, queries, values, found, picks: Global::null(), count: keys.len() })
+    }
+}
