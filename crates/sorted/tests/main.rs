@@ -119,19 +119,19 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
     let ends: Vec<K> = queries.iter().copied().rev().step_by(2).collect();
     let limits: Vec<u64> = (0..starts.len() as u64).map(|i| [0, 1, 7, 100, u64::MAX][i as usize % 5]).collect();
     let count = starts.len().min(ends.len());
-    let (starts, ends, limits) = (&starts[..count], &ends[..count], &limits[..count]);
+    let (starts, ends, limits_of) = (&starts[..count], &ends[..count], &limits[..count]);
     let rows = |limit: &dyn Fn(usize) -> u64| -> Vec<Vec<(K, V)>> {
         (0..count).map(|i| row(model, starts[i], ends[i], limit(i))).collect()
     };
 
-    let (all, limited) = (rows(&|_| u64::MAX), rows(&|i| limits[i]));
+    let (all, limited) = (rows(&|_| u64::MAX), rows(&|i| limits_of[i]));
     let mut found = lanetree::Ranges::default();
     index.range_between_many_into(starts, ends, &mut found).unwrap();
     let pairs =
         |(keys, values): (&[K], &[V])| -> Vec<(K, V)> { keys.iter().copied().zip(values.iter().copied()).collect() };
     assert_eq!((0..count).map(|i| pairs(found.get(i))).collect::<Vec<_>>(), all);
     let forward: Vec<usize> = (0..count).filter(|&i| starts[i] <= ends[i]).collect();
-    let ranges = forward.iter().map(|&i| KeyRange::new(starts[i]..=ends[i]).limit(limits[i]));
+    let ranges = forward.iter().map(|&i| KeyRange::new(starts[i]..=ends[i]).limit(limits_of[i]));
     let found = index.range_many(ranges.clone()).unwrap();
     let counts = index.count_many(ranges).unwrap();
     for (j, &i) in forward.iter().enumerate() {
@@ -142,11 +142,17 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
     let stream = device.stream().unwrap();
     let on = index.on(&stream);
     let [starts, ends] = [starts, ends].map(|bounds| device.upload(bounds).unwrap());
-    let limits = device.upload(limits).unwrap();
+    let limits = device.upload(limits_of).unwrap();
     let mut scratch = RangeScratch::new(device, count).unwrap();
     let mut counts = device.alloc_zeroed(count).unwrap();
-    for (rows, limits, limit) in [(&all, None, u64::MAX), (&limited, Some(&limits), u64::MAX), (&rows(&|_| 3), None, 3)]
-    {
+    let both = rows(&|i| limits_of[i].min(3));
+    let cases = [
+        (&all, None, u64::MAX),
+        (&limited, Some(&limits), u64::MAX),
+        (&rows(&|_| 3), None, 3),
+        (&both, Some(&limits), 3),
+    ];
+    for (rows, limits, limit) in cases {
         let flat: Vec<(K, V)> = rows.concat();
         on.count(&starts, &ends, limits, limit, &mut counts).unwrap();
         assert!(counts.to_vec().unwrap().into_iter().eq(rows.iter().map(|row| row.len() as u64)));
