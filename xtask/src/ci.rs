@@ -1,7 +1,7 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{first_build, paths, process, ptx, stub};
+use crate::{circles, first_build, paths, process, ptx, stub};
 use clap::Args;
 use std::fmt;
 use std::process::Command;
@@ -29,6 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
+    steps.run("imports", circles::run)?;
     // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.
     let clippy = |packages: &[&'static str]| {
         let arguments = [&["clippy"], packages, &["--all-targets", "--locked", "--", "-D", "warnings"]].concat();

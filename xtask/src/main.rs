@@ -5,6 +5,7 @@
 
 mod bundle;
 mod ci;
+mod circles;
 mod doctor;
 mod failure;
 mod first_build;
