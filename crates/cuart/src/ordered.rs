@@ -6,7 +6,7 @@ use lanetree_frame::{
     UpdateReport,
 };
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 
 impl<V: Word> OrderedIndex for Cuart<V> {
     type Domain = ByteString;
@@ -47,6 +47,11 @@ impl<V: Word> OrderedIndex for Cuart<V> {
         self.count_many(ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
+        // A device finds ranges by ranks and gathers them from its own leaves; the host follows links to all leaves.
+        let by_ranks = self.is_compact() && self.stats().host_leaves == 0;
+        if !by_ranks && self.device().kind() != DeviceKind::Host {
+            return self.to_device(&Device::host())?.pairs();
+        }
         let all = self.range_many([..])?;
         let (keys, values) = all.get(0);
         Ok(keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect())

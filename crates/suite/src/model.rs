@@ -2,7 +2,7 @@
 
 use crate::Counts;
 use core::ops::{Bound, RangeBounds};
-use lanetree::harmonia::Op;
+use lanetree::Op;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pairs, as std has them.

@@ -1,24 +1,8 @@
-//! The indexes, each as one trait has them.
-
-mod cuart;
-mod harmonia;
-mod hybrid;
-mod mirrored;
-mod numbers;
-mod strings;
-
-pub use cuart::CuartIndex;
-pub use harmonia::HarmoniaIndex;
-pub(crate) use harmonia::is_lost;
-pub use hybrid::HybridIndex;
-pub use mirrored::{MirroredCuart, MirroredHarmonia};
-pub use numbers::Number;
+//! What is put through cases, as the cases see it.
 
 use crate::model::Range;
-use crate::{Change, Form, Side};
-use core::fmt::Debug;
-use lanetree::harmonia::Op;
-use lanetree::{Device, Error, Result};
+use crate::{Change, Form, Numbered, Side};
+use lanetree::{Device, Error, Op, Result, UpdateReport};
 
 /// Pairs of an index.
 pub type Pairs<K> = Vec<(K, u64)>;
@@ -26,81 +10,132 @@ pub type Pairs<K> = Vec<(K, u64)>;
 /// The pair next to a key, if there is one.
 pub type Neighbor<K> = Option<(K, u64)>;
 
-/// What an index can do, as far as every index can. Values are 64 bits wide here, and small: narrower ones hold them.
-pub trait Index: Sized {
+/// An index and the ways to build it.
+pub trait Family: Sync {
+    /// What is built.
+    type Subject: Subject;
+
+    /// What it is called, in the list of indexes and in messages.
+    fn name(&self) -> &str;
+
+    /// In how many ways it is built, at least one.
+    fn ways(&self) -> u8;
+
+    /// Builds one on a device; any number chooses a way and other options.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn build(
+        &self,
+        device: &Device,
+        options: u8,
+        pairs: &[(<Self::Subject as Subject>::Key, u64)],
+    ) -> Result<Self::Subject>;
+
+    /// Checks the rules that cannot be stated as a sequence of steps, for the index that `options` choose.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    fn contract(&self, _device: &Device, _options: u8) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What an index can do, as far as every index and every pair of indexes can. Values are 64 bits wide here, and small:
+/// narrower ones hold them.
+pub trait Subject: Sized {
     /// Its keys.
-    type Key: Ord + Clone + Debug;
-
-    /// The key that a number stands for. Different numbers may stand for the same key.
-    fn key(number: u16) -> Self::Key;
-
-    /// Builds one on a device. Options are chosen by a number.
-    fn build(device: &Device, options: u8, pairs: &[(Self::Key, u64)]) -> Result<Self>;
+    type Key: Numbered;
 
     /// How many pairs it says to have.
     fn size(&self) -> u64;
 
     /// All pairs in order.
+    ///
+    /// # Errors
+    /// The index's own, here and below.
     fn pairs(&mut self) -> Result<Pairs<Self::Key>>;
 
     /// A batch of operations, all of them of one kind but for [`Change::Mixed`].
+    ///
+    /// # Errors
+    /// The index's own.
     fn apply(&mut self, change: Change, ops: &[Op<Self::Key, u64>], form: Form) -> Result<Counts>;
 
     /// The values of keys.
+    ///
+    /// # Errors
+    /// The index's own.
     fn get(&self, keys: &[Self::Key], form: Form) -> Result<Vec<Option<u64>>>;
 
     /// How many keys are below each, or not above.
+    ///
+    /// # Errors
+    /// The index's own.
     fn rank(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<u64>>;
 
     /// The last pairs not above, or the first not below.
+    ///
+    /// # Errors
+    /// The index's own.
     fn neighbor(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<Neighbor<Self::Key>>>;
 
     /// The pairs of ranges.
+    ///
+    /// # Errors
+    /// The index's own.
     fn range(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<Pairs<Self::Key>>>;
 
     /// How many pairs ranges have.
+    ///
+    /// # Errors
+    /// The index's own.
     fn count(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<u64>>;
 
-    /// The pairs whose keys begin with each prefix; `None` where keys have none.
+    /// The pairs whose keys begin with each prefix; `None` if it has no such call.
     fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Pairs<Self::Key>>>> {
         None
     }
 
-    /// The first so many parts of a key, where it has any.
-    fn cut(key: Self::Key, _len: usize) -> Self::Key {
-        key
-    }
-
-    /// Whether a key begins with another.
-    fn begins_with(_key: &Self::Key, _prefix: &Self::Key) -> bool {
-        false
-    }
-
-    /// Brings it into order.
-    fn compact(&mut self) -> Result<()> {
+    /// Brings it back to the state in which it was built.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn restore_order(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Takes it to another device, or apart, and goes on with what comes of that.
+    /// Takes it to another device, or apart, and goes on with the result.
+    ///
+    /// # Errors
+    /// The index's own.
     fn relocate(self) -> Result<Self> {
         Ok(self)
     }
 
-    /// Whether it may give this error now to a call that nothing is wrong with, as its documentation says.
+    /// Whether it may give this error now to a call that is otherwise right, as its documentation says.
     fn may_refuse(&self, _error: &Error) -> bool {
         false
     }
 
-    /// The devices that may fail.
+    /// The device that may fail.
     fn device(&self) -> &Device;
 
-    /// After a failed change, whether the change has been made all the same; sets right what can be.
+    /// Whether it says that it is lost; `None` if it cannot say.
+    fn is_lost(&self) -> Option<bool> {
+        None
+    }
+
+    /// After a failed change: whether the change has been made all the same. Repairs what can be repaired.
+    ///
+    /// # Errors
+    /// The index's own.
     fn settle(&mut self) -> Result<bool> {
         Ok(false)
     }
 }
 
-/// What a batch is said to have done; nothing where that is not said.
+/// What a batch is said to have done; `None` where that is not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys that were not there, and are.
@@ -124,8 +159,8 @@ impl Counts {
     }
 }
 
-impl From<lanetree::harmonia::UpdateReport> for Counts {
-    fn from(report: lanetree::harmonia::UpdateReport) -> Self {
+impl From<UpdateReport> for Counts {
+    fn from(report: UpdateReport) -> Self {
         Self {
             inserted: Some(report.inserted),
             replaced: Some(report.replaced),

@@ -1,28 +1,20 @@
 //! A case, step by step.
 
-use crate::index::{Index, is_lost};
 use crate::model::{Model, Range};
-use crate::{Ask, Bounds, Case, Change, Failing, Form, Keys, Place, Side, Span, Step, Upkeep};
+use crate::{
+    Ask, Bounds, Case, Change, Failing, Family, Form, Keys, Numbered, Place, Side, Span, Step, Subject, Upkeep,
+};
 use core::fmt::Debug;
 use core::ops::Bound;
-use lanetree::harmonia::Op;
 use lanetree::runtime::Failure;
-use lanetree::{Device, DeviceKind, Error};
+use lanetree::{Device, DeviceKind, Error, Op};
 
 /// Runs a case on an index and on its model.
 ///
 /// # Errors
 /// What differs, and in which step.
-pub fn check<I: Index>(case: &Case) -> Result<Tally, String> {
-    let device = match case.place {
-        Place::Host => Device::host(),
-        Place::Emulated(seed) => Device::emulated_with_seed(seed.into()),
-    };
-    let pairs: Vec<(I::Key, u64)> = case.keys.numbers().into_iter().map(I::key).zip(0..).collect();
-    let index = I::build(&device, case.options, &pairs).map_err(|error| format!("the build: {error}"))?;
-    let (index, model) = (Some(index), Model(pairs.into_iter().collect()));
-    let mut run = Run { index, model, stamp: 1000, tally: Tally::default() };
-    run.upkeep(Upkeep::Iterate).map_err(|error| format!("after the build: {error}"))?;
+pub fn check<F: Family>(family: &F, case: &Case) -> Result<Tally, String> {
+    let mut run = Run::build(family, &device(case.place), case.options, &case.keys)?;
     for (number, step) in case.steps.iter().enumerate() {
         run.step(step).map_err(|error| format!("step {number}, {step:?}: {error}"))?;
         if run.tally.lost > 0 {
@@ -31,6 +23,19 @@ pub fn check<I: Index>(case: &Case) -> Result<Tally, String> {
     }
     run.upkeep(Upkeep::Iterate).map_err(|error| format!("in the end: {error}"))?;
     Ok(run.tally)
+}
+
+/// The device of a place.
+pub(crate) fn device(place: Place) -> Device {
+    match place {
+        Place::Host => Device::host(),
+        Place::Emulated(seed) => Device::emulated_with_seed(seed.into()),
+    }
+}
+
+/// The pairs that an index is built from: keys by their numbers, and values that count up.
+pub(crate) fn pairs<S: Subject>(keys: &Keys) -> Vec<(S::Key, u64)> {
+    keys.numbers().into_iter().map(S::Key::key).zip(0..).collect()
 }
 
 /// What has become of steps: a run of many cases in which nothing happens says nothing.
@@ -60,48 +65,82 @@ impl Tally {
     }
 }
 
-struct Run<I: Index> {
+/// An index and its model.
+pub(crate) struct Run<S: Subject> {
     /// Taken only while it goes elsewhere.
-    index: Option<I>,
-    model: Model<I::Key>,
-    tally: Tally,
+    index: Option<S>,
+    model: Model<S::Key>,
+    pub(crate) tally: Tally,
     /// The next value: no two changes write the same.
     stamp: u64,
 }
 
-impl<I: Index> Run<I> {
-    fn index(&mut self) -> &mut I {
+impl<S: Subject> Run<S> {
+    /// Builds both, and compares them.
+    ///
+    /// # Errors
+    /// The build's, and what differs.
+    pub(crate) fn build<F: Family<Subject = S>>(
+        family: &F,
+        device: &Device,
+        options: u8,
+        keys: &Keys,
+    ) -> Result<Self, String> {
+        let pairs = pairs::<S>(keys);
+        let index = family.build(device, options, &pairs).map_err(|error| format!("the build: {error}"))?;
+        Self::of(index, pairs).map_err(|error| format!("after the build: {error}"))
+    }
+
+    /// Of an index that was built from these pairs.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn of(index: S, pairs: Vec<(S::Key, u64)>) -> Result<Self, String> {
+        let (index, model) = (Some(index), Model(pairs.into_iter().collect()));
+        let mut run = Self { index, model, stamp: 1000, tally: Tally::default() };
+        run.upkeep(Upkeep::Iterate)?;
+        Ok(run)
+    }
+
+    pub(crate) fn index(&mut self) -> &mut S {
         self.index.as_mut().expect("it has arrived")
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), String> {
+    pub(crate) fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Change(change, keys, form) => self.change(*change, keys, *form, None),
-            Step::FailingChange(failing, change, keys, form) => self.change(*change, keys, *form, Some(*failing)),
+            Step::Change(change, keys, form) => self.change(*change, keys, *form, None).map(drop),
+            Step::FailingChange(failing, change, keys, form) => {
+                self.change(*change, keys, *form, Some(failure(*failing))).map(drop)
+            }
             Step::Ask(ask, form) => self.ask(ask, *form),
             Step::Upkeep(upkeep) => self.upkeep(*upkeep),
         }
     }
 
-    fn change(&mut self, change: Change, keys: &Keys, form: Form, failing: Option<Failing>) -> Result<(), String> {
+    /// Makes a change, during which the device may be made to fail; whether it has failed.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn change(
+        &mut self,
+        change: Change,
+        keys: &Keys,
+        form: Form,
+        failure: Option<Failure>,
+    ) -> Result<bool, String> {
         let ops = self.ops(change, keys);
         let mut after = self.model.clone();
         let expected = after.apply(&ops);
-        let device = self.index().device().clone();
-        // The host has no kernels that could fail.
-        let failing = failing.filter(|_| device.kind() == DeviceKind::Emulated);
-        if let Some(failing) = failing {
-            device.inject(Some(failure(failing)));
-        }
-        let done = self.index().apply(change, &ops, form);
-        let has_failed = failing.is_some() && device.inject(None).is_none();
+        let (done, has_failed) = self.failing(failure, |index| index.apply(change, &ops, form));
         match done {
             Ok(_) if has_failed => Err("the device has failed, and the call says nothing".into()),
             Ok(counts) => {
                 self.model = after;
                 self.tally.changed += 1;
-                let agree = counts.agree(&expected);
-                if agree { self.upkeep(Upkeep::Iterate) } else { Err(format!("{counts:?} instead of {expected:?}")) }
+                if !counts.agree(&expected) {
+                    return Err(format!("{counts:?} instead of {expected:?}"));
+                }
+                self.upkeep(Upkeep::Iterate)
             }
             Err(error) if has_failed => self.after_failure(&error, after),
             Err(error) if self.index().may_refuse(&error) => {
@@ -109,11 +148,25 @@ impl<I: Index> Run<I> {
                 self.upkeep(Upkeep::Iterate)
             }
             Err(error) => Err(error.to_string()),
+        }?;
+        Ok(has_failed)
+    }
+
+    /// Calls the index, with a failure of its device to come if there is one; and whether it has come. The device works
+    /// again afterwards.
+    pub(crate) fn failing<R>(&mut self, failure: Option<Failure>, call: impl FnOnce(&mut S) -> R) -> (R, bool) {
+        let device = self.index().device().clone();
+        // The host has no kernels that could fail.
+        let failure = failure.filter(|_| device.kind() == DeviceKind::Emulated);
+        if failure.is_some() {
+            device.inject(failure);
         }
+        let done = call(self.index());
+        (done, failure.is_some() && device.inject(None).is_none())
     }
 
     /// The index has the batch, or does not, or says that it is lost.
-    fn after_failure(&mut self, error: &Error, after: Model<I::Key>) -> Result<(), String> {
+    fn after_failure(&mut self, error: &Error, after: Model<S::Key>) -> Result<(), String> {
         self.tally.failed += 1;
         if is_lost(error) {
             self.tally.lost += 1;
@@ -124,23 +177,58 @@ impl<I: Index> Run<I> {
                 if changed {
                     self.model = after;
                 }
-                self.upkeep(Upkeep::Iterate).map_err(|differs| format!("after \"{error}\": {differs}"))
+                self.is_whole(error)
             }
-            Err(other) => Err(format!("after \"{error}\", it cannot be set right: {other}")),
+            Err(other) => Err(format!("after \"{error}\", it cannot be repaired: {other}")),
         }
     }
 
-    fn says_that_it_is_lost(&mut self, first: &Error) -> Result<(), String> {
-        let keys = [I::key(0), I::key(5)];
-        let remove = [Op::Remove(I::key(0))];
+    /// Whether the index is as the model after this error.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn is_whole(&mut self, error: &Error) -> Result<(), String> {
+        if self.index().is_lost() == Some(true) {
+            return Err(format!("it is lost, but the call says: {error}"));
+        }
+        self.upkeep(Upkeep::Iterate).map_err(|differs| format!("after \"{error}\": {differs}"))
+    }
+
+    /// Whether every call says that the index is lost, and nothing but that.
+    ///
+    /// # Errors
+    /// The call that says something else.
+    pub(crate) fn says_that_it_is_lost(&mut self, first: &Error) -> Result<(), String> {
+        let keys = [S::Key::key(0), S::Key::key(5)];
+        let everything = [(Bound::Unbounded, Bound::Unbounded, None)];
+        let between = [(Bound::Included(keys[0].clone()), Bound::Included(keys[1].clone()), None)];
         let index = self.index();
-        let said = [
-            ("get", index.get(&keys, Form::Host).err()),
-            ("get in device form", index.get(&keys, Form::Device).err()),
-            ("all pairs", index.pairs().err()),
-            ("change", index.apply(Change::Remove, &remove, Form::Host).err()),
-            ("change in device form", index.apply(Change::Remove, &remove, Form::Device).err()),
-        ];
+        if index.is_lost() == Some(false) {
+            return Err(format!("after \"{first}\", it says not to be lost"));
+        }
+        let mut said = vec![("all pairs", index.pairs().err())];
+        for form in [Form::Host, Form::Device] {
+            said.push(("get", index.get(&keys, form).err()));
+            for side in [Side::Lower, Side::Upper] {
+                said.push(("rank", index.rank(&keys, side, form).err()));
+                said.push(("neighbor", index.neighbor(&keys, side, form).err()));
+            }
+            for ranges in [&everything, &between] {
+                said.push(("range", index.range(ranges, form).err()));
+                said.push(("count", index.count(ranges, form).err()));
+            }
+            let op = |kind: u16| match kind {
+                0 => Op::Insert(keys[0].clone(), 0),
+                1 => Op::Update(keys[0].clone(), 0),
+                _ => Op::Remove(keys[0].clone()),
+            };
+            for (kind, change) in (0..).zip([Change::Insert, Change::Update, Change::Remove, Change::Mixed(0)]) {
+                said.push(("a change", index.apply(change, &[op(kind % 3)], form).err()));
+            }
+        }
+        if let Some(found) = index.prefix(&keys) {
+            said.push(("prefix", found.err()));
+        }
         for (call, error) in said {
             match error {
                 Some(error) if is_lost(&error) => {}
@@ -151,10 +239,10 @@ impl<I: Index> Run<I> {
         Ok(())
     }
 
-    fn ops(&mut self, change: Change, keys: &Keys) -> Vec<Op<I::Key, u64>> {
+    fn ops(&mut self, change: Change, keys: &Keys) -> Vec<Op<S::Key, u64>> {
         let mut ops = Vec::new();
         for (i, number) in keys.numbers().into_iter().enumerate() {
-            let (key, value) = (I::key(number), self.stamp);
+            let (key, value) = (S::Key::key(number), self.stamp);
             self.stamp += 1;
             let kind = match change {
                 Change::Insert => 0,
@@ -171,7 +259,7 @@ impl<I: Index> Run<I> {
         ops
     }
 
-    fn ask(&mut self, ask: &Ask, form: Form) -> Result<(), String> {
+    pub(crate) fn ask(&mut self, ask: &Ask, form: Form) -> Result<(), String> {
         let answered = self.answer(ask, form)?;
         self.count(answered);
         Ok(())
@@ -183,7 +271,7 @@ impl<I: Index> Run<I> {
 
     /// Whether the index has answered.
     fn answer(&mut self, ask: &Ask, form: Form) -> Result<bool, String> {
-        let of = |keys: &Keys| keys.numbers().into_iter().map(I::key).collect::<Vec<_>>();
+        let of = |keys: &Keys| keys.numbers().into_iter().map(S::Key::key).collect::<Vec<_>>();
         let model = self.model.clone();
         let index = self.index();
         match ask {
@@ -212,15 +300,17 @@ impl<I: Index> Run<I> {
                 same(index, index.count(&ranges, form), expected)
             }
             Ask::Prefix(keys, len) => {
-                let prefixes: Vec<_> = of(keys).into_iter().map(|key| I::cut(key, usize::from(len % 48))).collect();
+                let prefixes: Vec<_> =
+                    of(keys).into_iter().map(|key| S::Key::cut(key, usize::from(len % 48))).collect();
                 let Some(found) = index.prefix(&prefixes) else { return Ok(true) };
-                let under = |prefix| model.pairs().into_iter().filter(|pair| I::begins_with(&pair.0, prefix)).collect();
+                let under =
+                    |prefix| model.pairs().into_iter().filter(|pair| S::Key::begins_with(&pair.0, prefix)).collect();
                 same(index, found, prefixes.iter().map(under).collect::<Vec<Vec<_>>>())
             }
         }
     }
 
-    fn upkeep(&mut self, upkeep: Upkeep) -> Result<(), String> {
+    pub(crate) fn upkeep(&mut self, upkeep: Upkeep) -> Result<(), String> {
         match upkeep {
             Upkeep::Iterate => {
                 let expected = self.model.pairs();
@@ -228,13 +318,16 @@ impl<I: Index> Run<I> {
                 if len != expected.len() as u64 {
                     return Err(format!("it says to have {len} pairs instead of {}", expected.len()));
                 }
-                let found = self.index().pairs();
-                let answered = same(self.index(), found, expected)?;
-                self.count(answered);
+                // Never refused.
+                let found = self.index().pairs().map_err(|error| error.to_string())?;
+                if found != expected {
+                    return Err(format!("{found:?} instead of {expected:?}"));
+                }
+                self.count(true);
                 Ok(())
             }
-            Upkeep::Compact => {
-                self.index().compact().map_err(|error| error.to_string())?;
+            Upkeep::RestoreOrder => {
+                self.index().restore_order().map_err(|error| error.to_string())?;
                 self.upkeep(Upkeep::Iterate)
             }
             Upkeep::Move => {
@@ -247,7 +340,7 @@ impl<I: Index> Run<I> {
 }
 
 /// Whether the index has answered; not where it may refuse to.
-fn same<I: Index, T: PartialEq + Debug>(index: &I, found: lanetree::Result<T>, expected: T) -> Result<bool, String> {
+fn same<S: Subject, T: PartialEq + Debug>(index: &S, found: lanetree::Result<T>, expected: T) -> Result<bool, String> {
     match found {
         Ok(found) if found == expected => Ok(true),
         Ok(found) => Err(format!("{found:?} instead of {expected:?}")),
@@ -285,4 +378,9 @@ fn failure(failing: Failing) -> Failure {
         Failing::Transfer(number) => Failure::Transfer(at(number)),
         Failing::Allocation(number) => Failure::Allocation(at(number)),
     }
+}
+
+/// Whether an error says that the index is lost.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::Lost { .. })
 }

@@ -1,6 +1,6 @@
 //! Bounded runs: the same cases each time, and what fails made short.
 
-use crate::{Case, Tally};
+use crate::{Case, Family, Tally, check};
 use arbitrary::{Arbitrary, Unstructured};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Most cases that are tried to make one shorter.
 const MOST_TRIES: usize = 2000;
 
-/// Runs a check on so many cases, or on as many as `LANETREE_FUZZ_CASES` says, of the seed `LANETREE_FUZZ_SEED` or 0;
+/// Runs a check on so many cases, or on as many as `LANETREE_SUITE_CASES` says, of the seed `LANETREE_SUITE_SEED` or 0;
 /// what has become of them.
 ///
 /// # Panics
@@ -17,7 +17,8 @@ const MOST_TRIES: usize = 2000;
 pub fn bounded(cases: u64, check: impl Fn(&Case) -> Result<Tally, String>) -> Tally {
     let mut tally = Tally::default();
     let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let (cases, seed) = (variable("LANETREE_FUZZ_CASES").unwrap_or(cases), variable("LANETREE_FUZZ_SEED").unwrap_or(0));
+    let (cases, seed) =
+        (variable("LANETREE_SUITE_CASES").unwrap_or(cases), variable("LANETREE_SUITE_SEED").unwrap_or(0));
     for number in 0..cases {
         let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(number));
         let mut bytes = vec![0; rng.random_range(30..300)];
@@ -60,4 +61,15 @@ fn shortest(mut case: Case, check: &impl Fn(&Case) -> Result<Tally, String>) -> 
         break;
     }
     (case, error)
+}
+
+/// Runs the case that bytes stand for: what a fuzzer calls.
+///
+/// # Panics
+/// Where something differs.
+pub fn on_bytes(family: &impl Family, bytes: &[u8]) {
+    let Ok(case) = Case::arbitrary(&mut Unstructured::new(bytes)) else { return };
+    if let Err(error) = check(family, &case) {
+        panic!("{error}\n{case:#?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Bounded runs: what fails is made short.
 
-use lanetree_fuzz::{Case, Change, Step, Tally, bounded};
+use lanetree_suite::{Case, Change, Step, Tally, bounded};
 use std::panic::catch_unwind;
 
 #[test]

@@ -116,7 +116,7 @@ pub enum Upkeep {
     /// All pairs are read.
     Iterate,
     /// The index is brought into order, if it is of a kind that loses it.
-    Compact,
+    RestoreOrder,
     /// It goes to another device, or is taken apart, if it can be.
     Move,
 }

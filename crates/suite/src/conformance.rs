@@ -1,0 +1,36 @@
+//! The battery.
+
+use crate::{Case, Family, Form, Place, Subject, Tally, check, directed, failures};
+use lanetree::Device;
+
+/// Puts an index through all that can be written down: the directed cases, the contract, and failures at every point. On
+/// the host every way to build it gets every case; on the emulator, which is slower, the first way gets all, and the
+/// others take turns. The random sequences are [`bounded`](crate::bounded)'s.
+///
+/// # Errors
+/// The first case that fails, and how.
+pub fn conformance<F: Family>(family: &F) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let cases = directed::cases::<<F::Subject as Subject>::Key>();
+    let emulated = Place::Emulated(3);
+    for options in 0..family.ways() {
+        let of = |what: &str, error| format!("{}, built in way {options}, {what}: {error}", family.name());
+        for (number, (what, case)) in cases.iter().enumerate() {
+            let its_turn = options == 0 || number % usize::from(family.ways()) == usize::from(options);
+            let places = [Place::Host, emulated];
+            for &place in if its_turn { &places[..] } else { &places[..1] } {
+                let case = Case { place, options, ..case.clone() };
+                let of_case = check(family, &case).map_err(|error| of(&format!("{what}, {place:?}"), error))?;
+                tally = tally.plus(of_case);
+            }
+        }
+        for device in [Device::host(), Device::emulated_with_seed(3)] {
+            family.contract(&device, options).map_err(|error| of(&format!("on {device}"), error))?;
+        }
+    }
+    for (options, form) in [(0, Form::Host), (1 % family.ways(), Form::Device)] {
+        let failed = failures::failures(family, options, form);
+        tally = tally.plus(failed.map_err(|error| format!("{}, a failing device, {error}", family.name()))?);
+    }
+    Ok(tally)
+}

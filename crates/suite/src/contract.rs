@@ -1,0 +1,187 @@
+//! What [`OrderedIndex`] promises beside answers: which errors, and what a call with an error leaves.
+
+use crate::Numbered;
+use crate::host::{DomainOf, KeysOf, keys};
+use core::fmt::Debug;
+use core::ops::Bound;
+use lanetree::{Device, DeviceKind, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Rows, Word};
+
+/// Numbers of the keys that an index is built from here.
+const KEYS: [u16; 6] = [3, 4, 5, 9, 11, 15];
+
+/// Checks what a builder's index promises, on a device.
+///
+/// # Errors
+/// The rule that is broken.
+pub fn contract<B>(builder: &B, device: &Device) -> Result<(), String>
+where
+    B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
+{
+    let given: Vec<KeyOf<B::Index>> = KEYS.iter().map(|&number| KeyOf::<B::Index>::key(number)).collect();
+    let values: Vec<ValueOf<B::Index>> = (0..KEYS.len() as u64).map(|i| extreme(i)).collect();
+    let batch = keys::<B::Index>(&given);
+    let batch = DomainOf::<B::Index>::batch(&batch);
+    for wrong in [&values[1..], &[]] {
+        let error = builder.build(device, batch, wrong).map(drop);
+        expect("a build from fewer values than keys", error, is_mismatch)?;
+    }
+    let mut index = builder.build(device, batch, &values).map_err(|error| format!("the build: {error}"))?;
+    describes_itself(&index, device)?;
+    takes_any_value(&index, &given, &values)?;
+    refuses_reversed_ranges(&index, &given)?;
+    refuses_other_lengths(&mut index, &given, &values)?;
+    device_form(&index, &given, &values)?;
+    empty(builder, device)
+}
+
+/// An index's values.
+type ValueOf<I> = <I as OrderedIndex>::Value;
+
+/// The smallest value, the largest, and others: none is reserved.
+fn extreme<V: Word>(i: u64) -> V {
+    match i {
+        0 => V::MAX,
+        1 => V::MIN,
+        _ => V::truncate(i),
+    }
+}
+
+fn ensure(rule: &str, holds: bool) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{rule}: it is not so")) }
+}
+
+/// That a call gives an error of a kind.
+fn expect<T: Debug>(call: &str, found: Result<T>, is_right: impl Fn(&Error) -> bool) -> Result<(), String> {
+    match found {
+        Err(error) if is_right(&error) => Ok(()),
+        Err(error) => Err(format!("{call}: another error was due than: {error}")),
+        Ok(found) => Err(format!("{call}: an error was due, not {found:?}")),
+    }
+}
+
+fn is_mismatch(error: &Error) -> bool {
+    matches!(error, Error::LengthMismatch { .. })
+}
+
+fn text<T>(call: &str, found: Result<T>) -> Result<T, String> {
+    found.map_err(|error| format!("{call}: {error}"))
+}
+
+fn describes_itself<I: OrderedIndex>(index: &I, device: &Device) -> Result<(), String> {
+    ensure("it has a name", !I::NAME.is_empty())?;
+    ensure("it is on the device that it was built on", index.device().kind() == device.kind())?;
+    ensure("its length is that of its pairs", index.len() == KEYS.len() as u64 && !index.is_empty())?;
+    ensure("its pairs take memory", index.bytes() >= index.len() * I::Value::BYTES as u64)?;
+    ensure("a new index is not lost", !index.is_lost())
+}
+
+fn takes_any_value<I: OrderedIndex>(index: &I, given: &[KeyOf<I>], values: &[I::Value]) -> Result<(), String> {
+    let batch = keys::<I>(given);
+    let found = text("get_many", index.get_many(DomainOf::<I>::batch(&batch)))?;
+    ensure("the smallest and the largest value are values", found.into_iter().eq(values.iter().copied().map(Some)))
+}
+
+/// The error names the first reversed range; nothing else is wrong with such a batch.
+fn refuses_reversed_ranges<I: OrderedIndex>(index: &I, given: &[KeyOf<I>]) -> Result<(), String> {
+    let [low, high] = extremes(given);
+    let range = |start, end| DomainOf::<I>::range(start, end, u64::MAX);
+    for start in [Bound::Included(high), Bound::Excluded(high)] {
+        for end in [Bound::Included(low), Bound::Excluded(low)] {
+            let batch = [range(Bound::Unbounded, Bound::Unbounded), range(start, end), range(start, end)];
+            let is_second = |error: &Error| matches!(error, Error::ReversedRange { index: 1, .. });
+            expect("range_many of a reversed range", index.range_many(&batch).map(drop), is_second)?;
+            expect("count_many of a reversed range", index.count_many(&batch), is_second)?;
+        }
+    }
+    // These end where they start, and are empty at most.
+    for (start, end, pairs) in [
+        (Bound::Included(low), Bound::Included(low), 1),
+        (Bound::Included(low), Bound::Excluded(low), 0),
+        (Bound::Excluded(low), Bound::Included(low), 0),
+        (Bound::Excluded(low), Bound::Excluded(low), 0),
+    ] {
+        let found = text("range_many", index.range_many(&[range(start, end)]))?;
+        ensure("a range of one key has a row", found.rows() == 1 && found.row(0).len() == pairs)?;
+    }
+    Ok(())
+}
+
+fn extremes<K: Ord>(given: &[K]) -> [&K; 2] {
+    [given.iter().min().expect("there are keys"), given.iter().max().expect("there are keys")]
+}
+
+/// And has not changed by that.
+fn refuses_other_lengths<I: OrderedIndex>(
+    index: &mut I,
+    given: &[KeyOf<I>],
+    values: &[I::Value],
+) -> Result<(), String> {
+    let before = text("pairs", index.pairs())?;
+    let batch = keys::<I>(given);
+    let more: Vec<I::Value> =
+        values.iter().chain(values).map(|value| value.wrapping_add(I::Value::truncate(1))).collect();
+    for wrong in [&more[..], &more[..1], &[]] {
+        expect("insert_many", index.insert_many(DomainOf::<I>::batch(&batch), wrong), is_mismatch)?;
+        expect("update_many", index.update_many(DomainOf::<I>::batch(&batch), wrong), is_mismatch)?;
+    }
+    ensure("a batch that is refused changes nothing", text("pairs", index.pairs())? == before)
+}
+
+/// Results without a hit mask, with buffers that are too large and too small, and the mask where a value is `miss`.
+fn device_form<I: OrderedIndex<Domain: Domain<Key: Numbered>>>(
+    index: &I,
+    given: &[KeyOf<I>],
+    values: &[I::Value],
+) -> Result<(), String> {
+    let Some(on) = index.device_form().filter(|_| index.device().kind() != DeviceKind::Host) else { return Ok(()) };
+    let result = (|| {
+        let device = index.device();
+        let stream = device.stream()?;
+        let absent = KeyOf::<I>::key(200);
+        let batch: KeysOf<I> = given.iter().cloned().chain([absent]).collect();
+        let count = given.len() + 1;
+        let queries = DomainOf::<I>::upload(device, DomainOf::<I>::batch(&batch))?;
+        // As one of the values.
+        let miss = I::Value::MAX;
+        let untouched = I::Value::truncate(77);
+        let mut out = device.upload(&vec![untouched; count + 3])?;
+        on.get(&stream, &queries, &mut out, None, miss)?;
+        stream.synchronize()?;
+        let mut expected = values.to_vec();
+        expected.extend([miss, untouched, untouched, untouched]);
+        if out.to_vec()? != expected {
+            return Ok(Err("get in device form without a hit mask, into a buffer that is longer than the batch"));
+        }
+        let mut mask = device.upload(&[u32::MAX])?;
+        on.get(&stream, &queries, &mut out, Some(&mut mask), miss)?;
+        stream.synchronize()?;
+        if mask.to_vec()? != [(1 << given.len()) - 1] {
+            return Ok(Err("a hit mask's bits are of keys that are there, and of nothing else"));
+        }
+        let is_short = |result: Result<()>| matches!(result, Err(Error::OutputLength { .. }));
+        let (mut short, mut short_ranks) = (device.alloc::<I::Value>(count - 1)?, device.alloc::<u64>(count - 1)?);
+        let mut no_mask = device.alloc::<u32>(0)?;
+        let are_short = is_short(on.get(&stream, &queries, &mut short, None, miss))
+            && is_short(on.get(&stream, &queries, &mut out, Some(&mut no_mask), miss))
+            && is_short(on.lower_bound(&stream, &queries, &mut short_ranks))
+            && is_short(on.upper_bound(&stream, &queries, &mut short_ranks));
+        Ok(if are_short { Ok(()) } else { Err("buffers that are too short are errors") })
+    })();
+    match text("in device form", result)? {
+        Ok(()) => Ok(()),
+        Err(rule) => ensure(rule, false),
+    }
+}
+
+/// An empty index, and what becomes of it.
+fn empty<B>(builder: &B, device: &Device) -> Result<(), String>
+where
+    B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
+{
+    let none = keys::<B::Index>(&[]);
+    let mut index = text("an empty build", builder.build(device, DomainOf::<B::Index>::batch(&none), &[]))?;
+    ensure("it is empty", index.is_empty() && text("pairs", index.pairs())?.is_empty())?;
+    let key = KeyOf::<B::Index>::key(7);
+    let report = text("apply", index.apply(&[Op::Insert(key, ValueOf::<B::Index>::MAX)]))?;
+    ensure("an empty index takes a pair", report.inserted == 1 && index.len() == 1 && !index.is_empty())
+}

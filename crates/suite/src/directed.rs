@@ -1,0 +1,203 @@
+//! Cases that are written down: one for each thing that every index must do.
+
+use crate::{Ask, Bounds, Case, Change, Form, Keys, Numbered, Place, Run, Side, Span, Step, Upkeep};
+
+/// The cases for keys of a type, each with what it is about. Their place and options are for the caller to set.
+pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
+    let ends = || Keys(vec![one(K::SMALLEST), one(K::LARGEST)]);
+    let near_ends = || Keys(vec![run(K::SMALLEST, 1, 3), run(K::LARGEST, 1, 3), run(0, 1, 3)]);
+    let many =
+        || Keys(vec![run(0, 1, 250), run(250, 1, 250), run(11 << 12, 1, 40), run(12 << 12, 1, 8), one(K::LARGEST)]);
+    let few = || Keys(vec![run(10, 2, 30)]);
+    let around = || Keys(vec![run(8, 1, 66), one(K::SMALLEST), one(K::LARGEST)]);
+    let again = || Keys(vec![run(20, 1, 20), run(20, 1, 20), run(25, 0, 9)]);
+    vec![
+        (
+            "an empty index",
+            steps(
+                none(),
+                [
+                    asks(&around()),
+                    changes(&none()),
+                    changed(&few(), [Change::Update, Change::Remove]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    asks(&none()),
+                ],
+            ),
+        ),
+        (
+            "one pair",
+            steps(
+                Keys(vec![one(20)]),
+                [asks(&around()), changed(&Keys(vec![one(20)]), [Change::Update, Change::Remove]), asks(&around())],
+            ),
+        ),
+        (
+            "the smallest and the largest key",
+            steps(
+                ends(),
+                [
+                    asks(&near_ends()),
+                    changed(&Keys(vec![one(K::SMALLEST)]), [Change::Remove]),
+                    asks(&near_ends()),
+                    changed(&Keys(vec![one(K::LARGEST)]), [Change::Remove]),
+                    changed(&ends(), [Change::Update, Change::Insert, Change::Update]),
+                    asks(&near_ends()),
+                ],
+            ),
+        ),
+        (
+            "equal keys in the build",
+            steps(Keys(vec![run(20, 1, 30), run(20, 1, 30), run(20, 0, 40)]), [asks(&around())]),
+        ),
+        ("equal keys in a batch", steps(few(), [changes(&again()), asks(&around())])),
+        (
+            "the last operation of a key wins",
+            steps(
+                few(),
+                [
+                    // In all orders: of a key that is there, and of one that is not.
+                    [0b00_10_00, 0b10_00_10, 0b01_10_00, 0b10_01_00, 0b01_00_10, 0b00_01_10]
+                        .into_iter()
+                        .flat_map(|kinds| [20, 21].map(|key| (kinds, key)))
+                        .flat_map(|(kinds, key)| {
+                            let keys = Keys(vec![run(key, 0, 3), run(key + 6, 1, 4)]);
+                            both_forms(|form| Step::Change(Change::Mixed(kinds), keys.clone(), form))
+                        })
+                        .collect(),
+                ],
+            ),
+        ),
+        (
+            "updates and removals of absent keys",
+            steps(
+                few(),
+                [
+                    changed(
+                        &Keys(vec![run(11, 2, 30)]),
+                        [Change::Update, Change::Remove, Change::Mixed(0b01_10_01_10)],
+                    ),
+                    changed(&around(), [Change::Update, Change::Mixed(0b01_10_01_10)]),
+                    asks(&around()),
+                ],
+            ),
+        ),
+        (
+            "emptied and filled again",
+            steps(
+                few(),
+                [
+                    changed(&few(), [Change::Remove]),
+                    asks(&around()),
+                    changed(&few(), [Change::Remove, Change::Insert]),
+                    asks(&around()),
+                    changed(&around(), [Change::Remove]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    changed(&around(), [Change::Insert]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    asks(&around()),
+                ],
+            ),
+        ),
+        (
+            "back in order",
+            steps(
+                few(),
+                [
+                    changed(&around(), [Change::Insert]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder), Step::Upkeep(Upkeep::RestoreOrder)],
+                    asks(&around()),
+                    changed(&few(), [Change::Remove]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    asks(&around()),
+                    changed(&few(), [Change::Mixed(0b10_01_00)]),
+                ],
+            ),
+        ),
+        (
+            "many pairs",
+            steps(
+                many(),
+                [
+                    asks(&near_ends()),
+                    changed(&Keys(vec![run(1, 2, 150)]), [Change::Remove, Change::Insert]),
+                    changed(&Keys(vec![run(600, 1, 150), run(3, 3, 150)]), [Change::Mixed(0b10_00_01_00)]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    asks(&around()),
+                ],
+            ),
+        ),
+        (
+            "elsewhere",
+            steps(
+                few(),
+                [
+                    vec![Step::Upkeep(Upkeep::Move)],
+                    asks(&around()),
+                    changed(&again(), [Change::Mixed(0b10_00_01)]),
+                    vec![Step::Upkeep(Upkeep::RestoreOrder), Step::Upkeep(Upkeep::Move)],
+                    asks(&around()),
+                ],
+            ),
+        ),
+    ]
+}
+
+/// All queries around these keys, in both forms.
+fn asks(keys: &Keys) -> Vec<Step> {
+    let mut asks = vec![Ask::Get(keys.clone()), Ask::Prefix(keys.clone(), 3)];
+    for side in [Side::Lower, Side::Upper] {
+        asks.push(Ask::Rank(keys.clone(), side));
+        asks.push(Ask::Neighbor(keys.clone(), side));
+    }
+    // The same keys in another order, so that ranges have all lengths; of equal keys, every pair of bounds comes too.
+    let mut turned = keys.clone();
+    turned.0.reverse();
+    for (spans, ends) in [(spans(), turned.clone()), (spans(), keys.clone()), (Vec::new(), turned)] {
+        asks.push(Ask::Range(spans.clone(), keys.clone(), ends.clone()));
+        asks.push(Ask::Count(spans, keys.clone(), ends));
+    }
+    asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect()
+}
+
+/// Every pair of bounds with several limits.
+fn spans() -> Vec<Span> {
+    let bounds = [Bounds::Included, Bounds::Excluded, Bounds::Unbounded];
+    let pairs = bounds.into_iter().flat_map(|start| bounds.map(|end| (start, end)));
+    // Nine pairs and four limits take turns, so all 36 come.
+    pairs
+        .cycle()
+        .zip([u8::MAX, 0, 1, 3].into_iter().cycle())
+        .take(36)
+        .map(|((start, end), limit)| Span { start, end, limit })
+        .collect()
+}
+
+/// All changes of these keys, in both forms.
+fn changes(keys: &Keys) -> Vec<Step> {
+    changed(keys, [Change::Remove, Change::Insert, Change::Update, Change::Mixed(0b10_00_01_10), Change::Insert])
+}
+
+fn changed<const N: usize>(keys: &Keys, changes: [Change; N]) -> Vec<Step> {
+    changes.into_iter().flat_map(|change| both_forms(|form| Step::Change(change, keys.clone(), form))).collect()
+}
+
+fn both_forms(step: impl Fn(Form) -> Step) -> [Step; 2] {
+    [step(Form::Device), step(Form::Host)]
+}
+
+fn steps<const N: usize>(keys: Keys, steps: [Vec<Step>; N]) -> Case {
+    Case { place: Place::Host, options: 0, keys, steps: steps.into_iter().flatten().collect() }
+}
+
+fn none() -> Keys {
+    Keys(Vec::new())
+}
+
+fn one(number: u16) -> Run {
+    run(number, 0, 1)
+}
+
+fn run(first: u16, step: u8, count: u8) -> Run {
+    Run { first, step, count }
+}

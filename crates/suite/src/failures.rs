@@ -1,0 +1,125 @@
+//! A failure of the device at every point of a call: first at its first launch, then at its second, until none comes any
+//! more; and so with kernels, transfers and allocations.
+
+use crate::run::{Run, device, is_lost, pairs};
+use crate::{Change, Family, Form, Keys, Numbered, Place, Run as Numbers, Side, Subject, Tally};
+use core::ops::Bound;
+use lanetree::Error;
+use lanetree::runtime::Failure;
+
+/// More failures of a kind than any call here has points for.
+const MOST: u64 = 2000;
+
+const KINDS: [fn(u64) -> Failure; 4] = [Failure::Launch, Failure::Kernel, Failure::Transfer, Failure::Allocation];
+
+/// Runs a call with a failure at each of its points; the call says whether the failure has come.
+fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, String>) -> Result<(), String> {
+    for kind in KINDS {
+        let mut at = 0;
+        while call(kind(at)).map_err(|error| format!("{what}, {:?}: {error}", kind(at)))? {
+            at += 1;
+            if at == MOST {
+                return Err(format!("{what}: no end of failures at {:?}", kind(at)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails at every point of a build, of changes in a form, of queries and of [`Subject::restore_order`]: each operation
+/// took place or did not, or the index says that it is lost, in every call.
+///
+/// # Errors
+/// The point, and what differs.
+pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally, String> {
+    let built = Keys(vec![Numbers { first: 10, step: 2, count: 60 }]);
+    let changed = Keys(vec![Numbers { first: 0, step: 3, count: 50 }, Numbers { first: 300, step: 1, count: 20 }]);
+    let mut tally = Tally::default();
+    let place = device(Place::Emulated(options));
+    let build = || Run::build(family, &place, options, &built);
+    at_every_point("the build", |failure| a_build(family, options, &built, failure))?;
+    for change in [Change::Mixed(0b10_00_01_10), Change::Insert, Change::Update, Change::Remove] {
+        at_every_point(&format!("{change:?} in {form:?} form"), |failure| {
+            let mut run = build()?;
+            let has_failed = run.change(change, &changed, form, Some(failure))?;
+            tally = tally.plus(run.tally);
+            // The device works again, and so does the index.
+            if run.tally.lost == 0 {
+                run.change(Change::Insert, &changed, form, None)?;
+            }
+            Ok(has_failed)
+        })?;
+    }
+    queries(build()?, form)?;
+    at_every_point("restore_order", |failure| {
+        let mut run = build()?;
+        run.change(Change::Insert, &changed, Form::Host, None)?;
+        let (done, has_failed) = run.failing(Some(failure), Subject::restore_order);
+        after(&mut run, done, has_failed)?;
+        Ok(has_failed)
+    })?;
+    Ok(tally)
+}
+
+/// A build either says that it has failed, or is whole.
+fn a_build<F: Family>(family: &F, options: u8, keys: &Keys, failure: Failure) -> Result<bool, String> {
+    let (device, pairs) = (device(Place::Emulated(options)), pairs::<F::Subject>(keys));
+    device.inject(Some(failure));
+    let built = family.build(&device, options, &pairs);
+    let has_failed = device.inject(None).is_none();
+    match built {
+        Ok(_) if has_failed => Err("the device has failed, and the build says nothing".into()),
+        Err(error) if !has_failed => Err(error.to_string()),
+        Err(_) => Ok(true),
+        Ok(index) => Run::of(index, pairs).map(|_| false),
+    }
+}
+
+/// A call that changes no pairs either says that it has failed, or is done; the index has its pairs all the same.
+fn after<S: Subject>(run: &mut Run<S>, done: lanetree::Result<()>, has_failed: bool) -> Result<(), String> {
+    match done {
+        Ok(()) if has_failed => Err("the device has failed, and the call says nothing".into()),
+        Ok(()) => run.upkeep(crate::Upkeep::Iterate),
+        Err(error) if has_failed && is_lost(&error) => run.says_that_it_is_lost(&error),
+        Err(error) if has_failed => {
+            run.index().settle().map_err(|other| format!("after \"{error}\", it cannot be repaired: {other}"))?;
+            run.is_whole(&error)
+        }
+        Err(error) if run.index().may_refuse(&error) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A query changes nothing, whatever fails in it.
+fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
+    type Query<S> = fn(&S, &[<S as Subject>::Key], Form) -> lanetree::Result<()>;
+    let keys: Vec<S::Key> = (0..70).map(S::Key::key).collect();
+    let queries: [(&str, Query<S>); 6] = [
+        ("get", |index, keys, form| index.get(keys, form).map(drop)),
+        ("rank", |index, keys, form| index.rank(keys, Side::Lower, form).map(drop)),
+        ("neighbor", |index, keys, form| index.neighbor(keys, Side::Upper, form).map(drop)),
+        ("range", |index, keys, form| index.range(&between(keys), form).map(drop)),
+        ("count", |index, keys, form| index.count(&between(keys), form).map(drop)),
+        ("prefix", |index, keys, _| index.prefix(&keys[..9]).unwrap_or(Ok(Vec::new())).map(drop)),
+    ];
+    for (what, query) in queries {
+        at_every_point(what, |failure| {
+            let (done, has_failed) = run.failing(Some(failure), |index| query(index, &keys, form));
+            match &done {
+                Err(error @ Error::Lost { .. }) => Err(format!("a query says that the index is lost: {error}")),
+                _ => after(&mut run, done, has_failed),
+            }?;
+            Ok(has_failed)
+        })?;
+    }
+    Ok(())
+}
+
+/// Ranges from each key to the next.
+fn between<K: Ord + Clone>(keys: &[K]) -> Vec<crate::Range<K>> {
+    let range = |pair: &[K]| {
+        let (start, end) = (pair[0].clone().min(pair[1].clone()), pair[0].clone().max(pair[1].clone()));
+        (Bound::Included(start), Bound::Included(end), None)
+    };
+    keys.windows(2).map(range).collect()
+}

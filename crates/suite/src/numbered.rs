@@ -1,0 +1,93 @@
+//! Which keys the numbers of cases stand for.
+
+use core::fmt::Debug;
+use lanetree::{Key, Word};
+
+/// A key of an index. Different numbers may stand for the same key.
+pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
+    /// The number of the smallest key that has one; no smaller key exists.
+    const SMALLEST: u16;
+    /// The number of the largest key that has one; for keys of a fixed size, no larger key exists.
+    const LARGEST: u16;
+
+    /// The key that a number stands for.
+    fn key(number: u16) -> Self;
+
+    /// The first parts of a key, at most so many, where it has parts.
+    #[must_use]
+    fn cut(self, _len: usize) -> Self {
+        self
+    }
+
+    /// Whether a key begins with another; never, if keys have no parts.
+    fn begins_with(&self, _prefix: &Self) -> bool {
+        false
+    }
+}
+
+/// Mostly one of a few hundred keys, five apart, so that queries hit and neighbours differ; some spread over the whole key
+/// space, some in its middle, where signed keys change their sign, some at both its ends, and some anywhere.
+fn fixed<K: Key>(number: u16) -> K {
+    let near = u64::from(number % 8);
+    let bits = 8 * K::Bits::BYTES as u32;
+    let word = match number >> 12 {
+        0..=10 => u64::from(number % 600) * 5,
+        11 => u64::from(number % 512) << (bits - 9),
+        12 => (1 << (bits - 1)) + near - 4,
+        13 => near,
+        14 => u64::MAX - near,
+        _ => u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    };
+    K::decode(K::Bits::truncate(word))
+}
+
+macro_rules! numbered {
+    ($($key:ty)*) => {$(
+        impl Numbered for $key {
+            const SMALLEST: u16 = 13 << 12;
+            const LARGEST: u16 = 14 << 12;
+
+            fn key(number: u16) -> $key {
+                fixed(number)
+            }
+        }
+    )*};
+}
+// Not for every `Key`: that trait is another crate's, which could give it to vectors.
+numbered!(u32 u64 i32 i64);
+
+/// Bytes that the strings of a family have in common: on both sides of the lengths of every leaf of CuART, and of what a
+/// node of it holds of its path.
+const COMMON: [usize; 8] = [0, 1, 3, 7, 12, 14, 31, 40];
+
+impl Numbered for Vec<u8> {
+    /// The empty string.
+    const SMALLEST: u16 = 0;
+    const LARGEST: u16 = 0x3fff;
+
+    /// Neighbours share long beginnings, and some keys are prefixes of others.
+    fn key(number: u16) -> Vec<u8> {
+        let (family, low) = (number >> 8 & 7, (number % 256) as u8);
+        let mut string = vec![b'a' + family as u8 % 2; COMMON[usize::from(family)]];
+        match low {
+            0 => {}
+            // Zero bytes among them.
+            1..=31 => string.push(low - 1),
+            _ => string.extend([low / 16, low % 16]),
+        }
+        if number >> 11 & 7 == 7 {
+            // Longer ones, below those before.
+            string.extend([7; 9]);
+        }
+        string
+    }
+
+    fn cut(mut self, len: usize) -> Vec<u8> {
+        self.truncate(len);
+        self
+    }
+
+    fn begins_with(&self, prefix: &Vec<u8>) -> bool {
+        self.starts_with(prefix)
+    }
+}

@@ -1,0 +1,38 @@
+//! Each index of the list through the directed cases and through random ones.
+
+use lanetree_suite::{Family, Tally, bounded, check, conformance, for_each_index};
+
+/// Runs random cases, and sees that enough has happened in them.
+fn random(family: &impl Family, cases: u64) {
+    let Tally { changed, answered, refused, failed, lost } = bounded(cases, |case| check(family, case));
+    println!("{changed} changed, {answered} answered, {refused} refused, {failed} failed, {lost} lost");
+    // Fewer where the cases are others than those of this run.
+    if std::env::var_os("LANETREE_SUITE_CASES").is_none() {
+        assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 30, "too little has happened");
+        assert!(refused < answered / 3, "too much is refused");
+    }
+}
+
+/// Runs the written cases, and sees that the device has failed in some.
+fn written(family: &impl Family) {
+    let Tally { changed, answered, failed, .. } = conformance(family).unwrap_or_else(|error| panic!("{error}"));
+    assert!(changed > 100 && answered > 500 && failed > 20, "{changed} changed, {answered} answered, {failed} failed");
+}
+
+macro_rules! tests {
+    ($($name:ident = $family:expr, $cases:expr;)*) => {$(
+        mod $name {
+            #[test]
+            fn conforms() {
+                super::written(&$family);
+            }
+
+            #[test]
+            fn answers_as_a_map() {
+                super::random(&$family, $cases);
+            }
+        }
+    )*};
+}
+for_each_index!(tests);
+for_each_index!(tests, pairs);

@@ -1,0 +1,7 @@
+//! All indexes through the suite; and the suite itself, which must find what is broken.
+
+mod broken;
+mod indexes;
+mod numbers;
+mod parsers;
+mod shortening;
