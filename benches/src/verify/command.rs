@@ -3,13 +3,12 @@
 use super::cases::Mode;
 use super::compare::Sabotage;
 use super::coverage::Coverage;
-use super::index::Index;
+use super::index::{self, Index};
 use super::report::{self, Machine, Report};
 use super::run::{self, Settings, Target};
 use super::tally::Tally;
 use crate::choice::{Choice, Chosen};
 use crate::output::{self, JsonFile, say};
-use clap::ValueEnum;
 use lanetree::{Device, DeviceKind, runtime};
 use lanetree_runtime::{record_kernels, recorded_kernels};
 use std::io::{self, Write};
@@ -34,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     device: Choice,
     /// Only these indexes, baselines or primitives [default: all]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "INDEX")]
+    #[arg(long, value_delimiter = ',', value_name = "INDEX", value_parser = index::parse)]
     index: Vec<Index>,
     /// Every kernel, up to 2^16 pairs (the default)
     #[arg(long, conflicts_with = "full")]
@@ -104,7 +103,7 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
         mode: if args.full { Mode::Full } else { Mode::Quick },
         seed: args.seed,
         max_len: args.max_len.unwrap_or(usize::MAX),
-        indexes: if args.index.is_empty() { Index::value_variants().into() } else { args.index.clone() },
+        indexes: if args.index.is_empty() { Index::all() } else { args.index.clone() },
         only: args.only.clone(),
         sabotage: args.sabotage,
     };

@@ -23,7 +23,7 @@ impl Coverage {
         // A module's name begins with its index, and so does the symbol.
         let index = |symbol: &'static str| match symbol.split('_').next() {
             // Batches of byte strings.
-            Some("keys") => Index::Cuart.name(),
+            Some("keys") => Index::CUART.name(),
             name => name.unwrap_or_default(),
         };
         let is_wanted = |symbol: &&&'static str| indexes.iter().any(|wanted| wanted.name() == index(symbol));
@@ -40,7 +40,6 @@ fn compiled() -> BTreeSet<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::ValueEnum;
 
     #[test]
     fn a_kernel_that_did_not_run_is_missing() {
@@ -49,26 +48,26 @@ mod tests {
             let Coverage { compiled, missing } = Coverage::among(&compiled, indexes, &ran.iter().copied().collect());
             (compiled, missing)
         };
-        let of_cuart = [Index::Cuart];
+        let of_cuart = [Index::CUART];
         assert_eq!(coverage(&of_cuart, &["cuart__get", "cuart_build__table"]), (2, vec![]));
         assert_eq!(coverage(&of_cuart, &["cuart__get", "harmonia_u32__rank"]), (2, vec!["cuart_build__table"]));
-        let all = Index::value_variants();
+        let all = &Index::all();
         assert_eq!(coverage(all, &["cuart__get"]).1, ["cuart_build__table", "grt__get_u32", "harmonia_u32__rank"]);
         // A kernel that is not compiled covers nothing.
-        assert_eq!(coverage(&[Index::Grt], &["grt__get_u64"]), (1, vec!["grt__get_u32"]));
+        assert_eq!(coverage(&[Index::GRT], &["grt__get_u64"]), (1, vec!["grt__get_u32"]));
     }
 
     /// Where names of modules and of indexes part, kernels would not be missed.
     #[test]
     fn every_compiled_kernel_is_of_an_index() {
-        let none = Coverage::of(Index::value_variants(), &BTreeSet::new());
+        let none = Coverage::of(&Index::all(), &BTreeSet::new());
         // The rivals and the ceilings of bench, which answer with a checked figure there.
         let is_of_bench = |symbol: &&str| {
             ["binary_search_", "ceiling_", "pointer_btree_"].iter().any(|name| symbol.starts_with(name))
         };
         let others: Vec<_> = compiled().into_iter().filter(|symbol| !none.missing.contains(symbol)).collect();
         assert!(others.iter().all(is_of_bench), "{others:?}");
-        for &index in Index::value_variants() {
+        for index in Index::all() {
             assert!(Coverage::of(&[index], &BTreeSet::new()).compiled > 0, "{index:?}");
         }
     }

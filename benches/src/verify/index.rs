@@ -1,25 +1,57 @@
-//! What is verified.
+//! What is verified: the indexes of the suite's list, and what they are made of and compared with.
+
+use lanetree_suite::for_each_index;
 
 /// A value of `--index`: the second part of a case's name, and what the kernels' modules begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Index {
-    /// The B+tree, its builds and updates
-    Harmonia,
-    /// The radix tree, on the CPU too, and its builds
-    Cuart,
-    /// What CuART is compared with; on devices with kernels only
-    Grt,
-    /// Sorts, scans, selection, runs, merging
-    Primitives,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Index(&'static str);
 
 impl Index {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Harmonia => "harmonia",
-            Self::Cuart => "cuart",
-            Self::Grt => "grt",
-            Self::Primitives => "primitives",
+    /// The B+tree.
+    pub(crate) const HARMONIA: Self = Self("harmonia");
+    /// The radix tree, on the CPU too.
+    pub(crate) const CUART: Self = Self("cuart");
+    /// What CuART is compared with; on devices with kernels only.
+    pub(crate) const GRT: Self = Self("grt");
+    /// Sorts, scans, selection, runs, merging.
+    pub(crate) const PRIMITIVES: Self = Self("primitives");
+
+    /// All of them, each once.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::PRIMITIVES];
+        macro_rules! names {
+            ($($name:ident = $family:expr, $cases:literal;)*) => {
+                for name in [$(stringify!($name)),*] {
+                    let index = Self::of_family(name);
+                    if !all.contains(&index) {
+                        all.push(index);
+                    }
+                }
+            };
+        }
+        for_each_index!(names);
+        all
+    }
+
+    /// The index of a family of the suite's: the name up to the first underscore. Pairs of CuARTs count to CuART.
+    pub(crate) fn of_family(name: &'static str) -> Self {
+        match name.split('_').next().unwrap_or(name) {
+            "hybrid" => Self::CUART,
+            first => Self(first),
         }
     }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+/// # Errors
+/// The names that there are, for another one.
+pub(crate) fn parse(name: &str) -> Result<Index, String> {
+    let all = Index::all();
+    all.iter().find(|index| index.name() == name).copied().ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|index| index.name()).collect();
+        format!("no index is called {name:?}; choose from {}", names.join(", "))
+    })
 }

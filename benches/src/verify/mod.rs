@@ -5,6 +5,7 @@ mod bounds;
 mod cases;
 mod command;
 mod compare;
+mod conformance;
 mod coverage;
 mod cuart;
 mod cuart_build;

@@ -9,10 +9,11 @@ use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{cuart, cuart_build, grt, radix_sort, updates};
+use super::{conformance, cuart, cuart_build, grt, radix_sort, updates};
 use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
+use lanetree_suite::{Family, for_each_index};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -113,7 +114,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
                 let path = format!("primitives/{short_name}/{keys}/n{len}");
                 let seed = own_seed(&path);
                 let run = Box::new(move |device: &Device| run(device, len, seed, sabotage));
-                jobs.push(Job { index: Index::Primitives, path, keys, operation: name, seed, run });
+                jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation: name, seed, run });
             }
         }
     }
@@ -121,13 +122,13 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         let path = format!("primitives/{}", sort.name());
         let (keys, operation, seed) = (sort.keys, sort.operation(), own_seed(&path));
         let run = Box::new(move |device: &Device| sort.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::Primitives, path, keys, operation, seed, run });
+        jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation, seed, run });
     }
     for case in grt::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
         let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::Grt, path, keys, operation, seed, run });
+        jobs.push(Job { index: Index::GRT, path, keys, operation, seed, run });
     }
     // And these the same on all.
     for spec in updates::specs(mode, kind, max_len) {
@@ -136,7 +137,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         let run = Box::new(move |device: &Device| {
             with_types!(spec.key, spec.value, |K, V| updates::run::<K, V>(&spec, device, seed, sabotage))
         });
-        jobs.push(Job { index: Index::Harmonia, path, keys, operation, seed: case_seed, run });
+        jobs.push(Job { index: Index::HARMONIA, path, keys, operation, seed: case_seed, run });
     }
     for spec in cuart_build::specs(mode, kind, max_len) {
         let (keys, operation, case_seed) = (spec.keys(), "build on the device", derived_seed(seed, &spec.name()));
@@ -144,7 +145,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         let run = Box::new(move |device: &Device| {
             with_value!(spec.value, |V| cuart_build::run::<V>(&spec, device, seed, sabotage))
         });
-        jobs.push(Job { index: Index::Cuart, path, keys, operation, seed: case_seed, run });
+        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
     }
     for spec in cuart::specs(mode, kind, max_len) {
         let (keys, operation, case_seed) = (spec.keys(), spec.operation(), derived_seed(seed, &spec.name()));
@@ -152,7 +153,24 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         let run = Box::new(move |device: &Device| {
             with_value!(spec.value, |V| cuart::run::<V>(&spec, device, seed, sabotage))
         });
-        jobs.push(Job { index: Index::Cuart, path, keys, operation, seed: case_seed, run });
+        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
+    }
+    // The suite, over every index of its list.
+    macro_rules! conformance {
+        ($($name:ident = $family:expr, $cases:literal;)*) => {$({
+            let family = $family;
+            // Emulated, one way: the tests have all of them there.
+            let ways = if kind == DeviceKind::Emulated { 1 } else { family.ways() };
+            for way in 0..ways {
+                let path = format!("{}/conformance/{}/way{way}", Index::of_family(stringify!($name)).name(), stringify!($name));
+                let (index, seed) = (Index::of_family(stringify!($name)), own_seed(&path));
+                let run = Box::new(move |device: &Device| conformance::run(&$family, device, way));
+                jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, run });
+            }
+        })*};
+    }
+    if max_len == usize::MAX && sabotage.is_none() {
+        for_each_index!(conformance);
     }
     jobs.retain(|job| is_wanted(settings, &format!("{}/{}", target.prefix(), job.path)));
     jobs
@@ -264,7 +282,7 @@ fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tre
         target,
         name,
         seed,
-        index: Index::Harmonia,
+        index: Index::HARMONIA,
         keys: K::NAME,
         operation,
     };

@@ -1,6 +1,6 @@
 //! The battery.
 
-use crate::{Case, Family, Form, Place, Subject, Tally, check, directed, failures};
+use crate::{Case, Family, Form, Place, Subject, Tally, check, check_on, directed, failures};
 use lanetree::Device;
 
 /// Puts an index through all that can be written down: the directed cases, the contract, and failures at every point. On
@@ -33,4 +33,19 @@ pub fn conformance<F: Family>(family: &F) -> Result<Tally, String> {
         tally = tally.plus(failed.map_err(|error| format!("{}, a failing device, {error}", family.name()))?);
     }
     Ok(tally)
+}
+
+/// Puts an index that is built in one way through the directed cases and the contract on one device, a GPU perhaps; how
+/// many batches of queries and changes that were.
+///
+/// # Errors
+/// The first case that fails, and how.
+pub fn conformance_on<F: Family>(family: &F, device: &Device, options: u8) -> Result<u64, String> {
+    let mut tally = Tally::default();
+    for (what, case) in directed::cases::<<F::Subject as Subject>::Key>() {
+        let case = Case { options, ..case };
+        tally = tally.plus(check_on(family, &case, device).map_err(|error| format!("{what}: {error}"))?);
+    }
+    family.contract(device, options).map_err(|error| format!("contract: {error}"))?;
+    Ok(tally.changed + tally.answered)
 }

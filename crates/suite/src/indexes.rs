@@ -13,7 +13,7 @@ pub use crate::families::{mirrored_cuart, mirrored_harmonia};
 /// cases a bounded run has. A new index is one line here:
 ///
 /// ```text
-/// sorted_array = indexes::fixed("sorted_array", [SortedArray::<u64, u32>::builder()]), 200;
+/// sorted = indexes::fixed("sorted", [SortedArray::<u64, u32>::builder()]), 100;
 /// ```
 ///
 /// The families of the first list are made of builders ([`Ordered`](crate::Ordered)); those of the second are pairs of
@@ -28,6 +28,11 @@ macro_rules! for_each_index {
             cuart = $crate::indexes::cuart::<u64>("cuart"), 300;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 200;
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 200;
+            sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 100;
+            sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 100;
+            sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 100;
+            sorted_float =
+                $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 100;
         }
     };
     ($each:ident, pairs) => {

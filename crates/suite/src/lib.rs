@@ -35,13 +35,13 @@ mod step;
 mod subject;
 
 pub use bounded::{bounded, on_bytes};
-pub use conformance::conformance;
+pub use conformance::{conformance, conformance_on};
 /// For the paths in [`for_each_index!`].
 #[doc(hidden)]
 pub use lanetree;
 pub use model::{Model, Range};
 pub use numbered::Numbered;
 pub use ordered::{Fixed, Hooks, Ordered, OrderedSubject, Plain, ordered};
-pub use run::{Tally, check};
+pub use run::{Tally, check, check_on};
 pub use step::{Ask, Bounds, Case, Change, Failing, Form, Keys, Place, Run, Side, Span, Step, Upkeep};
 pub use subject::{Counts, Family, Neighbor, Pairs, Subject};

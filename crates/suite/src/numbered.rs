@@ -54,7 +54,7 @@ macro_rules! numbered {
     )*};
 }
 // Not for every `Key`: that trait is another crate's, which could give it to vectors.
-numbered!(u32 u64 i32 i64);
+numbered!(u32 u64 i32 i64 lanetree::F32 lanetree::F64);
 
 /// Bytes that the strings of a family have in common: on both sides of the lengths of every leaf of CuART, and of what a
 /// node of it holds of its path.
