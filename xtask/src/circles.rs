@@ -203,10 +203,10 @@ impl Scan {
                     self.tests.push([&here[..], &[name.to_string()]].concat());
                 }
                 // The braces of a `use` or a `const` are not the end of it.
-                (TokenTree::Group(group), [next, ..]) if group.delimiter() == Delimiter::Brace => {
-                    if !is_sign(next, ';') {
-                        break;
-                    }
+                (TokenTree::Group(group), [next, ..])
+                    if group.delimiter() == Delimiter::Brace && !is_sign(next, ';') =>
+                {
+                    break;
                 }
                 _ if is_sign(token, ';') => break,
                 _ => {}
