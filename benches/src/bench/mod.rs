@@ -11,6 +11,7 @@ mod driver;
 mod error;
 mod figure;
 mod figures;
+mod gathers;
 mod machine;
 mod plan;
 mod psa;

@@ -144,6 +144,9 @@ pub type RangeOf<'a, I> = <<I as OrderedIndex>::Domain as Domain>::Range<'a>;
 /// The pairs of ranges of an index.
 pub type RangesOf<I> = <<I as OrderedIndex>::Domain as Domain>::Ranges<<I as OrderedIndex>::Value>;
 
+/// For each query to an index the pair next to it, if there is one.
+pub type NeighborsOf<I> = Vec<Option<(KeyOf<I>, <I as OrderedIndex>::Value)>>;
+
 /// An ordered index: sorted pairs of keys and values, which answers batches of queries and takes batches of changes.
 ///
 /// All calls are in host form: slices in, vectors out; they return when their results are there. Of a lost index every call
@@ -196,13 +199,13 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     ///
     /// # Errors
     /// As [`OrderedIndex::lower_bound_many`].
-    fn predecessor_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<(KeyOf<Self>, Self::Value)>>>;
+    fn predecessor_many(&self, keys: BatchOf<'_, Self>) -> Result<NeighborsOf<Self>>;
 
     /// The first pair whose key is not below each of `keys`.
     ///
     /// # Errors
     /// As [`OrderedIndex::lower_bound_many`].
-    fn successor_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<(KeyOf<Self>, Self::Value)>>>;
+    fn successor_many(&self, keys: BatchOf<'_, Self>) -> Result<NeighborsOf<Self>>;
 
     /// The pairs of each range, in ascending order of their keys.
     ///

@@ -6,5 +6,7 @@
 pub mod fixed;
 mod index;
 
-pub use index::{BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, OrderedIndex, RangeOf, RangesOf, Rows};
+pub use index::{
+    BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Rows,
+};
 pub use lanetree_base::*;

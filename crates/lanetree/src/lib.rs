@@ -84,8 +84,8 @@ pub use lanetree_cuart::Cuart;
 pub use lanetree_frame::{
     BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
     DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
-    MirrorReport, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf,
-    Result, Rows, Stream, UpdatePath, UpdateReport, Word, runtime,
+    MirrorReport, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges,
+    RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -258,6 +258,7 @@ macro_rules! modules {
 /// a module that [`modules!`](crate::modules) has declared in `crate::modules`. When the crate is compiled for the device,
 /// it is the PTX entry itself.
 #[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "the modules are those of the kernel's crate")]
 macro_rules! instance {
     ($symbol:ident, $module:ident, $kernel:ty) => {
         #[cfg(not(target_os = "cuda"))]

@@ -2,7 +2,7 @@
 
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::error::Result;
-use crate::bench::figures::ceilings;
+use crate::bench::gathers as random_gathers;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -96,7 +96,7 @@ fn of_gathers<V: Word>(session: &mut Session, data: &Data, host: &Cuart<V>) -> R
     let kinds = [Kind::N4, Kind::N16, Kind::N48, Kind::N256, Kind::Leaf8, Kind::Leaf16, Kind::Leaf32];
     for bytes in kinds.map(|kind| gathers(kind, &stats).1).into_iter().chain([stats.table_bytes]) {
         if bytes > 0 {
-            ceilings::gathers(session, bytes)?;
+            random_gathers::gathers(session, bytes)?;
         }
     }
     let rate = |chunk: Chunk, bytes: u64| session.ceilings.of_gathers(chunk, bytes);

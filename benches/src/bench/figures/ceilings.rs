@@ -1,19 +1,15 @@
 //! The hardware's ceilings for the indexes' work: copying, and random gathers from tables of the trees' sizes.
 
-use crate::bench::ceilings::table_bytes;
 use crate::bench::columns::{BATCH, BYTES_RATE, Column, Format, MS, OPERATION, RATE};
-use crate::bench::data::mix;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Part, Run, either};
-use crate::bench::row::Row;
+use crate::bench::gathers::{self, gathers};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
-use lanetree_baselines::Checksum;
-use lanetree_baselines::device::ceiling::{Chunk, Gathers, Table as Gathered};
+use lanetree_baselines::device::ceiling::Table as Gathered;
 
 pub(crate) static FIGURE: Figure = Figure {
-    name: "ceilings",
+    name: gathers::PART,
     about: "Copy bandwidth, and random gathers from tables of the trees' sizes",
     table: Some(&TABLE),
     with_ceilings: true,
@@ -25,7 +21,7 @@ pub(crate) static FIGURE: Figure = Figure {
 };
 
 static TABLE: Table = Table {
-    name: "ceilings",
+    name: gathers::PART,
     title: "Ceilings of the hardware",
     columns: &[
         OPERATION,
@@ -55,58 +51,12 @@ pub(crate) fn copy(session: &mut Session) -> Result<()> {
         session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(table.copy(&session.stream, out)?))?;
     let words = out.len();
     let checksum = session.check(&"copy", "words", &out, words, u64::MAX, |i| i as u64)?;
-    let mut row = row(session, "copy".into(), words, timing, checksum);
+    let mut row = gathers::row(session, "copy".into(), words, timing, checksum);
     row.set("footprint_bytes", bytes);
     row.set("bytes_moved", 2 * bytes);
     session.ceilings.copy = Some(row.giga_per_second_of(2.0 * bytes as f64));
     session.push(row);
     Ok(())
-}
-
-/// Measures gathers from a table of a tree's size, rounded up to a power of two, unless that has been done.
-pub(crate) fn gathers(session: &mut Session, tree_bytes: u64) -> Result<()> {
-    let footprint = table_bytes(tree_bytes);
-    let done = session.ceilings.gathers.iter().any(|&(_, bytes, _)| bytes == footprint);
-    if done || !session.wants_ceilings || !session.runs_kernels() {
-        return Ok(());
-    }
-    if !session.has_time(format_args!("gather ceilings over {} MiB", footprint >> 20)) {
-        return Ok(());
-    }
-    let mut table = Gathered::new(&session.stream, footprint)?;
-    for chunk in Chunk::ALL {
-        let count = (1_u64 << session.plan.queries).next_multiple_of(8);
-        let gathers = Gathers { chunk, footprint, count, seed: mix(session.seed) };
-        let mut out = session.device.alloc::<u64>(gathers.threads())?;
-        let mut run = 0;
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| {
-                run += 1;
-                Ok(table.gather(&session.stream, &seeded(gathers, run), out)?)
-            },
-        )?;
-        let operation = format!("gather {} B", chunk.bytes());
-        let last = seeded(gathers, run);
-        let checksum =
-            session.check(&operation, "words", &out, gathers.threads(), u64::MAX, |thread| last.expected(thread))?;
-        let mut row = row(session, operation, count as usize, timing, checksum);
-        row.set("footprint_bytes", footprint);
-        row.set("bytes_moved", count * u64::from(chunk.bytes()));
-        session.ceilings.gathers.push((chunk, footprint, row.giga_per_second));
-        session.push(row);
-    }
-    Ok(())
-}
-
-/// Every run gathers other chunks.
-fn seeded(gathers: Gathers, run: u64) -> Gathers {
-    Gathers { seed: gathers.seed.wrapping_add(run << 40), ..gathers }
-}
-
-fn row(session: &Session, operation: String, batch: usize, timing: Timing, checksum: Checksum) -> Row {
-    Row::new(TABLE.name, "ceiling", operation, batch, timing, checksum).on(session.device_name())
 }
 
 #[cfg(test)]

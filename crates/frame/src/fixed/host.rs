@@ -3,7 +3,7 @@
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
-use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
+use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Ranges, Result};
@@ -146,7 +146,7 @@ pub trait HostForm: FixedIndex {
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
-    fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+    fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, Side::Upper)
     }
 
@@ -154,7 +154,7 @@ pub trait HostForm: FixedIndex {
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
-    fn successor_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+    fn successor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, Side::Lower)
     }
 
@@ -162,7 +162,7 @@ pub trait HostForm: FixedIndex {
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
-    fn neighbor_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<Option<(Self::Key, Self::Value)>>> {
+    fn neighbor_many(&self, keys: &[Self::Key], side: Side) -> Result<Neighbors<Self::Key, Self::Value>> {
         let mut out = vec![None; keys.len()];
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {

@@ -26,6 +26,12 @@ use lanetree_simt::{Global, GlobalMut};
 /// word of a hit mask.
 pub const TASK: usize = 4096;
 
+/// The word of an index's keys.
+pub type BitsOf<I> = <<I as FixedIndex>::Key as Key>::Bits;
+
+/// For each query the pair next to it, if there is one.
+pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
+
 /// Which of two bounds a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -200,7 +206,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         &self,
         stream: &Stream,
         count: usize,
-        bounds: (Global<<Self::Key as Key>::Bits>, Global<<Self::Key as Key>::Bits>),
+        bounds: (Global<BitsOf<Self>>, Global<BitsOf<Self>>),
         limits: Global<u64>,
         limit: u64,
         found: (GlobalMut<u64>, GlobalMut<u64>),
