@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 /// The net effect of all operations of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<V> {
+pub enum NetChange<V> {
     /// The key has this value afterwards.
     Put(V),
     /// The key has this value afterwards, if it was present before.
@@ -15,7 +15,7 @@ pub enum Change<V> {
     Remove,
 }
 
-impl<V> Change<V> {
+impl<V> NetChange<V> {
     /// This change followed by another one, combined.
     pub fn then(self, next: Self) -> Self {
         match (self, next) {
@@ -26,7 +26,7 @@ impl<V> Change<V> {
     }
 }
 
-impl<K, V> From<Op<K, V>> for Change<V> {
+impl<K, V> From<Op<K, V>> for NetChange<V> {
     fn from(op: Op<K, V>) -> Self {
         match op {
             Op::Insert(_, value) => Self::Put(value),
@@ -37,10 +37,10 @@ impl<K, V> From<Op<K, V>> for Change<V> {
 }
 
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
-pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, Change<V>)> {
+pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
     let change = |i| {
         let op = op(i);
-        (op.key().encode(), Change::from(op))
+        (op.key().encode(), NetChange::from(op))
     };
     let mut changes: Vec<_> = (0..count).into_par_iter().map(change).collect();
     // Stable: the operations of a key stay in the batch's order.
@@ -48,9 +48,9 @@ pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync
     if changes.par_windows(2).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }
-    let net = |same: &[(K::Bits, Change<V>)]| {
+    let net = |same: &[(K::Bits, NetChange<V>)]| {
         let all = same.iter().map(|change| change.1);
-        (same[0].0, all.reduce(Change::then).expect("a chunk has an element"))
+        (same[0].0, all.reduce(NetChange::then).expect("a chunk has an element"))
     };
     changes.par_chunk_by(|a, b| a.0 == b.0).map(net).collect()
 }
@@ -91,9 +91,9 @@ mod tests {
             for (word, change) in changes {
                 let key = i32::decode(word);
                 match change {
-                    Change::Put(value) => drop(actual.insert(key, value)),
-                    Change::PutIfPresent(value) => drop(actual.get_mut(&key).map(|old| *old = value)),
-                    Change::Remove => drop(actual.remove(&key)),
+                    NetChange::Put(value) => drop(actual.insert(key, value)),
+                    NetChange::PutIfPresent(value) => drop(actual.get_mut(&key).map(|old| *old = value)),
+                    NetChange::Remove => drop(actual.remove(&key)),
                 }
             }
             prop_assert_eq!(actual, expected);
@@ -110,7 +110,7 @@ mod tests {
             let mut expected = BTreeMap::new();
             // Inserts and removals: the last one of a key counts.
             for i in 0..50_000 {
-                expected.insert(op(i).key(), Change::from(op(i)));
+                expected.insert(op(i).key(), NetChange::from(op(i)));
             }
             let expected: Vec<_> = expected.into_iter().collect();
             for threads in [1, 3] {

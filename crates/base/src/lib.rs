@@ -19,7 +19,7 @@ pub mod staging;
 
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use error::{Error, Result};
-pub use fold::{Change, fold};
+pub use fold::{NetChange, fold};
 pub use guarded::Guarded;
 pub use lanetree_layout::{F32, F64, FixedKey, Key, Word};
 pub use lanetree_runtime as runtime;

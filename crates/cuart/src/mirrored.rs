@@ -2,12 +2,12 @@
 
 use super::parts::Parts;
 use super::region::{FreeList, Region};
-use super::update::{Changes, of_ops, paired};
+use super::update::{WrittenElements, of_ops, paired};
 use super::{Cuart, Op, UpdatePath, UpdateReport};
 use bytemuck::Pod;
 use core::fmt;
 use core::ops::Range;
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::ByteKeys;
 use lanetree_frame::mirror::{GAP, MirrorReport};
 use lanetree_frame::{Error, Result};
@@ -37,7 +37,7 @@ use lanetree_runtime::{Buffer, Device, DeviceKind};
 pub struct Mirrored<V: Word> {
     host: Cuart<V>,
     copy: Cuart<V>,
-    in_step: bool,
+    in_sync: bool,
 }
 
 impl<V: Word> Mirrored<V> {
@@ -50,7 +50,7 @@ impl<V: Word> Mirrored<V> {
             return Err(Error::NotOnHost { device: host.device.to_string() });
         }
         let copy = host.to_device(device)?;
-        Ok(Self { host, copy, in_step: true })
+        Ok(Self { host, copy, in_sync: true })
     }
 
     /// The tree on the host.
@@ -60,7 +60,7 @@ impl<V: Word> Mirrored<V> {
 
     /// The tree on the device; `None` after an error of the device, until the next [`Mirrored::synchronize`] or batch.
     pub fn device_tree(&self) -> Option<&Cuart<V>> {
-        self.in_step.then_some(&self.copy)
+        self.in_sync.then_some(&self.copy)
     }
 
     /// Applies a batch to the host's tree, as [`Cuart::apply`] does, and sends the device what has changed.
@@ -80,7 +80,7 @@ impl<V: Word> Mirrored<V> {
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
     pub fn insert_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<MirrorReport> {
         let keys = paired(keys.into(), values)?;
-        self.change(|host, changes| host.apply_each(keys, |i| Change::Put(values[i]), Some(changes)))
+        self.change(|host, changes| host.apply_each(keys, |i| NetChange::Put(values[i]), Some(changes)))
     }
 
     /// [`Cuart::update_many`] on both trees.
@@ -98,7 +98,7 @@ impl<V: Word> Mirrored<V> {
     /// As [`Mirrored::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<MirrorReport> {
         let keys = keys.into();
-        self.change(|host, changes| host.apply_each(keys, |_| Change::Remove, Some(changes)))
+        self.change(|host, changes| host.apply_each(keys, |_| NetChange::Remove, Some(changes)))
     }
 
     /// [`Cuart::compact`] of the host's tree, which is then sent whole; returns the bytes sent.
@@ -108,7 +108,7 @@ impl<V: Word> Mirrored<V> {
     pub fn compact(&mut self) -> Result<u64> {
         if !self.host.is_compact() {
             self.host.compact()?;
-            self.in_step = false;
+            self.in_sync = false;
         }
         self.synchronize()
     }
@@ -118,36 +118,36 @@ impl<V: Word> Mirrored<V> {
     /// # Errors
     /// [`Error::Runtime`] from the device.
     pub fn synchronize(&mut self) -> Result<u64> {
-        if self.in_step {
+        if self.in_sync {
             return Ok(0);
         }
         self.copy.parts.replace(self.host.parts()?.to_device(&self.copy.device)?);
-        self.in_step = true;
+        self.in_sync = true;
         Ok(self.copy.stats().bytes())
     }
 
     /// Both trees; none on the device while it is out of sync.
     pub fn into_trees(self) -> (Cuart<V>, Option<Cuart<V>>) {
-        (self.host, self.in_step.then_some(self.copy))
+        (self.host, self.in_sync.then_some(self.copy))
     }
 
     fn change(
         &mut self,
-        batch: impl FnOnce(&mut Cuart<V>, &mut Changes) -> Result<UpdateReport>,
+        batch: impl FnOnce(&mut Cuart<V>, &mut WrittenElements) -> Result<UpdateReport>,
     ) -> Result<MirrorReport> {
-        let mut changes = Changes::default();
+        let mut changes = WrittenElements::default();
         let update = batch(&mut self.host, &mut changes)?;
-        let in_step = core::mem::replace(&mut self.in_step, false);
+        let in_sync = core::mem::replace(&mut self.in_sync, false);
         let bytes_sent = match update.path {
-            UpdatePath::Unchanged if in_step => 0,
-            UpdatePath::InPlace if in_step => self.send(changes)?,
+            UpdatePath::Unchanged if in_sync => 0,
+            UpdatePath::InPlace if in_sync => self.send(changes)?,
             _ => self.synchronize()?,
         };
-        self.in_step = true;
+        self.in_sync = true;
         Ok(MirrorReport { update, bytes_sent })
     }
 
-    fn send(&mut self, changes: Changes) -> Result<u64> {
+    fn send(&mut self, changes: WrittenElements) -> Result<u64> {
         let Self { host, copy, .. } = self;
         copy.device.synchronize()?;
         let host = host.parts()?;
@@ -156,7 +156,7 @@ impl<V: Word> Mirrored<V> {
 }
 
 /// Updates a copy of the tree from before some changes to the tree's current state. Returns the bytes sent.
-fn send(host: &Parts, copy: &mut Parts, changes: Changes) -> Result<u64> {
+fn send(host: &Parts, copy: &mut Parts, changes: WrittenElements) -> Result<u64> {
     let [n4, n16, n48, n256, leaf8, leaf16, leaf32, long] = changes.free.0;
     let (nodes, copies) = (&host.nodes, &mut copy.nodes);
     let mut sent = send_region(&nodes.n4, &mut copies.n4, changes.n4, n4)?;
@@ -236,7 +236,7 @@ fn in_memory<T: Pod>(buffer: &Buffer<T>) -> &[T] {
 
 impl<V: Word> fmt::Debug for Mirrored<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mirrored[{:?}, {:?}{}]", self.host, self.copy, if self.in_step { "" } else { ", out of step" })
+        write!(f, "Mirrored[{:?}, {:?}{}]", self.host, self.copy, if self.in_sync { "" } else { ", out of step" })
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
         let mut mirrored = mirrored(100, LongKeys::DeviceLeaves);
         // As after an error of the device.
         mirrored.host.remove_many(&[key(3)].into_iter().collect::<ByteKeysBuf>()).unwrap();
-        mirrored.in_step = false;
+        mirrored.in_sync = false;
         assert!(mirrored.device_tree().is_none());
         let sent = mirrored.apply(&[Op::Insert(key(3), 3)]).unwrap().bytes_sent;
         assert_eq!(sent, mirrored.device_tree().unwrap().stats().bytes());

@@ -378,7 +378,7 @@ fn a_mirrored_pair_that_fails_on_the_device_is_out_of_step_until_it_is_sent_agai
             },
             |(mirrored, _, _)| mirrored.apply(ops).map(drop),
             |(mirrored, model, version), error| {
-                assert!(matches!(error, Error::Runtime(_)) && !mirrored.is_in_step(), "{error}");
+                assert!(matches!(error, Error::Runtime(_)) && !mirrored.is_in_sync(), "{error}");
                 let mut after = model.clone();
                 apply(&mut after, ops);
                 assert_answers(mirrored.host_tree(), &after);
@@ -390,7 +390,7 @@ fn a_mirrored_pair_that_fails_on_the_device_is_out_of_step_until_it_is_sent_agai
                     assert_answers(version, model);
                 }
                 mirrored.synchronize().unwrap();
-                assert!(mirrored.is_in_step());
+                assert!(mirrored.is_in_sync());
                 assert_answers(mirrored.device_tree(), &after);
             },
         );

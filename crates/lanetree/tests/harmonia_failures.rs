@@ -240,14 +240,14 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
             pair,
             |pair| call(pair, keys),
             |pair, error| {
-                assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_step(), "{error}");
+                assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_sync(), "{error}");
                 assert_answers(pair.host_tree(), &after);
                 if !is_lost(pair.device_tree().get_many(&[0])) {
                     assert_answers(pair.device_tree(), &before);
                 }
                 // The next batch sends it, too.
                 pair.update_many(&[], &[]).unwrap();
-                assert!(pair.is_in_step());
+                assert!(pair.is_in_sync());
                 assert_answers(pair.device_tree(), &after);
             },
         );
@@ -264,7 +264,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
             },
             |pair| pair.synchronize().map(drop),
             |pair, error| {
-                assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_step(), "{error}");
+                assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_sync(), "{error}");
                 assert_answers(pair.host_tree(), &after);
                 pair.synchronize().unwrap();
                 assert_answers(pair.device_tree(), &after);

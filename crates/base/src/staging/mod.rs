@@ -1,25 +1,25 @@
 //! Host batches on a device.
 //!
-//! Several threads process a large batch piece by piece, each through its own lanes; a lane has pinned (page-locked)
+//! Several threads process a large batch piece by piece, each through its own slots; a slot has pinned (page-locked)
 //! memory, a stream and device memory. While the bus carries some pieces to the device it carries others back, and the
 //! threads copy more into and out of pinned memory; no thread waits for another. A small batch is a single piece. If it
 //! is so small that the transfer is mostly latency, the kernel reads and writes host memory directly.
 
-mod lane;
 mod pieces;
 mod pinned;
+mod slot;
 
-pub use lane::LANES;
 pub use pieces::{Addresses, Piece, Queries, Results};
-pub use pinned::{PINNED_LANES, PinnedBatch, PinnedStaging};
+pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedStaging};
+pub use slot::SLOTS;
 
 use crate::Result;
 use core::fmt;
-use lane::Lane;
 use lanetree_runtime::{Device, DeviceKind, Stream};
 use lanetree_simt::Global;
 use pieces::{Rest, Taken};
 use rayon::prelude::*;
+use slot::Slot;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -49,9 +49,9 @@ pub struct Lengths {
     pub bytes: usize,
 }
 
-/// The lanes of threads, kept for the next batches.
+/// The slots of threads, kept for the next batches.
 pub struct Staging {
-    idle: Mutex<Vec<Vec<Lane>>>,
+    idle: Mutex<Vec<Vec<Slot>>>,
     /// As measured, but in tests.
     pub lengths: Lengths,
 }
@@ -90,12 +90,12 @@ pub struct Route<'a, Q, T> {
 impl Staging {
     /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Lane::bytes).sum()
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Slot::bytes).sum()
     }
 
-    fn take(&self) -> TakenLanes<'_> {
-        let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        TakenLanes { staging: self, lanes, done: false }
+    fn take(&self) -> TakenSlots<'_> {
+        let slots = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        TakenSlots { staging: self, slots, done: false }
     }
 
     /// Sends queries through the device, and puts their results into `out`, one element per query. The route's
@@ -110,7 +110,7 @@ impl Staging {
         let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
         let work = || {
             let mut taken = self.take();
-            let outcome = work_off(&mut taken.lanes, take, route);
+            let outcome = work_off(&mut taken.slots, take, route);
             taken.done = outcome.is_ok();
             if outcome.is_err() {
                 // The other threads need not go on.
@@ -126,77 +126,77 @@ impl Staging {
     }
 }
 
-/// The lanes of a thread that works on a batch. They are returned idle, even after an error or a panic.
-struct TakenLanes<'a> {
+/// The slots of a thread that works on a batch. They are returned idle, even after an error or a panic.
+struct TakenSlots<'a> {
     staging: &'a Staging,
-    lanes: Vec<Lane>,
+    slots: Vec<Slot>,
     /// Whether all pieces have been waited for.
     done: bool,
 }
 
-impl Drop for TakenLanes<'_> {
+impl Drop for TakenSlots<'_> {
     fn drop(&mut self) {
-        let mut lanes = core::mem::take(&mut self.lanes);
+        let mut slots = core::mem::take(&mut self.slots);
         if !self.done {
             // Pieces still in flight no longer have an owner.
-            lanes.iter_mut().for_each(|lane| drop(lane.synchronize()));
+            slots.iter_mut().for_each(|slot| drop(slot.synchronize()));
         }
         // The memory for a single long query is not worth keeping.
-        lanes.retain(|lane| lane.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
-        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+        slots.retain(|slot| slot.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
+        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
     }
 }
 
-/// The work of one thread: takes pieces while there are any, and keeps its lanes busy with them.
+/// The work of one thread: takes pieces while there are any, and keeps its slots busy with them.
 fn work_off<'a, Q: Queries, T: 'a>(
-    lanes: &mut Vec<Lane>,
+    slots: &mut Vec<Slot>,
     take: impl Fn() -> Option<Taken<'a, Q, T>>,
     route: &Route<'_, Q, T>,
 ) -> Result<()> {
-    let mut on_their_way = VecDeque::with_capacity(LANES);
+    let mut on_their_way = VecDeque::with_capacity(SLOTS);
     let mut next = 0;
     while let Some((queries, out)) = take() {
-        if next == lanes.len() {
-            lanes.push(Lane::new(route.device)?);
+        if next == slots.len() {
+            slots.push(Slot::new(route.device)?);
         }
-        if on_their_way.len() == LANES
-            && let Some((lane, queries, out)) = on_their_way.pop_front()
+        if on_their_way.len() == SLOTS
+            && let Some((slot, queries, out)) = on_their_way.pop_front()
         {
-            route.finish(&mut lanes[lane], queries, out)?;
+            route.finish(&mut slots[slot], queries, out)?;
         }
-        route.begin(&mut lanes[next], queries)?;
+        route.begin(&mut slots[next], queries)?;
         on_their_way.push_back((next, queries, out));
-        next = (next + 1) % LANES;
+        next = (next + 1) % SLOTS;
     }
-    on_their_way.into_iter().try_for_each(|(lane, queries, out)| route.finish(&mut lanes[lane], queries, out))
+    on_their_way.into_iter().try_for_each(|(slot, queries, out)| route.finish(&mut slots[slot], queries, out))
 }
 
 impl<Q: Queries, T> Route<'_, Q, T> {
     /// Puts a piece on its way.
-    fn begin(&self, lane: &mut Lane, queries: Q) -> Result<()> {
+    fn begin(&self, slot: &mut Slot, queries: Q) -> Result<()> {
         let (count, bytes) = (queries.count(), queries.staged_bytes());
         let end = self.results.end(count);
-        lane.reserve(self.device, bytes, end)?;
-        queries.write(&mut bytemuck::cast_slice_mut(&mut lane.staged_input)[..bytes]);
+        slot.reserve(self.device, bytes, end)?;
+        queries.write(&mut bytemuck::cast_slice_mut(&mut slot.staged_input)[..bytes]);
         let few = count <= ACROSS_THE_BUS && bytes <= BYTES_ACROSS_THE_BUS;
         let across = self.device.kind() == DeviceKind::Cuda && self.reads_once && few;
         let words = |bytes: usize| 0..bytes.div_ceil(8);
         if !across {
-            lane.input.upload_async(&lane.stream, 0, &lane.staged_input, words(bytes))?;
+            slot.input.upload_async(&slot.stream, 0, &slot.staged_input, words(bytes))?;
         }
-        let (input, output) = lane.addresses(across)?;
+        let (input, output) = slot.addresses(across)?;
         let addresses = self.results.addresses(output, count);
-        (self.launch)(&lane.stream, queries, input, addresses)?;
+        (self.launch)(&slot.stream, queries, input, addresses)?;
         if !across {
-            lane.output.download_async(&lane.stream, words(end), &mut lane.staged_output, 0)?;
+            slot.output.download_async(&slot.stream, words(end), &mut slot.staged_output, 0)?;
         }
         Ok(())
     }
 
-    /// Waits for a lane's piece and hands over its results.
-    fn finish(&self, lane: &mut Lane, queries: Q, out: &mut [T]) -> Result<()> {
-        lane.synchronize()?;
-        (self.collect)(&Piece::new(queries, bytemuck::cast_slice(&lane.staged_output), self.results), out);
+    /// Waits for a slot's piece and hands over its results.
+    fn finish(&self, slot: &mut Slot, queries: Q, out: &mut [T]) -> Result<()> {
+        slot.synchronize()?;
+        (self.collect)(&Piece::new(queries, bytemuck::cast_slice(&slot.staged_output), self.results), out);
         Ok(())
     }
 }

@@ -123,8 +123,8 @@ impl<'a, Q: Queries> Piece<'a, Q> {
     /// Fills a slice: with a query's result, if it was found.
     pub fn place<T>(&self, out: &mut [Option<T>], result: impl Fn(usize) -> T) {
         for ((out, &word), first) in out.chunks_mut(32).zip(self.bits(0)).zip((0..).step_by(32)) {
-            for (lane, out) in out.iter_mut().enumerate() {
-                *out = (word >> lane & 1 == 1).then(|| result(first + lane));
+            for (slot, out) in out.iter_mut().enumerate() {
+                *out = (word >> slot & 1 == 1).then(|| result(first + slot));
             }
         }
     }

@@ -9,7 +9,7 @@ use lanetree_simt::{Global, GlobalMut};
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces on their way at a time.
-pub const PINNED_LANES: usize = 4;
+pub const PINNED_SLOTS: usize = 4;
 
 /// The most queries of a piece, and the most bytes that they have: at least 32 queries, and a multiple of 32.
 const PIECE: usize = 1 << 20;
@@ -61,14 +61,14 @@ impl<Q, V: Word> PinnedBatch<'_, Q, V> {
 }
 
 /// The way of a piece.
-struct PinnedLane<Q, V> {
+struct PinnedSlot<Q, V> {
     stream: Stream,
     queries: Buffer<Q>,
     values: Buffer<V>,
     found: Buffer<u32>,
 }
 
-impl<Q: Pod, V: Word> PinnedLane<Q, V> {
+impl<Q: Pod, V: Word> PinnedSlot<Q, V> {
     fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
         Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, found: device.alloc(0)? })
@@ -96,9 +96,9 @@ impl<Q: Pod, V: Word> PinnedLane<Q, V> {
     }
 }
 
-/// The lanes of batches, kept for the next ones.
+/// The slots of batches, kept for the next ones.
 pub struct PinnedStaging<Q, V> {
-    idle: Mutex<Vec<Vec<PinnedLane<Q, V>>>>,
+    idle: Mutex<Vec<Vec<PinnedSlot<Q, V>>>>,
     /// The most queries of a piece: the constant, except in tests.
     pub piece: usize,
 }
@@ -123,17 +123,17 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
     /// Bytes of device memory of finished batches.
     pub fn bytes(&self) -> usize {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.iter().flatten().map(PinnedLane::bytes).sum()
+        idle.iter().flatten().map(PinnedSlot::bytes).sum()
     }
 
     /// Sends a checked batch through the device, and waits for it.
     pub fn send(&self, device: &Device, batch: PinnedBatch<'_, Q, V>, launch: &LaunchPiece<'_, Q, V>) -> Result<()> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lanes = idle().pop().unwrap_or_default();
-        let sent = self.send_pieces(device, &mut lanes, batch, launch);
+        let mut slots = idle().pop().unwrap_or_default();
+        let sent = self.send_pieces(device, &mut slots, batch, launch);
         // Everything that was sent is done before the caller gets its buffers back.
-        let done = lanes.iter().map(|lane| lane.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
-        idle().push(lanes);
+        let done = slots.iter().map(|slot| slot.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
+        idle().push(slots);
         sent.and(done.map_err(Error::from))
     }
 
@@ -141,7 +141,7 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
     fn send_pieces(
         &self,
         device: &Device,
-        lanes: &mut Vec<PinnedLane<Q, V>>,
+        slots: &mut Vec<PinnedSlot<Q, V>>,
         mut batch: PinnedBatch<'_, Q, V>,
         launch: &LaunchPiece<'_, Q, V>,
     ) -> Result<()> {
@@ -149,13 +149,13 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
         let piece = (PIECE_BYTES / (width * size_of::<Q>())).min(self.piece).max(32) / 32 * 32;
         for (i, start) in (0..count).step_by(piece).enumerate() {
             let range = start..count.min(start + piece);
-            let next = i % PINNED_LANES;
-            if next == lanes.len() {
-                lanes.push(PinnedLane::new(device)?);
+            let next = i % PINNED_SLOTS;
+            if next == slots.len() {
+                slots.push(PinnedSlot::new(device)?);
             }
-            let lane = &mut lanes[next];
-            lane.reserve(device, range.len() * width, range.len())?;
-            let PinnedLane { stream, queries, values, found } = lane;
+            let slot = &mut slots[next];
+            slot.reserve(device, range.len() * width, range.len())?;
+            let PinnedSlot { stream, queries, values, found } = slot;
             let elements = range.start * width..range.end * width;
             queries.upload_async(stream, 0, batch.queries, elements)?;
             let wanted = if batch.found.is_some() { found.write_on(stream)? } else { GlobalMut::null() };

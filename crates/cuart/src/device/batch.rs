@@ -8,7 +8,7 @@ use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Global, GlobalMut, KeysRef};
 
 /// A batch of updates in a stream.
-pub(super) struct Batch<'a, V> {
+pub(super) struct UpdateBatch<'a, V> {
     pub(super) keys: &'a DeviceKeys,
     pub(super) queries: KeysRef,
     pub(super) values: Global<V>,
@@ -19,7 +19,7 @@ pub(super) struct Batch<'a, V> {
     pub(super) count: usize,
 }
 
-impl<'a, V: Word> Batch<'a, V> {
+impl<'a, V: Word> UpdateBatch<'a, V> {
     /// A batch of keys, with at least that many values, for kernels launched next on the stream.
     pub(super) fn new(
         stream: &Stream,

@@ -4,7 +4,7 @@ mod memory;
 
 pub(super) use memory::Memory;
 
-use super::batch::Batch;
+use super::batch::UpdateBatch;
 use super::over;
 use super::sequence::{has_sequence, next_sequence, write_latest};
 use crate::parts::Parts;
@@ -71,7 +71,7 @@ pub(super) fn reserve<V: Word>(tree: &mut Parts, memory: &Memory, with_long_keys
 pub(super) fn begin<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &mut Batch<'_, V>,
+    batch: &mut UpdateBatch<'_, V>,
     memory: &mut Memory,
 ) -> Result<Begun> {
     let by_sequence = match memory.engine {
@@ -100,7 +100,7 @@ pub(super) fn begin<V: Word>(
 pub(super) fn finish<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     begun: Begun,
     memory: &mut Memory,
 ) -> Result<()> {
@@ -121,7 +121,12 @@ pub(super) fn finish<V: Word>(
 }
 
 /// Sorts a large batch by the first bytes that distinguish keys, if all keys have one length; null otherwise.
-fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<Global<u32>> {
+fn order<V: Word>(
+    tree: &Parts,
+    stream: &Stream,
+    batch: &UpdateBatch<'_, V>,
+    memory: &mut Memory,
+) -> Result<Global<u32>> {
     let Some(ordering) = memory.ordering.as_mut().filter(|_| batch.count >= memory.ordered_from) else {
         return Ok(Global::null());
     };
@@ -140,7 +145,7 @@ fn order<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &
 fn claim<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     first: usize,
     memory: &mut Memory,
 ) -> Result<()> {
@@ -170,7 +175,7 @@ fn claim<V: Word>(
 fn conquer<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     first: usize,
     memory: &mut Memory,
 ) -> Result<()> {
@@ -191,7 +196,7 @@ fn conquer<V: Word>(
 fn locating<V: Word>(
     tree: &Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     links: &mut Buffer<u64>,
 ) -> Result<LocateArgs> {
     Ok(LocateArgs {
@@ -217,7 +222,7 @@ fn reserve_stamps(tree: &mut Parts) -> Result<()> {
 }
 
 /// Gives each leaf the stamp of its last operation, and returns the first operation's stamp.
-fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<u64> {
+fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &UpdateBatch<'_, V>, memory: &mut Memory) -> Result<u64> {
     reserve_stamps(tree)?;
     let locate = locating(tree, stream, batch, &mut memory.links)?;
     let words = tree.query_words();
@@ -234,7 +239,7 @@ fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memor
 fn write_stamped<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     first_stamp: u64,
     memory: &Memory,
 ) -> Result<()> {
@@ -256,7 +261,7 @@ fn write_stamped<V: Word>(
 }
 
 /// Finds the leaves of a batch, and the last operation on each.
-fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &mut Memory) -> Result<()> {
+fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &UpdateBatch<'_, V>, memory: &mut Memory) -> Result<()> {
     let args = locating(tree, stream, batch, &mut memory.links)?;
     // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, and a
     // hit mask for them.
@@ -270,7 +275,7 @@ fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &Batch<'_, V>, memor
     last_by_key(stream, pairs, last, &mut sorting.runs)
 }
 
-fn overwrite<V: Word>(tree: &mut Parts, stream: &Stream, batch: &Batch<'_, V>, memory: &Memory) -> Result<()> {
+fn overwrite<V: Word>(tree: &mut Parts, stream: &Stream, batch: &UpdateBatch<'_, V>, memory: &Memory) -> Result<()> {
     let sorting = memory.sorting.as_ref().expect("an engine that sorts");
     let args = OverwriteArgs {
         tree: tree.tree_mut(stream)?,

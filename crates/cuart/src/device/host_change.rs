@@ -1,12 +1,12 @@
 //! Host batches of changes on a device.
 
-use super::batch::Batch as Updates;
+use super::batch::UpdateBatch;
 use super::change_scratch::ChangeScratch;
 use super::engine::{self, UpdateEngine};
 use super::supply::{Inserts, Removals};
-use crate::update::Batch;
+use crate::update::NetBatch;
 use crate::{Cuart, UpdatePath, UpdateReport};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeysBuf, DeviceKeys};
 use lanetree_kernels_cuart::layout::MAX_KEY;
@@ -15,24 +15,24 @@ use lanetree_layout::Word;
 impl<V: Word> Cuart<V> {
     /// Applies a batch that was reduced to one change per key. Everything that may fail for lack of memory is done
     /// before anything is changed; a failure of the device after that loses the tree.
-    pub(crate) fn change_across(&mut self, batch: &Batch<'_, V>) -> Result<UpdateReport> {
+    pub(crate) fn change_across(&mut self, batch: &NetBatch<'_, V>) -> Result<UpdateReport> {
         let tree = self.parts.get_mut()?;
         let (mut puts, mut updates, mut removals) = (Vec::new(), Vec::new(), Vec::new());
         let (mut put_values, mut update_values) = (Vec::new(), Vec::new());
         let mut report = UpdateReport::default();
         for (at, change) in batch.changes().iter().enumerate() {
             match *change {
-                Change::Put(value) => {
+                NetChange::Put(value) => {
                     puts.push(at);
                     put_values.push(value);
                 }
                 // No tree has such a key, and no kernel knows its length.
                 _ if batch.keys().at(at).len() > MAX_KEY => report.unmatched += 1,
-                Change::PutIfPresent(value) => {
+                NetChange::PutIfPresent(value) => {
                     updates.push(at);
                     update_values.push(value);
                 }
-                Change::Remove => removals.push(at),
+                NetChange::Remove => removals.push(at),
             }
         }
         if puts.len() + updates.len() + removals.len() == 0 {
@@ -60,12 +60,12 @@ impl<V: Word> Cuart<V> {
         }
         self.parts.change(|tree| {
             if let Some(inserts) = inserts {
-                let mut batch = Updates::new(stream, &put_keys, &put_values, None)?;
+                let mut batch = UpdateBatch::new(stream, &put_keys, &put_values, None)?;
                 report.inserted = inserts.carry_out(tree, stream, &mut batch, &mut scratch)?.inserted;
                 report.replaced = puts.len() as u64 - report.inserted;
             }
             if !updates.is_empty() {
-                let mut batch = Updates::new(stream, &update_keys, &update_values, Some(&mut found))?;
+                let mut batch = UpdateBatch::new(stream, &update_keys, &update_values, Some(&mut found))?;
                 let begun = engine::begin(tree, stream, &mut batch, &mut scratch.engine)?;
                 engine::finish(tree, stream, &batch, begun, &mut scratch.engine)?;
             }

@@ -1,6 +1,6 @@
 //! Updates in one stage: [`UpdateEngine::Sequence`](super::UpdateEngine::Sequence).
 
-use super::batch::Batch;
+use super::batch::UpdateBatch;
 use super::over;
 use crate::Cuart;
 use crate::parts::Parts;
@@ -48,7 +48,7 @@ pub(super) fn next_sequence(tree: &mut Parts, stream: &Stream, count: usize) -> 
 pub(super) fn write_latest<V: Word>(
     tree: &mut Parts,
     stream: &Stream,
-    batch: &Batch<'_, V>,
+    batch: &UpdateBatch<'_, V>,
     sequence: u32,
 ) -> Result<()> {
     let args = LatestArgs {

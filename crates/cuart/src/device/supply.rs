@@ -1,6 +1,6 @@
 //! Inserts and removals on a device: first all the memory that they may need, then the changes.
 
-use super::batch::Batch;
+use super::batch::UpdateBatch;
 use super::change_scratch::ChangeScratch;
 use super::engine;
 use super::missing::{Missing, find_missing};
@@ -134,7 +134,7 @@ impl<'o, V: Word> Inserts<'o, V> {
         self,
         tree: &mut Parts,
         stream: &Stream,
-        batch: &mut Batch<'_, V>,
+        batch: &mut UpdateBatch<'_, V>,
         scratch: &mut ChangeScratch,
     ) -> Result<InsertReport> {
         let mut report = InsertReport::default();
@@ -216,7 +216,7 @@ impl Turn {
         mut self,
         tree: &mut Parts,
         stream: &Stream,
-        batch: &Batch<'_, V>,
+        batch: &UpdateBatch<'_, V>,
         picks: Global<u32>,
     ) -> Result<(InsertReport, u64)> {
         let (assigned, unused) = (self.assigned, &mut self.unused);

@@ -1,6 +1,6 @@
-//! Changes of a tree on a device, in device form.
+//! WrittenElements of a tree on a device, in device form.
 
-use super::batch::Batch;
+use super::batch::UpdateBatch;
 use super::change_scratch::ChangeScratch;
 use super::engine;
 use super::supply::{InsertReport, Inserts, Removals};
@@ -41,7 +41,7 @@ impl<V: Word> Cuart<V> {
             return Ok(());
         }
         let memory = &mut scratch.engine;
-        let mut batch = Batch::new(stream, keys, values, found)?;
+        let mut batch = UpdateBatch::new(stream, keys, values, found)?;
         let begun = engine::begin(self.parts.get_mut()?, stream, &mut batch, memory)?;
         self.parts.change(|tree| engine::finish(tree, stream, &batch, begun, memory))
     }
@@ -73,7 +73,7 @@ impl<V: Word> Cuart<V> {
             return Ok(InsertReport::default());
         }
         let inserts = Inserts::plan(self.parts.get_mut()?, &self.options, stream, keys, scratch)?;
-        let mut batch = Batch::new(stream, keys, values, None)?;
+        let mut batch = UpdateBatch::new(stream, keys, values, None)?;
         self.parts.change(|tree| {
             let report = inserts.carry_out(tree, stream, &mut batch, scratch)?;
             stream.synchronize()?;

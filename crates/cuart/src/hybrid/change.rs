@@ -2,9 +2,9 @@
 
 use super::Hybrid;
 use super::split::parts;
-use crate::update::{Batch, of_ops, paired};
+use crate::update::{NetBatch, of_ops, paired};
 use crate::{Op, UpdatePath, UpdateReport};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
 use lanetree_layout::Word;
@@ -27,7 +27,7 @@ impl<V: Word> Hybrid<V> {
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch).
     pub fn insert_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
-        self.change(keys, |index| Change::Put(values[index]))
+        self.change(keys, |index| NetChange::Put(values[index]))
     }
 
     /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
@@ -36,7 +36,7 @@ impl<V: Word> Hybrid<V> {
     /// As [`Hybrid::apply`], and [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch).
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
-        self.change(keys, |index| Change::PutIfPresent(values[index]))
+        self.change(keys, |index| NetChange::PutIfPresent(values[index]))
     }
 
     /// Removes the keys that are present.
@@ -44,16 +44,16 @@ impl<V: Word> Hybrid<V> {
     /// # Errors
     /// As [`Hybrid::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<UpdateReport> {
-        self.change(keys.into(), |_| Change::Remove)
+        self.change(keys.into(), |_| NetChange::Remove)
     }
 
-    /// Changes both trees, each by its part of the batch. Not at the same time: the device's part may fail, and then
+    /// WrittenElements both trees, each by its part of the batch. Not at the same time: the device's part may fail, and then
     /// half of the batch must not be applied.
-    fn change(&mut self, keys: ByteKeys<'_>, change: impl Fn(usize) -> Change<V> + Sync) -> Result<UpdateReport> {
+    fn change(&mut self, keys: ByteKeys<'_>, change: impl Fn(usize) -> NetChange<V> + Sync) -> Result<UpdateReport> {
         self.check()?;
-        self.host.options.check_keys(keys, |index| matches!(change(index), Change::Put(_)))?;
+        self.host.options.check_keys(keys, |index| matches!(change(index), NetChange::Put(_)))?;
         let [short, long] = parts(keys, self.max);
-        let batch = Batch::new(long.keys(), |index| change(long.place(index)));
+        let batch = NetBatch::new(long.keys(), |index| change(long.place(index)));
         let planned = if long.is_empty() { None } else { Some(self.host.plan_in_memory(&batch)?) };
         let mut report = UpdateReport::default();
         if !short.is_empty() {

@@ -2,22 +2,22 @@
 
 use crate::build::{first_that, sorted, sorted_of};
 use crate::{UpdatePath, UpdateReport};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 use rayon::prelude::*;
 
 /// The net changes of a batch, in strictly ascending order of their keys.
-pub(crate) struct Batch<'k, V> {
+pub(crate) struct NetBatch<'k, V> {
     given: ByteKeys<'k>,
     /// The sorted keys, if those given do not ascend.
     sorted: Option<ByteKeysBuf>,
-    changes: Vec<Change<V>>,
+    changes: Vec<NetChange<V>>,
 }
 
-impl<'k, V: Word> Batch<'k, V> {
-    pub(crate) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> Change<V> + Sync) -> Self {
+impl<'k, V: Word> NetBatch<'k, V> {
+    pub(crate) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> NetChange<V> + Sync) -> Self {
         if first_that(keys, |before, key| before >= key).is_none() {
             let changes = (0..keys.len()).into_par_iter().with_min_len(1 << 12).map(&change).collect();
             return Self { given: keys, sorted: None, changes };
@@ -27,7 +27,7 @@ impl<'k, V: Word> Batch<'k, V> {
         let of_one_key: Vec<&[usize]> = order.chunk_by(|&a, &b| keys.at(a) == keys.at(b)).collect();
         let net = |same: &&[usize]| {
             let all = same.iter().map(|&index| change(index));
-            all.reduce(Change::then).expect("a chunk has an element")
+            all.reduce(NetChange::then).expect("a chunk has an element")
         };
         let changes = of_one_key.par_iter().with_min_len(1 << 12).map(net).collect();
         let picks: Vec<usize> = of_one_key.iter().map(|same| same[0]).collect();
@@ -39,7 +39,7 @@ impl<'k, V: Word> Batch<'k, V> {
     }
 
     /// The changes, each of a key.
-    pub(crate) fn changes(&self) -> &[Change<V>] {
+    pub(crate) fn changes(&self) -> &[NetChange<V>] {
         &self.changes
     }
 
@@ -48,11 +48,11 @@ impl<'k, V: Word> Batch<'k, V> {
         let mut work = Work::default();
         for (at, (&leaf, change)) in leaves.iter().zip(&self.changes).enumerate() {
             match *change {
-                Change::Put(value) if leaf.is_none() => work.inserts.push((at, value.widen())),
-                Change::Put(value) | Change::PutIfPresent(value) if !leaf.is_none() => {
+                NetChange::Put(value) if leaf.is_none() => work.inserts.push((at, value.widen())),
+                NetChange::Put(value) | NetChange::PutIfPresent(value) if !leaf.is_none() => {
                     work.writes.push((leaf, value.widen()));
                 }
-                Change::Remove if !leaf.is_none() => work.removals.push((at, leaf)),
+                NetChange::Remove if !leaf.is_none() => work.removals.push((at, leaf)),
                 _ => work.unmatched += 1,
             }
         }

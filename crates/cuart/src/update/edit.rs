@@ -122,7 +122,7 @@ impl LongArea<'_> {
 
 /// The indexes of written elements, in the order of the writes.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct WrittenElements {
     pub(crate) n4: Vec<u64>,
     pub(crate) n16: Vec<u64>,
     pub(crate) n48: Vec<u64>,
@@ -133,15 +133,15 @@ pub(crate) struct Changes {
     pub(crate) units: Vec<u64>,
     pub(crate) table: Vec<u64>,
     /// The first written entry of each free list: of nodes and leaves in the order above.
-    pub(crate) free: FreeChanges,
+    pub(crate) free: WrittenFreeLists,
     /// Whether leaves in main memory were written.
     pub(crate) host_leaves: bool,
 }
 
 /// The first written entry of each free list: of nodes of each type, and of leaves.
-pub(crate) struct FreeChanges(pub(crate) [usize; 8]);
+pub(crate) struct WrittenFreeLists(pub(crate) [usize; 8]);
 
-impl Default for FreeChanges {
+impl Default for WrittenFreeLists {
     fn default() -> Self {
         Self([usize::MAX; 8])
     }
@@ -172,7 +172,7 @@ pub(super) struct Edit<'a> {
 pub(super) const HOST: &str = "trees are changed on the host only";
 
 impl<'a> Edit<'a> {
-    pub(super) fn new(tree: &'a mut Parts, long_keys: LongKeys, changes: Option<&'a mut Changes>) -> Self {
+    pub(super) fn new(tree: &'a mut Parts, long_keys: LongKeys, changes: Option<&'a mut WrittenElements>) -> Self {
         let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
         let (logs, free, host_log) = match changes {
             Some(changes) => {
@@ -234,7 +234,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Changes the link of an existing slot, and of the table with it. `key` is a key whose path passes the slot.
+    /// WrittenElements the link of an existing slot, and of the table with it. `key` is a key whose path passes the slot.
     pub(super) fn link(&mut self, slot: Slot, key: &[u8], link: Link) {
         let (node, index) = (slot.node, slot.node.index());
         match (node.kind(), slot.byte) {
@@ -302,7 +302,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-impl Changes {
+impl WrittenElements {
     fn logs(&mut self) -> ([&mut Vec<u64>; 9], &mut [usize; 8], &mut bool) {
         let Self { n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table, free, host_leaves } = self;
         ([n4, n16, n48, n256, leaf8, leaf16, leaf32, units, table], &mut free.0, host_leaves)

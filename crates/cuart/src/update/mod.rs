@@ -19,15 +19,15 @@ mod reserve;
 mod tests;
 mod values;
 
-pub(super) use batch::Batch;
-pub(super) use edit::Changes;
+pub(super) use batch::NetBatch;
+pub(super) use edit::WrittenElements;
 
 use super::native::TASK;
 use super::parts::Parts;
 use super::{Builder, Cuart, LongKeys, Op, UpdatePath, UpdateReport};
 use batch::{Work, distinct};
 use edit::Edit;
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::layout::Link;
@@ -74,7 +74,7 @@ impl<V: Word> Cuart<V> {
     /// As [`Cuart::apply`], and [`Error::LengthMismatch`].
     pub fn insert_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
-        self.apply_each(keys, |i| Change::Put(values[i]), None)
+        self.apply_each(keys, |i| NetChange::Put(values[i]), None)
     }
 
     /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
@@ -84,7 +84,7 @@ impl<V: Word> Cuart<V> {
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
         if self.device.kind() != DeviceKind::Host {
-            return self.change_across(&Batch::new(keys, |i| Change::PutIfPresent(values[i])));
+            return self.change_across(&NetBatch::new(keys, |i| NetChange::PutIfPresent(values[i])));
         }
         self.update_each(keys, values, None)
     }
@@ -95,19 +95,19 @@ impl<V: Word> Cuart<V> {
     /// [`Error::Runtime`] if there is no room for the free lists: the tree is unchanged. On a device as
     /// [`Cuart::apply`].
     pub fn remove_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>) -> Result<UpdateReport> {
-        self.apply_each(keys.into(), |_| Change::Remove, None)
+        self.apply_each(keys.into(), |_| NetChange::Remove, None)
     }
 
     /// As [`Cuart::apply`], and notes what it writes.
     pub(super) fn apply_each(
         &mut self,
         keys: ByteKeys<'_>,
-        change: impl Fn(usize) -> Change<V> + Sync,
-        changes: Option<&mut Changes>,
+        change: impl Fn(usize) -> NetChange<V> + Sync,
+        changes: Option<&mut WrittenElements>,
     ) -> Result<UpdateReport> {
         self.parts.check()?;
-        self.options.check_keys(keys, |i| matches!(change(i), Change::Put(_)))?;
-        let batch = Batch::new(keys, change);
+        self.options.check_keys(keys, |i| matches!(change(i), NetChange::Put(_)))?;
+        let batch = NetBatch::new(keys, change);
         if self.device.kind() != DeviceKind::Host {
             return self.change_across(&batch);
         }
@@ -117,8 +117,8 @@ impl<V: Word> Cuart<V> {
     /// Applies a batch to a tree whose buffers the CPU can reach, and notes what it writes.
     pub(super) fn apply_in_memory(
         &mut self,
-        batch: &Batch<'_, V>,
-        changes: Option<&mut Changes>,
+        batch: &NetBatch<'_, V>,
+        changes: Option<&mut WrittenElements>,
     ) -> Result<UpdateReport> {
         let planned = self.plan_in_memory(batch)?;
         self.carry_out_in_memory(batch, planned, changes)
@@ -128,7 +128,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room: the tree is unchanged.
-    pub(super) fn plan_in_memory(&mut self, batch: &Batch<'_, V>) -> Result<Planned> {
+    pub(super) fn plan_in_memory(&mut self, batch: &NetBatch<'_, V>) -> Result<Planned> {
         Planned::new(self.parts.get_mut()?, &self.options, batch)
     }
 
@@ -138,9 +138,9 @@ impl<V: Word> Cuart<V> {
     /// [`Error::Lost`] alone, which a tree on the host never is.
     pub(super) fn carry_out_in_memory(
         &mut self,
-        batch: &Batch<'_, V>,
+        batch: &NetBatch<'_, V>,
         planned: Planned,
-        changes: Option<&mut Changes>,
+        changes: Option<&mut WrittenElements>,
     ) -> Result<UpdateReport> {
         let long_keys = self.options.long();
         self.parts.change(|tree| Ok(planned.carry_out(tree, long_keys, batch, changes)))
@@ -151,7 +151,7 @@ impl<V: Word> Cuart<V> {
         &mut self,
         keys: ByteKeys<'_>,
         values: &[V],
-        changes: Option<&mut Changes>,
+        changes: Option<&mut WrittenElements>,
     ) -> Result<UpdateReport> {
         let leaves = self.parts()?.find_many(keys);
         // By leaf rather than by key: numbers are sorted faster than strings.
@@ -185,7 +185,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn new<V: Word>(tree: &mut Parts, options: &Builder<V>, batch: &Batch<'_, V>) -> Result<Self> {
+    fn new<V: Word>(tree: &mut Parts, options: &Builder<V>, batch: &NetBatch<'_, V>) -> Result<Self> {
         let leaves = tree.find_many(batch.keys());
         let work = batch.against(&leaves);
         if tree.outgrows(&work) {
@@ -202,8 +202,8 @@ impl Planned {
         self,
         tree: &mut Parts,
         long_keys: LongKeys,
-        batch: &Batch<'_, V>,
-        changes: Option<&mut Changes>,
+        batch: &NetBatch<'_, V>,
+        changes: Option<&mut WrittenElements>,
     ) -> UpdateReport {
         let Self { work, rebuilt } = self;
         if let Some(rebuilt) = rebuilt {
@@ -245,14 +245,14 @@ impl Parts {
 /// Operations as packed keys, and what to do with each.
 pub(super) fn of_ops<K: AsRef<[u8]>, V: Word>(
     ops: &[Op<K, V>],
-) -> (ByteKeysBuf, impl Fn(usize) -> Change<V> + Sync + use<K, V>) {
+) -> (ByteKeysBuf, impl Fn(usize) -> NetChange<V> + Sync + use<K, V>) {
     let mut changes = Vec::with_capacity(ops.len());
     let mut keys = ByteKeysBuf::new();
     for op in ops {
         let (key, change) = match op {
-            Op::Insert(key, value) => (key, Change::Put(*value)),
-            Op::Update(key, value) => (key, Change::PutIfPresent(*value)),
-            Op::Remove(key) => (key, Change::Remove),
+            Op::Insert(key, value) => (key, NetChange::Put(*value)),
+            Op::Update(key, value) => (key, NetChange::PutIfPresent(*value)),
+            Op::Remove(key) => (key, NetChange::Remove),
         };
         keys.push(key);
         changes.push(change);

@@ -1,9 +1,9 @@
 //! Large batches: all threads rebuild the tree from its pairs and the batch's.
 
-use super::batch::{Batch, Work};
+use super::batch::{NetBatch, Work};
 use crate::Builder;
 use crate::parts::Parts;
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
@@ -23,15 +23,15 @@ impl Parts {
     pub(super) fn rebuilt_with<V: Word>(
         &self,
         options: &Builder<V>,
-        batch: &Batch<'_, V>,
+        batch: &NetBatch<'_, V>,
         leaves: &[Link],
     ) -> Result<Self> {
         let (mut keys, mut values) = self.pairs();
         for (at, (leaf, change)) in leaves.iter().zip(batch.changes()).enumerate() {
             match *change {
-                Change::Put(value) => values.push(value),
-                Change::PutIfPresent(value) if !leaf.is_none() => values.push(value),
-                Change::PutIfPresent(_) | Change::Remove => continue,
+                NetChange::Put(value) => values.push(value),
+                NetChange::PutIfPresent(value) if !leaf.is_none() => values.push(value),
+                NetChange::PutIfPresent(_) | NetChange::Remove => continue,
             }
             keys.push(batch.keys().at(at));
         }

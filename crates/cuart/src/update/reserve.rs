@@ -1,6 +1,6 @@
 //! The memory that a batch may take, before its first change.
 
-use super::batch::{Batch, Work};
+use super::batch::{NetBatch, Work};
 use super::edit::HOST;
 use super::path::{End, Slot, descend};
 use crate::LongKeys;
@@ -25,7 +25,7 @@ struct Traffic {
 impl Parts {
     /// Makes room for what a batch may write. A buffer that may be too small
     /// becomes at least twice as large.
-    pub(super) fn reserve<V: Word>(&mut self, batch: &Batch<'_, V>, work: &Work, long_keys: LongKeys) -> Result<()> {
+    pub(super) fn reserve<V: Word>(&mut self, batch: &NetBatch<'_, V>, work: &Work, long_keys: LongKeys) -> Result<()> {
         let (mut leaf8, mut leaf16, mut leaf32) = (Traffic::default(), Traffic::default(), Traffic::default());
         let (mut host_leaves, mut host_bytes) = (0, 0);
         // New device leaves, by their units, less those of the same size that are free by then.
@@ -79,7 +79,7 @@ impl Parts {
         self.reserve_nodes(batch, work)
     }
 
-    fn reserve_nodes<V: Word>(&mut self, batch: &Batch<'_, V>, work: &Work) -> Result<()> {
+    fn reserve_nodes<V: Word>(&mut self, batch: &NetBatch<'_, V>, work: &Work) -> Result<()> {
         // A key takes a new N4, or lets one node grow.
         let inserts = work.inserts.len();
         let [to16, to48, to256] = self.outgrown(batch, work);
@@ -92,7 +92,7 @@ impl Parts {
     }
 
     /// The most nodes of types N4, N16 and N48 that may have to grow in a batch.
-    fn outgrown<V: Word>(&self, batch: &Batch<'_, V>, work: &Work) -> [usize; 3] {
+    fn outgrown<V: Word>(&self, batch: &NetBatch<'_, V>, work: &Work) -> [usize; 3] {
         let regions = self.view().regions;
         let node = |path: &mut Vec<Slot>, &(at, _): &(usize, u64)| {
             let end = descend(&regions, batch.keys().at(at), path);

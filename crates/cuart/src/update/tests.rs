@@ -1,12 +1,12 @@
 //! Any batches have the effect on a tree that they have on a map.
 
-use super::batch::Batch;
+use super::batch::NetBatch;
 use super::edit::Edit;
 use super::of_ops;
 use crate::Cuart;
 use crate::{LongKeys, Op, RootTable, UpdatePath, UpdateReport};
 use core::ops::{Bound, RangeBounds};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::{ByteKeysBuf, ByteRange, Device, Error};
 use lanetree_runtime::Failure;
 use proptest::prelude::*;
@@ -353,7 +353,7 @@ fn a_batch_without_room_changes_nothing() {
     for point in 0.. {
         let mut tree = on_failing_device(&model);
         tree.device.inject(Some(Failure::Allocation(point)));
-        let result = tree.apply_in_memory(&Batch::new((&keys).into(), &change), None);
+        let result = tree.apply_in_memory(&NetBatch::new((&keys).into(), &change), None);
         if tree.device.inject(None).is_some() {
             assert!(point > 5 && result.is_ok());
             tree.validate();
@@ -370,7 +370,7 @@ fn a_batch_without_room_changes_nothing() {
 fn remove_leaves_only(tree: &mut Cuart<u64>, model: &mut Model, keys: &[Key]) {
     let keys: BTreeSet<&Key> = keys.iter().collect();
     let packed: ByteKeysBuf = keys.iter().collect();
-    let batch = Batch::new((&packed).into(), |_| Change::<u64>::Remove);
+    let batch = NetBatch::new((&packed).into(), |_| NetChange::<u64>::Remove);
     let tree = tree.parts.get_mut().unwrap();
     let work = batch.against(&tree.find_many(batch.keys()));
     tree.reserve(&batch, &work, LongKeys::DeviceLeaves).unwrap();

@@ -46,7 +46,7 @@ pub trait HostForm: FixedIndex {
             out,
             Results { arrays: [Self::Value::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
                     self.launch_get(
                         stream,
@@ -84,7 +84,7 @@ pub trait HostForm: FixedIndex {
             out,
             Results { arrays: [Self::Value::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
                     self.launch_get(
                         stream,
@@ -134,7 +134,7 @@ pub trait HostForm: FixedIndex {
             &mut out,
             Results { arrays: [u64::BYTES, 0], bits: 0 },
             |stream, queries, count, out| {
-                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch_rank(stream, queries, count, out.arrays[0].cast(), side) }
             },
             |piece, out| copy_past_caches(piece.array(0), out),
@@ -177,7 +177,7 @@ pub trait HostForm: FixedIndex {
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
-                // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
             },
             |piece, out| {
@@ -233,7 +233,7 @@ pub trait HostForm: FixedIndex {
         }
         self.check_not_lost()?;
         self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, found| {
-            // SAFETY: the lane's memory is for that many queries, and its pointers are for the stream.
+            // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
             unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, found, miss) }
         })
     }
@@ -326,11 +326,11 @@ pub trait HostForm: FixedIndex {
         let sizes = self.staging().ranges.sizes;
         let mut taken = self.staging().ranges.take();
         let piece = |_: &[usize; 2]| sizes.piece;
-        self.in_pieces(&mut source, &mut taken.lanes, piece, |_, lanes, piece, _| {
-            let lane = &mut lanes.locating[piece % LOCATING];
-            lane.synchronize()?;
-            let count = lane.busy.take().unwrap_or(0);
-            counts.extend(lane.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
+        self.in_pieces(&mut source, &mut taken.slots, piece, |_, slots, piece, _| {
+            let slot = &mut slots.locating[piece % LOCATING];
+            slot.synchronize()?;
+            let count = slot.busy.take().unwrap_or(0);
+            counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
             Ok([count, 0])
         })?;
         Ok(counts)

@@ -1,7 +1,7 @@
 //! Sorted pairs in main memory: what an index is built from, and built again from after a batch of changes.
 
 use super::ranges::out_of_memory;
-use lanetree_base::{Change, Error, Result, UpdatePath, UpdateReport};
+use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
 
@@ -59,7 +59,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] where main memory has no room.
-    pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, Change<V>)]) -> Result<(Self, UpdateReport)> {
+    pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, NetChange<V>)]) -> Result<(Self, UpdateReport)> {
         let room = keys.len().saturating_add(changes.len());
         let mut merged = Self::default();
         let reserved = merged.keys.try_reserve_exact(room).and_then(|()| merged.values.try_reserve_exact(room));
@@ -72,16 +72,16 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
             let is_there = keys.get(at) == Some(&key);
             from = at + usize::from(is_there);
             let count = match change {
-                Change::Put(value) | Change::PutIfPresent(value) if is_there => {
+                NetChange::Put(value) | NetChange::PutIfPresent(value) if is_there => {
                     merged.extend(&[key], &[value]);
                     &mut report.replaced
                 }
-                Change::Put(value) => {
+                NetChange::Put(value) => {
                     merged.extend(&[key], &[value]);
                     &mut report.inserted
                 }
-                Change::Remove if is_there => &mut report.removed,
-                Change::Remove | Change::PutIfPresent(_) => &mut report.unmatched,
+                NetChange::Remove if is_there => &mut report.removed,
+                NetChange::Remove | NetChange::PutIfPresent(_) => &mut report.unmatched,
             };
             *count += 1;
         }

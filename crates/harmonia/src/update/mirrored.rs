@@ -41,7 +41,7 @@ pub struct Mirrored<K: Key, V: Word> {
     copy: Arc<Harmonia<K, V>>,
     /// For copies within the device.
     stream: Stream,
-    in_step: bool,
+    in_sync: bool,
 }
 
 impl<K: Key, V: Word> Mirrored<K, V> {
@@ -54,7 +54,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
             return Err(Error::NotOnHost { device: host.device.to_string() });
         }
         let (copy, _) = upload(&host, device)?;
-        Ok(Self { host, copy: Arc::new(copy), stream: device.stream()?, in_step: true })
+        Ok(Self { host, copy: Arc::new(copy), stream: device.stream()?, in_sync: true })
     }
 
     /// The tree on the host.
@@ -69,8 +69,8 @@ impl<K: Key, V: Word> Mirrored<K, V> {
 
     /// Whether the device's tree equals the host's: always, except after an error of the device until the next
     /// [`Mirrored::synchronize`] or batch.
-    pub fn is_in_step(&self) -> bool {
-        self.in_step
+    pub fn is_in_sync(&self) -> bool {
+        self.in_sync
     }
 
     /// Applies a batch to the host's tree, as [`Harmonia::apply`] does, and sends what has changed to the device: the
@@ -118,7 +118,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
     /// # Errors
     /// [`Error::Runtime`] from the device.
     pub fn synchronize(&mut self) -> Result<u64> {
-        if self.in_step { Ok(0) } else { self.send_all() }
+        if self.in_sync { Ok(0) } else { self.send_all() }
     }
 
     /// Both trees.
@@ -128,13 +128,13 @@ impl<K: Key, V: Word> Mirrored<K, V> {
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<MirrorReport> {
         let applied = host::apply(&mut self.host, &fold(count, op))?;
-        let in_step = core::mem::replace(&mut self.in_step, false);
+        let in_sync = core::mem::replace(&mut self.in_sync, false);
         let bytes_sent = match applied.report.path {
-            UpdatePath::Unchanged if in_step => {
-                self.in_step = true;
+            UpdatePath::Unchanged if in_sync => {
+                self.in_sync = true;
                 0
             }
-            UpdatePath::InPlace if in_step => self.send_leaves(&applied.leaves(), &applied.report)?,
+            UpdatePath::InPlace if in_sync => self.send_leaves(&applied.leaves(), &applied.report)?,
             _ => self.send_all()?,
         };
         Ok(MirrorReport { update: applied.report, bytes_sent })
@@ -144,7 +144,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
         let (copy, bytes) = upload(&self.host, self.copy.device())?;
         // The old buffers' memory is not reused before the work that reads them is done.
         self.copy = Arc::new(copy);
-        self.in_step = true;
+        self.in_sync = true;
         Ok(bytes)
     }
 
@@ -188,7 +188,7 @@ impl<K: Key, V: Word> Mirrored<K, V> {
         if let Some(second) = second {
             self.copy = Arc::new(second);
         }
-        self.in_step = true;
+        self.in_sync = true;
         Ok(sent)
     }
 }
@@ -258,7 +258,7 @@ fn in_memory<T: Word>(buffer: &Buffer<T>) -> &[T] {
 
 impl<K: Key, V: Word> fmt::Debug for Mirrored<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mirrored[{:?}, {:?}{}]", self.host, self.copy, if self.in_step { "" } else { ", out of step" })
+        write!(f, "Mirrored[{:?}, {:?}{}]", self.host, self.copy, if self.in_sync { "" } else { ", out of step" })
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
     /// Both trees are the same, byte for byte, and valid.
     fn check(mirrored: &Mirrored<u64, u32>) {
         let (host, copy) = (&mirrored.host, &mirrored.copy);
-        assert!(mirrored.is_in_step());
+        assert!(mirrored.is_in_sync());
         assert_eq!(host.shape, copy.shape);
         assert_eq!(host.leaves.to_vec().unwrap(), copy.leaves.to_vec().unwrap());
         assert_eq!(host.inner.to_vec().unwrap(), copy.inner.to_vec().unwrap());
@@ -347,7 +347,7 @@ mod tests {
             let mut mirrored = mirrored(100, 1.0, &Device::emulated());
             // As after an error of the device.
             mirrored.host.update_many(&[30], &[33]).unwrap();
-            mirrored.in_step = false;
+            mirrored.in_sync = false;
             let all = mirrored.device_tree().stats().bytes();
             if ops.is_empty() {
                 assert_eq!(mirrored.synchronize().unwrap(), all);

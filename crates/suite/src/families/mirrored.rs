@@ -119,7 +119,7 @@ impl<K: Key + Numbered, V: Word> Subject for MirroredHarmonia<K, V> {
 
     fn settle(&mut self) -> Result<bool> {
         // In sync: the batch has failed on the host, and neither tree has it.
-        let changed = !self.pair.is_in_step();
+        let changed = !self.pair.is_in_sync();
         self.pair.synchronize()?;
         Ok(changed)
     }

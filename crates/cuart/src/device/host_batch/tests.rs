@@ -3,7 +3,7 @@
 use crate::Cuart;
 use crate::{LongKeys, Mirrored, RootTable};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
-use lanetree_frame::staging::{LANES, Lengths, PINNED_LANES};
+use lanetree_frame::staging::{Lengths, PINNED_SLOTS, SLOTS};
 use lanetree_frame::{Device, Error, PinnedBuffer};
 use lanetree_runtime::Failure;
 
@@ -102,7 +102,7 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
         assert_eq!(tree.staging_bytes(), 0);
         let threads = rayon::current_num_threads();
         // Input of 512 bytes; and 64 values, two arrays of bits, whole lines.
-        let most = threads * LANES * 2 * (512 + 1024);
+        let most = threads * SLOTS * 2 * (512 + 1024);
         for (round, count) in COUNTS.into_iter().chain([500]).enumerate() {
             Packed::new(&queries(keys, count, round)).each(keys, |queries, kind| {
                 let expected = host.get_many(queries).unwrap();
@@ -283,7 +283,7 @@ fn batches_between_page_locked_buffers() {
             }
         }
         let lane = (64 * width).next_power_of_two() + 64 * 8 + 8;
-        assert!((1..=PINNED_LANES * lane).contains(&pair[1].staging_bytes()), "{}", pair[1].staging_bytes());
+        assert!((1..=PINNED_SLOTS * lane).contains(&pair[1].staging_bytes()), "{}", pair[1].staging_bytes());
         // Of other widths, in turn.
         let tree = &pair[1];
         for width in [1, 60, 5, 60, 1] {

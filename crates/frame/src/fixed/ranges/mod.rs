@@ -2,22 +2,20 @@
 //!
 //! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
 //! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
-//! lane). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
+//! slot). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
 //! them into parts that are gathered side by side. A small batch is gathered at once, into memory that is usually large
 //! enough, without waiting for its counts.
 
 mod cut;
-mod lanes;
 mod output;
+mod slots;
 mod source;
 
-pub use lanes::RangeStaging;
+pub use slots::RangeStaging;
 
 use super::FixedIndex;
 use super::range::{copy_rows, locate_rows};
 use cut::Cutter;
-pub(super) use lanes::LOCATING;
-use lanes::{Gathering, Locating, RangeLanes};
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::staging::ACROSS_THE_BUS;
@@ -27,6 +25,8 @@ use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;
 pub(super) use output::out_of_memory;
 use output::{Output, reserve_pairs};
+pub(super) use slots::LOCATING;
+use slots::{Gathering, Locating, RangeSlots};
 pub(super) use source::{Between, Each};
 use source::{Filled, Source};
 
@@ -102,15 +102,15 @@ pub(super) trait Pieces: FixedIndex {
             // At least a tile of the kernel's.
             _ => (sizes.aim.saturating_mul(*ranges) / (*pairs).max(1)).max(16).min(sizes.piece),
         };
-        let done = self.in_pieces(source, &mut taken.lanes, average, |at_once, lanes, piece, left| {
+        let done = self.in_pieces(source, &mut taken.slots, average, |at_once, slots, piece, left| {
             let counted = match at_once {
-                true => self.gather_at_once(lanes, piece, left, &mut output)?,
-                false => self.gather_piece(lanes, piece, left, &mut output)?,
+                true => self.gather_at_once(slots, piece, left, &mut output)?,
+                false => self.gather_piece(slots, piece, left, &mut output)?,
             };
             Ok([output.ranges.offsets.len().max(1) - 1, counted as usize])
         });
-        let gathering = &mut taken.lanes.gathering;
-        let done = done.and_then(|()| gathering.oldest_first().try_for_each(|lane| finish(lane, &mut output)));
+        let gathering = &mut taken.slots.gathering;
+        let done = done.and_then(|()| gathering.oldest_first().try_for_each(|slot| finish(slot, &mut output)));
         // Nothing is in flight after this.
         drop(taken);
         done?;
@@ -120,16 +120,16 @@ pub(super) trait Pieces: FixedIndex {
         Ok(())
     }
 
-    /// Sends ranges through the lanes that locate them. `collect` is called for each piece once the next one is in
+    /// Sends ranges through the slots that locate them. `collect` is called for each piece once the next one is in
     /// flight, with the piece's number and a lower bound of the ranges left; for a small first piece it is called at
     /// once. It returns how many ranges and pairs there have been. From these follows `room`, the number of ranges of
     /// the next piece.
     fn in_pieces(
         &self,
         source: &mut impl Source<Self::Key>,
-        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        slots: &mut RangeSlots<Self::Key, Self::Value>,
         room: impl Fn(&[usize; 2]) -> usize,
-        mut collect: impl FnMut(bool, &mut RangeLanes<Self::Key, Self::Value>, usize, usize) -> Result<[usize; 2]>,
+        mut collect: impl FnMut(bool, &mut RangeSlots<Self::Key, Self::Value>, usize, usize) -> Result<[usize; 2]>,
     ) -> Result<()> {
         self.check_not_lost()?;
         let Sizes { small, piece: largest, .. } = self.staging().ranges.sizes;
@@ -138,96 +138,96 @@ pub(super) trait Pieces: FixedIndex {
             if source.is_done() {
                 break;
             }
-            let lane = lanes.locating(self.device(), piece)?;
+            let slot = slots.locating(self.device(), piece)?;
             // Enough for all ranges that are left, so that memory does not grow from piece to piece; but at most the
             // largest piece.
             let expected = source.left().min(largest);
-            lane.reserve_bounds(self.device(), expected, 0)?;
-            let filled = source.fill(lane, self.device(), room(&seen))?;
-            lane.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
+            slot.reserve_bounds(self.device(), expected, 0)?;
+            let filled = source.fill(slot, self.device(), room(&seen))?;
+            slot.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
             // Later ones follow windows that are in flight.
             let at_once = piece == 0 && filled.count <= small;
-            self.locate_piece(lane, &filled, at_once)?;
+            self.locate_piece(slot, &filled, at_once)?;
             if at_once {
-                seen = collect(true, lanes, piece, source.left())?;
+                seen = collect(true, slots, piece, source.left())?;
                 continue;
             }
             if let Some(before) = before {
                 // This piece's ranges are left, too.
-                seen = collect(false, lanes, before, source.left().saturating_add(filled.count))?;
+                seen = collect(false, slots, before, source.left().saturating_add(filled.count))?;
             }
             before = Some(piece);
         }
         if let Some(before) = before {
-            collect(false, lanes, before, source.left())?;
+            collect(false, slots, before, source.left())?;
         }
         Ok(())
     }
 
     /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
-    fn locate_piece(&self, lane: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
+    fn locate_piece(&self, slot: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
         let &Filled { count, limited } = filled;
-        lane.busy = Some(count);
+        slot.busy = Some(count);
         let mut limits = Global::null();
         // Pinned memory has the same address on a GPU.
         let across = is_small && self.device().kind() == DeviceKind::Cuda;
         let bounds = if across {
             if limited {
-                limits = lane.staged_limits.read_on(&lane.stream)?;
+                limits = slot.staged_limits.read_on(&slot.stream)?;
             }
-            (lane.staged_starts.read_on(&lane.stream)?.cast(), lane.staged_ends.read_on(&lane.stream)?.cast())
+            (slot.staged_starts.read_on(&slot.stream)?.cast(), slot.staged_ends.read_on(&slot.stream)?.cast())
         } else {
-            lane.starts.upload_async(&lane.stream, 0, &lane.staged_starts, 0..count)?;
-            lane.ends.upload_async(&lane.stream, 0, &lane.staged_ends, 0..count)?;
+            slot.starts.upload_async(&slot.stream, 0, &slot.staged_starts, 0..count)?;
+            slot.ends.upload_async(&slot.stream, 0, &slot.staged_ends, 0..count)?;
             if limited {
-                lane.limits.upload_async(&lane.stream, 0, &lane.staged_limits, 0..count)?;
-                limits = lane.limits.read_on(&lane.stream)?;
+                slot.limits.upload_async(&slot.stream, 0, &slot.staged_limits, 0..count)?;
+                limits = slot.limits.read_on(&slot.stream)?;
             }
-            (lane.starts.read_on(&lane.stream)?.cast(), lane.ends.read_on(&lane.stream)?.cast())
+            (slot.starts.read_on(&slot.stream)?.cast(), slot.ends.read_on(&slot.stream)?.cast())
         };
-        let found = (lane.scratch.cursors.write_on(&lane.stream)?, lane.scratch.counts.write_on(&lane.stream)?);
-        // SAFETY: the lane's memory has room for that many ranges; the pointers are for its stream.
-        unsafe { self.launch_locate(&lane.stream, count, bounds, limits, u64::MAX, found)? };
-        let scratch = &mut lane.scratch;
-        exclusive_scan(&lane.stream, &scratch.counts, count, &mut lane.offsets, &mut scratch.scan)?;
-        Ok(lane.offsets.download_async(&lane.stream, 0..count + 1, &mut lane.staged_offsets, 0)?)
+        let found = (slot.scratch.cursors.write_on(&slot.stream)?, slot.scratch.counts.write_on(&slot.stream)?);
+        // SAFETY: the slot's memory has room for that many ranges; the pointers are for its stream.
+        unsafe { self.launch_locate(&slot.stream, count, bounds, limits, u64::MAX, found)? };
+        let scratch = &mut slot.scratch;
+        exclusive_scan(&slot.stream, &scratch.counts, count, &mut slot.offsets, &mut scratch.scan)?;
+        Ok(slot.offsets.download_async(&slot.stream, 0..count + 1, &mut slot.staged_offsets, 0)?)
     }
 
     /// Gathers a small piece in the stream that locates it, and waits for both. Returns the pairs so far. Pairs that
     /// had no room are gathered the usual way.
     fn gather_at_once(
         &self,
-        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        slots: &mut RangeSlots<Self::Key, Self::Value>,
         piece: usize,
         left: usize,
         output: &mut Output<'_, Self::Key, Self::Value>,
     ) -> Result<u64> {
-        let lane = &mut lanes.locating[piece % LOCATING];
-        let count = lane.busy.unwrap_or(0);
-        let to = lanes.gathering.next(self.device())?;
+        let slot = &mut slots.locating[piece % LOCATING];
+        let count = slot.busy.unwrap_or(0);
+        let to = slots.gathering.next(self.device())?;
         let [each, all] = SMALL_PAIRS;
         to.reserve(self.device(), (each * count).max(all).min(self.staging().ranges.sizes.window))?;
         let room = to.staged_keys.len();
         let across = self.device().kind() == DeviceKind::Cuda;
         let pairs = match across {
-            true => (to.staged_keys.write_on(&lane.stream)?.cast(), to.staged_values.write_on(&lane.stream)?),
-            false => (to.keys.write_on(&lane.stream)?.cast(), to.values.write_on(&lane.stream)?),
+            true => (to.staged_keys.write_on(&slot.stream)?.cast(), to.staged_values.write_on(&slot.stream)?),
+            false => (to.keys.write_on(&slot.stream)?.cast(), to.values.write_on(&slot.stream)?),
         };
         // So few ranges have the device to themselves, and long ones get wider groups.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
-        let rows = (lane.scratch.cursors.read_on(&lane.stream)?, lane.offsets.read_on(&lane.stream)?);
+        let rows = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
         // for the stream.
-        unsafe { self.launch_gather(&lane.stream, count, expected, rows, pairs, room)? };
-        lane.synchronize()?;
-        // SAFETY: the staged memory is used in the other lane's own stream, which is idle between windows, and in this
+        unsafe { self.launch_gather(&slot.stream, count, expected, rows, pairs, room)? };
+        slot.synchronize()?;
+        // SAFETY: the staged memory is used in the other slot's own stream, which is idle between windows, and in this
         // one, which has been waited for.
         unsafe { to.forget_staged() };
-        if lane.staged_offsets[count] > room as u64 {
-            return self.gather_piece(lanes, piece, left, output);
+        if slot.staged_offsets[count] > room as u64 {
+            return self.gather_piece(slots, piece, left, output);
         }
-        lane.busy = None;
-        let (total, _) = output.count(&lane.staged_offsets[..=count], left)?;
+        slot.busy = None;
+        let (total, _) = output.count(&slot.staged_offsets[..=count], left)?;
         let total = total as usize;
         if across {
             output.append(&to.staged_keys[..total], &to.staged_values[..total]);
@@ -242,17 +242,17 @@ pub(super) trait Pieces: FixedIndex {
     /// Queues the results of a located piece. Returns the pairs so far.
     fn gather_piece(
         &self,
-        lanes: &mut RangeLanes<Self::Key, Self::Value>,
+        slots: &mut RangeSlots<Self::Key, Self::Value>,
         piece: usize,
         left: usize,
         output: &mut Output<'_, Self::Key, Self::Value>,
     ) -> Result<u64> {
         let sizes = self.staging().ranges.sizes;
-        let RangeLanes { locating, gathering } = lanes;
-        let lane = &mut locating[piece % LOCATING];
-        lane.synchronize()?;
-        let count = lane.busy.take().unwrap_or(0);
-        let (total, longest) = output.count(&lane.staged_offsets[..=count], left)?;
+        let RangeSlots { locating, gathering } = slots;
+        let slot = &mut locating[piece % LOCATING];
+        slot.synchronize()?;
+        let count = slot.busy.take().unwrap_or(0);
+        let (total, longest) = output.count(&slot.staged_offsets[..=count], left)?;
         if total == 0 {
             return Ok(output.counted);
         }
@@ -260,15 +260,15 @@ pub(super) trait Pieces: FixedIndex {
             let to = gathering.next(self.device())?;
             finish(to, output)?;
             to.reserve(self.device(), total as usize)?;
-            let rows = (lane.scratch.cursors.read_on(&to.stream)?, lane.offsets.read_on(&to.stream)?);
+            let rows = (slot.scratch.cursors.read_on(&to.stream)?, slot.offsets.read_on(&to.stream)?);
             // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
             unsafe { self.gather_window(to, count, rows, total as usize)? };
-            lane.come_after_readers()?;
+            slot.come_after_readers()?;
             to.download(0..total as usize)?;
             return Ok(output.counted);
         }
-        lane.fetch_cursors(self.device(), count)?;
-        let mut cutter = Cutter::new(self, &lane.staged_cursors[..count], &lane.staged_offsets[..=count]);
+        slot.fetch_cursors(self.device(), count)?;
+        let mut cutter = Cutter::new(self, &slot.staged_cursors[..count], &slot.staged_offsets[..=count]);
         while let Some(pairs) = cutter.next_window()? {
             let to = gathering.next(self.device())?;
             finish(to, output)?;
@@ -286,8 +286,8 @@ pub(super) trait Pieces: FixedIndex {
     /// Queues the gathering of a window.
     ///
     /// # Safety
-    /// The lane's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
-    /// They cover `pairs` pairs, for which the lane has room.
+    /// The slot's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
+    /// They cover `pairs` pairs, for which the slot has room.
     unsafe fn gather_window(
         &self,
         to: &mut Gathering<Self::Key, Self::Value>,
@@ -316,11 +316,11 @@ where
     Ok(())
 }
 
-/// Waits for a lane's window, if it has one, and appends its pairs.
-fn finish<K: Key, V: Word>(lane: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
-    let Some(pairs) = lane.busy else { return Ok(()) };
-    lane.synchronize()?;
-    lane.busy = None;
-    output.append(&lane.staged_keys[..pairs], &lane.staged_values[..pairs]);
+/// Waits for a slot's window, if it has one, and appends its pairs.
+fn finish<K: Key, V: Word>(slot: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
+    let Some(pairs) = slot.busy else { return Ok(()) };
+    slot.synchronize()?;
+    slot.busy = None;
+    output.append(&slot.staged_keys[..pairs], &slot.staged_values[..pairs]);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Where the ranges of a batch come from.
 
-use super::lanes::Locating;
+use super::slots::Locating;
 use core::iter::{Fuse, Peekable};
 use lanetree_base::Result;
 use lanetree_base::ranges::KeyRange;
@@ -23,7 +23,7 @@ pub(in crate::fixed) trait Source<K: Key> {
     fn is_done(&mut self) -> bool;
 
     /// Takes all ranges that are left, up to `most`.
-    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled>;
+    fn fill(&mut self, slot: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled>;
 }
 
 /// What was taken.
@@ -48,14 +48,14 @@ impl<I: Iterator> Each<I> {
 
 impl<I: Iterator> Each<I> {
     /// Takes ranges while there is room, but stops at the first limit in a batch that had none, and returns that limit.
-    fn fill_room<K: Key>(&mut self, lane: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
+    fn fill_room<K: Key>(&mut self, slot: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
     where
         I::Item: Into<KeyRange<K>>,
     {
-        let most = most.min(lane.room());
+        let most = most.min(slot.room());
         // Borrowed once: a pinned buffer checks at each borrow which streams use it.
-        let (starts, ends) = (&mut lane.staged_starts[..most], &mut lane.staged_ends[..most]);
-        let limits = &mut lane.staged_limits[..];
+        let (starts, ends) = (&mut slot.staged_starts[..most], &mut slot.staged_ends[..most]);
+        let limits = &mut slot.staged_limits[..];
         // Local variables stay in registers; the fields would not.
         let (mut at, mut taken, mut first_limit) = (filled.count, self.taken, None);
         for range in self.ranges.by_ref().take(most.saturating_sub(at)) {
@@ -84,21 +84,21 @@ impl<K: Key, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
         self.ranges.peek().is_none()
     }
 
-    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
+    fn fill(&mut self, slot: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
         let mut filled = Filled::default();
         while filled.count < most && !self.is_done() {
-            if filled.count == lane.room() {
+            if filled.count == slot.room() {
                 // More ranges than expected, or nothing was expected: double the room.
-                lane.reserve_bounds(device, most.min((2 * filled.count).max(FEW)), filled.count)?;
+                slot.reserve_bounds(device, most.min((2 * filled.count).max(FEW)), filled.count)?;
             }
             if filled.limited {
-                lane.reserve_limits(device, filled.count)?;
+                slot.reserve_limits(device, filled.count)?;
             }
-            if let Some(limit) = self.fill_room(lane, &mut filled, most)? {
+            if let Some(limit) = self.fill_room(slot, &mut filled, most)? {
                 let at = filled.count - 1;
-                lane.reserve_limits(device, 0)?;
-                lane.staged_limits[..at].fill(u64::MAX);
-                lane.staged_limits[at] = limit;
+                slot.reserve_limits(device, 0)?;
+                slot.staged_limits[..at].fill(u64::MAX);
+                slot.staged_limits[at] = limit;
                 filled.limited = true;
             }
         }
@@ -121,14 +121,14 @@ impl<K: Key> Source<K> for Between<'_, K> {
         self.starts.is_empty()
     }
 
-    fn fill(&mut self, lane: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
+    fn fill(&mut self, slot: &mut Locating<K>, device: &Device, most: usize) -> Result<Filled> {
         let count = most.min(self.starts.len());
-        lane.reserve_bounds(device, count, 0)?;
+        slot.reserve_bounds(device, count, 0)?;
         let (starts, ends);
         (starts, self.starts) = self.starts.split_at(count);
         (ends, self.ends) = self.ends.split_at(count);
-        copy(starts, &mut lane.staged_starts[..count]);
-        copy(ends, &mut lane.staged_ends[..count]);
+        copy(starts, &mut slot.staged_starts[..count]);
+        copy(ends, &mut slot.staged_ends[..count]);
         Ok(Filled { count, limited: false })
     }
 }

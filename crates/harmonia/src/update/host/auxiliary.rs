@@ -13,7 +13,7 @@ use super::locks::LeafLock;
 use crate::native::below;
 use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::Word;
@@ -202,7 +202,7 @@ impl<K: Word, V: Word> Pairs<K, V> {
         &mut self,
         table: &LeafTable<'_>,
         leaf: u32,
-        changes: &[(K, Change<V>)],
+        changes: &[(K, NetChange<V>)],
         (mut keys, mut values): (&[K], &[V]),
     ) {
         self.chain.clear();
@@ -219,7 +219,7 @@ impl<K: Word, V: Word> Pairs<K, V> {
             self.values.extend_from_slice(&values[..before]);
             let replaced = usize::from(keys.get(before) == Some(&key));
             (keys, values) = (&keys[before + replaced..], &values[before + replaced..]);
-            if let Change::Put(value) | Change::PutIfPresent(value) = change {
+            if let NetChange::Put(value) | NetChange::PutIfPresent(value) = change {
                 self.keys.push(key);
                 self.values.push(value);
             }

@@ -6,13 +6,13 @@ use super::leaf::{LeafRegion, Slots};
 use super::locks::{Exclusive, TreeLock};
 use crate::native::View;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
 
 /// A batch in progress. The inner nodes do not change meanwhile.
-pub(super) struct Batch<'a, K: Key, V: Word> {
-    pub(super) changes: &'a [(K::Bits, Change<V>)],
+pub(super) struct RunningBatch<'a, K: Key, V: Word> {
+    pub(super) changes: &'a [(K::Bits, NetChange<V>)],
     /// The inner nodes; no leaves.
     pub(super) inner: View<'a, K, V>,
     pub(super) prefix_sum: &'a [u32],
@@ -53,7 +53,7 @@ enum Left {
     Merge,
 }
 
-impl<K: Key, V: Word> Batch<'_, K, V> {
+impl<K: Key, V: Word> RunningBatch<'_, K, V> {
     /// Applies all changes, in tasks of a fixed size. A task counts its changes together: the paper counts every update
     /// by itself, but then several threads would mostly contend for the coarse lock. Changes may come in any order of
     /// their keys; ascending order is the fastest, since tasks then share few leaves.
@@ -62,7 +62,7 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         tasks.map(|(task, changes)| self.task(task * task_len, changes)).collect()
     }
 
-    fn task(&self, first: usize, changes: &[(K::Bits, Change<V>)]) -> Done<K::Bits, V> {
+    fn task(&self, first: usize, changes: &[(K::Bits, NetChange<V>)]) -> Done<K::Bits, V> {
         let mut done = Done { report: UpdateReport::default(), in_place: Vec::new() };
         let (mut splits, mut merges) = (Vec::new(), Vec::new());
 
@@ -113,11 +113,11 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         let (at, found) = slots.find(len, key);
         let report = &mut done.report;
         let (counter, growth) = match (change, found) {
-            (Change::Put(_), false) if !split && len == slots.keys.len() => return Left::Split,
-            (Change::Put(_), false) => (&mut report.inserted, 1),
-            (Change::Put(_) | Change::PutIfPresent(_), true) => (&mut report.replaced, 0),
-            (Change::Remove, true) => (&mut report.removed, -1),
-            (Change::PutIfPresent(_) | Change::Remove, false) => {
+            (NetChange::Put(_), false) if !split && len == slots.keys.len() => return Left::Split,
+            (NetChange::Put(_), false) => (&mut report.inserted, 1),
+            (NetChange::Put(_) | NetChange::PutIfPresent(_), true) => (&mut report.replaced, 0),
+            (NetChange::Remove, true) => (&mut report.removed, -1),
+            (NetChange::PutIfPresent(_) | NetChange::Remove, false) => {
                 report.unmatched += 1;
                 return Left::Nothing;
             }
@@ -129,9 +129,9 @@ impl<K: Key, V: Word> Batch<'_, K, V> {
         } else {
             done.in_place.push(Undo { leaf, key, value: found.then(|| slots.values[at]) });
             match change {
-                Change::Put(value) if !found => slots.insert(len, at, key, value),
-                Change::Put(value) | Change::PutIfPresent(value) => slots.replace(len, at, value),
-                Change::Remove => slots.remove(len, at),
+                NetChange::Put(value) if !found => slots.insert(len, at, key, value),
+                NetChange::Put(value) | NetChange::PutIfPresent(value) => slots.replace(len, at, value),
+                NetChange::Remove => slots.remove(len, at),
             }
         }
         let low = growth < 0 && self.table.count(leaf) < self.half();

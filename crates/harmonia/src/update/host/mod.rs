@@ -25,11 +25,11 @@ use crate::Harmonia;
 use crate::build::build_distinct;
 use crate::native::View;
 use auxiliary::{Auxiliary, LeafState, LeafTable};
-use batch::{Batch, Done, Undo};
+use batch::{Done, RunningBatch, Undo};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use lanetree_frame::Change;
 use lanetree_frame::Guarded;
+use lanetree_frame::NetChange;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::layout::Shape;
@@ -93,7 +93,7 @@ impl<K, V> Applied<K, V> {
 /// As [`Harmonia::apply`].
 pub(super) fn apply<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
-    changes: &[(K::Bits, Change<V>)],
+    changes: &[(K::Bits, NetChange<V>)],
 ) -> Result<Applied<K::Bits, V>> {
     apply_within(tree, changes, Limits::default())
 }
@@ -101,7 +101,7 @@ pub(super) fn apply<K: Key, V: Word>(
 /// [`apply`] within other limits.
 fn apply_within<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
-    changes: &[(K::Bits, Change<V>)],
+    changes: &[(K::Bits, NetChange<V>)],
     limits: Limits,
 ) -> Result<Applied<K::Bits, V>> {
     if i32::try_from(changes.len()).is_err() {
@@ -136,12 +136,12 @@ fn apply_within<K: Key, V: Word>(
 /// Builds a tree from an empty one.
 fn fill_empty<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
-    changes: &[(K::Bits, Change<V>)],
+    changes: &[(K::Bits, NetChange<V>)],
     limits: Limits,
 ) -> Result<UpdateReport> {
-    let put = |&(key, change): &(K::Bits, Change<V>)| match change {
-        Change::Put(value) => Some((key, value)),
-        Change::PutIfPresent(_) | Change::Remove => None,
+    let put = |&(key, change): &(K::Bits, NetChange<V>)| match change {
+        NetChange::Put(value) => Some((key, value)),
+        NetChange::PutIfPresent(_) | NetChange::Remove => None,
     };
     let mut pairs: Vec<(K::Bits, V)> = changes.par_iter().filter_map(put).collect();
     pairs.par_sort_unstable_by_key(|pair| pair.0);
@@ -158,13 +158,13 @@ fn fill_empty<K: Key, V: Word>(
 /// Algorithm 1 for all changes; and whether the key region has to move after them.
 fn carry_out<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
-    changes: &[(K::Bits, Change<V>)],
+    changes: &[(K::Bits, NetChange<V>)],
     states: &[LeafState],
     chains: &[AtomicU32],
     limits: Limits,
 ) -> (Vec<Done<K::Bits, V>>, bool) {
     let Harmonia { shape, inner, prefix_sum, leaves, ranks, .. } = tree;
-    let batch = Batch {
+    let batch = RunningBatch {
         changes,
         inner: View::<K, V>::new(shape, in_memory(inner), &[], None),
         prefix_sum: in_memory(prefix_sum),
@@ -181,7 +181,7 @@ fn carry_out<K: Key, V: Word>(
 /// nodes give them.
 fn move_regions<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
-    changes: &[(K::Bits, Change<V>)],
+    changes: &[(K::Bits, NetChange<V>)],
     states: &[LeafState],
     chains: &[AtomicU32],
     limits: Limits,

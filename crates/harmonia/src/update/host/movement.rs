@@ -10,7 +10,7 @@ use super::Limits;
 use super::auxiliary::{LeafTable, Pairs, Run};
 use crate::build::{fill_inner, fill_prefix_sum};
 use crate::native::View;
-use lanetree_frame::Change;
+use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_kernels_harmonia::layout::{Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
@@ -21,7 +21,7 @@ use rayon::prelude::*;
 pub(super) struct Settled<'a, K: Key, V: Word> {
     /// The tree's: new regions come from its pool, if it has one.
     pub(super) device: &'a Device,
-    pub(super) changes: &'a [(K::Bits, Change<V>)],
+    pub(super) changes: &'a [(K::Bits, NetChange<V>)],
     pub(super) view: View<'a, K, V>,
     pub(super) leaves: &'a [u64],
     pub(super) table: LeafTable<'a>,

@@ -4,8 +4,8 @@ use super::super::model::{apply_to_model, key};
 use super::super::{Op, UpdatePath, UpdateReport};
 use super::{Limits, apply_within};
 use crate::Harmonia;
-use lanetree_frame::{Change, fold};
 use lanetree_frame::{Device, Error, Key, Word};
+use lanetree_frame::{NetChange, fold};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -74,35 +74,35 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
 }
 
 #[derive(Clone, Debug)]
-enum Batch {
+enum RunningBatch {
     Mixed(Vec<u64>, usize, u64),
     RemoveAll,
     Empty,
 }
 
-fn batch() -> impl Strategy<Value = (Batch, Way)> {
+fn batch() -> impl Strategy<Value = (RunningBatch, Way)> {
     let kind = prop_oneof![
-        12 => (words(), 0..MIXES.len(), any::<u64>()).prop_map(|(words, mix, seed)| Batch::Mixed(words, mix, seed)),
-        1 => Just(Batch::RemoveAll),
-        1 => Just(Batch::Empty),
+        12 => (words(), 0..MIXES.len(), any::<u64>()).prop_map(|(words, mix, seed)| RunningBatch::Mixed(words, mix, seed)),
+        1 => Just(RunningBatch::RemoveAll),
+        1 => Just(RunningBatch::Empty),
     ];
     (kind, way())
 }
 
-fn ops<K: Key, V: Word>(batch: &Batch, model: &BTreeMap<K, V>) -> Vec<Op<K, V>> {
+fn ops<K: Key, V: Word>(batch: &RunningBatch, model: &BTreeMap<K, V>) -> Vec<Op<K, V>> {
     match batch {
-        Batch::Mixed(words, mix, seed) => {
+        RunningBatch::Mixed(words, mix, seed) => {
             let mut rng = StdRng::seed_from_u64(*seed);
             let mut op = |&word| operation(MIXES[*mix][rng.random_range(0..10)], word, rng.random());
             words.iter().map(&mut op).collect()
         }
-        Batch::RemoveAll => model.keys().map(|&key| Op::Remove(key)).collect(),
-        Batch::Empty => Vec::new(),
+        RunningBatch::RemoveAll => model.keys().map(|&key| Op::Remove(key)).collect(),
+        RunningBatch::Empty => Vec::new(),
     }
 }
 
 fn run<K: Key, V: Word>(tree: &mut Harmonia<K, V>, ops: &[Op<K, V>], way: Way) -> lanetree_frame::Result<UpdateReport> {
-    let mut changes: Vec<(K::Bits, Change<V>)> = fold(ops.len(), |i| ops[i]);
+    let mut changes: Vec<(K::Bits, NetChange<V>)> = fold(ops.len(), |i| ops[i]);
     if let Some(seed) = way.shuffle {
         changes.shuffle(&mut StdRng::seed_from_u64(seed));
     }
@@ -129,7 +129,7 @@ fn agrees<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, touche
     }
 }
 
-fn follows_the_model<K: Key, V: Word>((fanout, fill): (u32, f64), initial: &[u64], batches: &[(Batch, Way)]) {
+fn follows_the_model<K: Key, V: Word>((fanout, fill): (u32, f64), initial: &[u64], batches: &[(RunningBatch, Way)]) {
     let mut model: BTreeMap<K, V> = initial.iter().map(|&word| (key(word), V::truncate(word ^ 0x5555))).collect();
     let (keys, values): (Vec<K>, Vec<V>) = model.iter().map(|(&key, &value)| (key, value)).unzip();
     let builder = Harmonia::builder().fanout(fanout).fill(fill);
@@ -159,7 +159,7 @@ fn initial() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-fn batches() -> impl Strategy<Value = Vec<(Batch, Way)>> {
+fn batches() -> impl Strategy<Value = Vec<(RunningBatch, Way)>> {
     prop::collection::vec(batch(), 1..12)
 }
 
@@ -205,7 +205,7 @@ proptest! {
             (tree.leaves.to_vec().unwrap(), tree.inner.to_vec().unwrap(), ranks, tree.shape)
         };
         let expected = bytes(&tree);
-        let ops = ops(&Batch::Mixed(batch.0, batch.1, batch.2), &model);
+        let ops = ops(&RunningBatch::Mixed(batch.0, batch.1, batch.2), &model);
         let nodes = (tree.shape.inner + tree.shape.leaves).saturating_sub(1);
         let way = Way { limits: Limits { nodes, ..way.limits }, ..way };
         match run(&mut tree, &ops, way) {

@@ -104,10 +104,10 @@ impl<K: Key> Locating<K> {
         self.synchronize()
     }
 
-    /// Waits for the lane's stream.
+    /// Waits for the slot's stream.
     pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
+        // SAFETY: the staging memory is used only in the slot's stream, which has been waited for.
         unsafe {
             self.staged_starts.forget_uses();
             self.staged_ends.forget_uses();
@@ -118,7 +118,7 @@ impl<K: Key> Locating<K> {
         Ok(())
     }
 
-    /// Makes the lane's next piece wait for earlier work in other streams that reads this piece's rows: for the
+    /// Makes the slot's next piece wait for earlier work in other streams that reads this piece's rows: for the
     /// gathering, but not for the copies after it.
     pub(in crate::fixed) fn come_after_readers(&mut self) -> Result<()> {
         self.scratch.cursors.write_on(&self.stream)?;
@@ -196,11 +196,11 @@ impl<K: Key, V: Word> Gathering<K, V> {
         Ok(())
     }
 
-    /// Waits for the lane's stream.
+    /// Waits for the slot's stream.
     pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
         // SAFETY: the staged memory is used in this stream, which has been waited for, and in that of a small piece's
-        // lane, which is waited for before anything else is done.
+        // slot, which is waited for before anything else is done.
         unsafe { self.forget_staged() };
         Ok(())
     }
@@ -231,52 +231,52 @@ impl<K: Key, V: Word> Gathering<K, V> {
     }
 }
 
-/// The lanes that gather, in turn.
+/// The slots that gather, in turn.
 pub(in crate::fixed) struct Ring<K, V> {
-    lanes: Vec<Gathering<K, V>>,
-    /// The lane of the next window, which is that of the oldest window in flight.
+    slots: Vec<Gathering<K, V>>,
+    /// The slot of the next window, which is that of the oldest window in flight.
     next: usize,
 }
 
 impl<K, V> Default for Ring<K, V> {
     fn default() -> Self {
-        Self { lanes: Vec::new(), next: 0 }
+        Self { slots: Vec::new(), next: 0 }
     }
 }
 
 impl<K: Key, V: Word> Ring<K, V> {
-    /// The lane for the next window. The oldest window may still be in flight in it.
+    /// The slot for the next window. The oldest window may still be in flight in it.
     pub(in crate::fixed) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
-        if self.next == self.lanes.len() {
-            self.lanes.push(Gathering::new(device)?);
+        if self.next == self.slots.len() {
+            self.slots.push(Gathering::new(device)?);
         }
         let at = self.next;
         self.next = (self.next + 1) % GATHERING;
-        Ok(&mut self.lanes[at])
+        Ok(&mut self.slots[at])
     }
 
-    /// All lanes, that of the oldest window first.
+    /// All slots, that of the oldest window first.
     pub(in crate::fixed) fn oldest_first(&mut self) -> impl Iterator<Item = &mut Gathering<K, V>> {
-        let oldest = self.next.min(self.lanes.len());
-        let (newer, older) = self.lanes.split_at_mut(oldest);
+        let oldest = self.next.min(self.slots.len());
+        let (newer, older) = self.slots.split_at_mut(oldest);
         older.iter_mut().chain(newer)
     }
 }
 
-/// All lanes of a batch.
-pub(in crate::fixed) struct RangeLanes<K, V> {
+/// All slots of a batch.
+pub(in crate::fixed) struct RangeSlots<K, V> {
     pub(in crate::fixed) locating: Vec<Locating<K>>,
     pub(in crate::fixed) gathering: Ring<K, V>,
 }
 
-impl<K, V> Default for RangeLanes<K, V> {
+impl<K, V> Default for RangeSlots<K, V> {
     fn default() -> Self {
         Self { locating: Vec::new(), gathering: Ring::default() }
     }
 }
 
-impl<K: Key, V: Word> RangeLanes<K, V> {
-    /// The lane that locates the `piece`-th piece.
+impl<K: Key, V: Word> RangeSlots<K, V> {
+    /// The slot that locates the `piece`-th piece.
     pub(in crate::fixed) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
         let at = piece % LOCATING;
         if at == self.locating.len() {
@@ -287,28 +287,28 @@ impl<K: Key, V: Word> RangeLanes<K, V> {
 
     fn bytes(&self) -> usize {
         let located: usize = self.locating.iter().map(Locating::bytes).sum();
-        located + self.gathering.lanes.iter().map(Gathering::bytes).sum::<usize>()
+        located + self.gathering.slots.iter().map(Gathering::bytes).sum::<usize>()
     }
 
     /// Waits for everything in flight, and forgets it.
     fn settle(&mut self) {
-        for lane in &mut self.locating {
-            if lane.busy.take().is_some() {
-                let _ = lane.stream.synchronize();
+        for slot in &mut self.locating {
+            if slot.busy.take().is_some() {
+                let _ = slot.stream.synchronize();
             }
         }
-        for lane in &mut self.gathering.lanes {
-            if lane.busy.take().is_some() {
-                let _ = lane.stream.synchronize();
+        for slot in &mut self.gathering.slots {
+            if slot.busy.take().is_some() {
+                let _ = slot.stream.synchronize();
             }
         }
         self.gathering.next = 0;
     }
 }
 
-/// The lanes of batches of ranges, kept for the next ones.
+/// The slots of batches of ranges, kept for the next ones.
 pub struct RangeStaging<K, V> {
-    idle: Mutex<Vec<RangeLanes<K, V>>>,
+    idle: Mutex<Vec<RangeSlots<K, V>>>,
     /// As measured, but in tests.
     pub sizes: Sizes,
 }
@@ -322,27 +322,27 @@ impl<K, V> Default for RangeStaging<K, V> {
 impl<K: Key, V: Word> RangeStaging<K, V> {
     /// Lanes for a batch.
     pub(in crate::fixed) fn take(&self) -> Taken<'_, K, V> {
-        let lanes = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        Taken { staging: self, lanes }
+        let slots = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        Taken { staging: self, slots }
     }
 
     /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeLanes::bytes).sum()
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().map(RangeSlots::bytes).sum()
     }
 }
 
-/// The lanes of a batch in progress. Even after an error, or a panic of the caller's iterator, nothing is in flight on
+/// The slots of a batch in progress. Even after an error, or a panic of the caller's iterator, nothing is in flight on
 /// memory that the next batch uses.
 pub(in crate::fixed) struct Taken<'a, K: Key, V: Word> {
     staging: &'a RangeStaging<K, V>,
-    pub(in crate::fixed) lanes: RangeLanes<K, V>,
+    pub(in crate::fixed) slots: RangeSlots<K, V>,
 }
 
 impl<K: Key, V: Word> Drop for Taken<'_, K, V> {
     fn drop(&mut self) {
-        let mut lanes = core::mem::take(&mut self.lanes);
-        lanes.settle();
-        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lanes);
+        let mut slots = core::mem::take(&mut self.slots);
+        slots.settle();
+        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
     }
 }

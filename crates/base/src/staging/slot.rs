@@ -5,10 +5,10 @@ use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
 /// Pieces in flight at a time, per thread.
-pub const LANES: usize = 2;
+pub const SLOTS: usize = 2;
 
 /// A stream, and memory at both ends of the bus.
-pub(super) struct Lane {
+pub(super) struct Slot {
     pub(super) stream: Stream,
     /// In words of 8 bytes, like the others.
     pub(super) input: Buffer<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Lane {
     pub(super) staged_output: PinnedBuffer<u64>,
 }
 
-impl Lane {
+impl Slot {
     pub(super) fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
@@ -44,7 +44,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Where a kernel of the lane's stream finds queries and leaves results: on the device, or in pinned memory, which has
+    /// Where a kernel of the slot's stream finds queries and leaves results: on the device, or in pinned memory, which has
     /// the same address on a GPU.
     pub(super) fn addresses(&mut self, across_the_bus: bool) -> Result<(Global<u64>, GlobalMut<u8>)> {
         let (input, output) = match across_the_bus {
@@ -54,10 +54,10 @@ impl Lane {
         Ok((input, output.cast()))
     }
 
-    /// Waits for the lane's work.
+    /// Waits for the slot's work.
     pub(super) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        // SAFETY: the staging memory is used only in the lane's stream, which has been waited for.
+        // SAFETY: the staging memory is used only in the slot's stream, which has been waited for.
         unsafe {
             self.staged_input.forget_uses();
             self.staged_output.forget_uses();
