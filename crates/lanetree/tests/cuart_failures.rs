@@ -3,12 +3,9 @@
 //!
 //! On the emulator: each test runs once for every launch, kernel, transfer and allocation of its work.
 
-#[path = "common/cuart_lost.rs"]
-mod lost;
-#[path = "common/cuart_models.rs"]
-mod models;
-#[path = "common/points.rs"]
-mod points;
+use crate::common::cuart_lost as lost;
+use crate::common::cuart_models as models;
+use crate::common::points;
 
 use core::cell::Cell;
 use lanetree::cuart::{ChangeScratch, LongKeys, Op, UpdateEngine, UpdateReport};

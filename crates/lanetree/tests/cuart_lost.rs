@@ -1,7 +1,6 @@
 //! A CuART tree that a device has left half-written answers no call.
 
-#[path = "common/cuart_lost.rs"]
-mod lost;
+use crate::common::cuart_lost as lost;
 
 use lanetree::cuart::{Hybrid, LongKeys, Mirrored, Op};
 use lanetree::runtime::Failure;

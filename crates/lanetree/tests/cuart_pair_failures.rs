@@ -1,12 +1,9 @@
 //! As `cuart_failures.rs`, of two trees: one that the CPU changes and its copy on a device, and one of which the device has
 //! the short keys and the CPU the long ones.
 
-#[path = "common/cuart_lost.rs"]
-mod lost;
-#[path = "common/cuart_models.rs"]
-mod models;
-#[path = "common/points.rs"]
-mod points;
+use crate::common::cuart_lost as lost;
+use crate::common::cuart_models as models;
+use crate::common::points;
 
 use lanetree::cuart::{Hybrid, Mirrored, Op, UpdateReport};
 use lanetree::{ByteKeysBuf, Device, Error, Result};

@@ -4,8 +4,7 @@
 //! On the emulator, which fails where it is asked to: each test runs once for every launch, transfer and
 //! allocation of its work.
 
-#[path = "common/points.rs"]
-mod points;
+use crate::common::points;
 
 use lanetree::harmonia::{
     BuildScratch, DeviceRanges, Mirrored, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport,

@@ -2,8 +2,7 @@
 //! changed, every query in device form, and every other primitive, with a failure at each of its launches, kernels,
 //! copies and allocations.
 
-#[path = "common/points.rs"]
-mod points;
+use crate::common::points;
 
 use lanetree::harmonia::{BuildScratch, DeviceRanges, Mirrored, Op, RangeScratch, UpdatePath, UpdateScratch};
 use lanetree::primitives::{

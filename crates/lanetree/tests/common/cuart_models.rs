@@ -1,6 +1,6 @@
 //! CuART trees to be changed, and what they hold.
 
-use crate::points::Failed;
+use super::points::Failed;
 use lanetree::cuart::{Op, RootTable};
 use lanetree::runtime::Failure;
 use lanetree::{ByteKeysBuf, Cuart, Device, Error};

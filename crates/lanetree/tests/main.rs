@@ -1,0 +1,21 @@
+//! The library as its users see it, on the host and on the emulator. One program: every test that names an index would
+//! compile it again.
+
+mod common;
+
+mod bounds;
+mod cuart;
+mod cuart_errors;
+mod cuart_failures;
+mod cuart_lengths;
+mod cuart_lost;
+mod cuart_model;
+mod cuart_pair_failures;
+mod device_nodes;
+mod errors;
+mod failures;
+mod harmonia_failures;
+mod model;
+mod pool;
+mod readers;
+mod streams;
