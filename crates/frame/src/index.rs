@@ -256,7 +256,8 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// # Errors
     /// As [`OrderedIndex::apply`].
     fn restore_order(&mut self) -> Result<()> {
-        Ok(())
+        // A lost index says so here too.
+        if self.is_lost() { self.pairs().map(drop) } else { Ok(()) }
     }
 
     /// The index's queries in device form, if it has them.

@@ -32,13 +32,18 @@ fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, Stri
 /// # Errors
 /// The point, and what differs.
 pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally, String> {
-    let built = Keys(vec![Numbers { first: 10, step: 2, count: 60 }]);
-    let changed = Keys(vec![Numbers { first: 0, step: 3, count: 50 }, Numbers { first: 300, step: 1, count: 20 }]);
+    let built = Keys(vec![Numbers { first: 10, step: 2, count: 40 }]);
+    let changed = Keys(vec![Numbers { first: 0, step: 4, count: 24 }, Numbers { first: 300, step: 1, count: 16 }]);
     let mut tally = Tally::default();
     let place = device(Place::Emulated(options));
     let build = || Run::build(family, &place, options, &built);
     at_every_point("the build", |failure| a_build(family, options, &built, failure))?;
-    for change in [Change::Mixed(0b10_00_01_10), Change::Insert, Change::Update, Change::Remove] {
+    // In device form an index may have calls of its own for each kind of change.
+    let changes = match form {
+        Form::Host => &[Change::Mixed(0b10_00_01_10)][..],
+        Form::Device => &[Change::Insert, Change::Update, Change::Remove][..],
+    };
+    for &change in changes {
         at_every_point(&format!("{change:?} in {form:?} form"), |failure| {
             let mut run = build()?;
             let has_failed = run.change(change, &changed, form, Some(failure))?;
@@ -51,6 +56,10 @@ pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally,
         })?;
     }
     queries(build()?, form)?;
+    // It has one form.
+    if form == Form::Device {
+        return Ok(tally);
+    }
     at_every_point("restore_order", |failure| {
         let mut run = build()?;
         run.change(Change::Insert, &changed, Form::Host, None)?;
@@ -93,7 +102,7 @@ fn after<S: Subject>(run: &mut Run<S>, done: lanetree::Result<()>, has_failed: b
 /// A query changes nothing, whatever fails in it.
 fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
     type Query<S> = fn(&S, &[<S as Subject>::Key], Form) -> lanetree::Result<()>;
-    let keys: Vec<S::Key> = (0..70).map(S::Key::key).collect();
+    let keys: Vec<S::Key> = (0..40).map(S::Key::key).collect();
     let queries: [(&str, Query<S>); 6] = [
         ("get", |index, keys, form| index.get(keys, form).map(drop)),
         ("rank", |index, keys, form| index.rank(keys, Side::Lower, form).map(drop)),

@@ -13,7 +13,7 @@ pub use crate::families::{mirrored_cuart, mirrored_harmonia};
 /// cases a bounded run has. A new index is one line here:
 ///
 /// ```text
-/// sorted = indexes::fixed("sorted", [SortedArray::<u64, u32>::builder()]), 100;
+/// name = $crate::indexes::fixed("name", [$crate::lanetree::Name::<u64, u32>::builder()]), 150;
 /// ```
 ///
 /// The families of the first list are made of builders ([`Ordered`](crate::Ordered)); those of the second are pairs of
@@ -22,23 +22,22 @@ pub use crate::families::{mirrored_cuart, mirrored_harmonia};
 macro_rules! for_each_index {
     ($each:ident) => {
         $each! {
-            harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 300;
-            harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 200;
-            harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 200;
-            cuart = $crate::indexes::cuart::<u64>("cuart"), 300;
-            cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 200;
-            hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 200;
-            sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 100;
-            sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 100;
-            sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 100;
-            sorted_float =
-                $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 100;
+            harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 250;
+            harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 150;
+            harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 150;
+            cuart = $crate::indexes::cuart::<u64>("cuart"), 250;
+            cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 150;
+            hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 150;
+            sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
+            sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
+            sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
+            sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
         }
     };
     ($each:ident, pairs) => {
         $each! {
-            harmonia_mirrored = $crate::indexes::mirrored_harmonia::<u64, u64>("harmonia_mirrored"), 200;
-            cuart_mirrored = $crate::indexes::mirrored_cuart::<u64>("cuart_mirrored"), 200;
+            harmonia_mirrored = $crate::indexes::mirrored_harmonia::<u64, u64>("harmonia_mirrored"), 150;
+            cuart_mirrored = $crate::indexes::mirrored_cuart::<u64>("cuart_mirrored"), 150;
         }
     };
 }

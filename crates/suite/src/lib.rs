@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A case that fails is shortened and then printed as Rust: the body of a new test. A fuzzer that follows coverage calls
-//! [`on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(&indexes::cuart::<u64>(), bytes))`.
+//! [`on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(&indexes::cuart::<u64>("cuart"), bytes))`.
 
 mod bounded;
 mod conformance;
@@ -36,7 +36,7 @@ mod subject;
 
 pub use bounded::{bounded, on_bytes};
 pub use conformance::{conformance, conformance_on};
-/// For the paths in [`for_each_index!`].
+/// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]
 pub use lanetree;
 pub use model::{Model, Range};

@@ -63,7 +63,7 @@ const COMMON: [usize; 8] = [0, 1, 3, 7, 12, 14, 31, 40];
 impl Numbered for Vec<u8> {
     /// The empty string.
     const SMALLEST: u16 = 0;
-    const LARGEST: u16 = 0x3fff;
+    const LARGEST: u16 = 0x3f1f;
 
     /// Neighbours share long beginnings, and some keys are prefixes of others.
     fn key(number: u16) -> Vec<u8> {

@@ -5,8 +5,7 @@ use crate::model::Range;
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
-    BatchOf, Buffer, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, RangesOf, Result,
-    Stream, Word,
+    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, RangesOf, Result, Stream, Word,
 };
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 
@@ -323,7 +322,8 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
     }
 
     fn relocate(self) -> Result<Self> {
-        Self::of(H::relocate(self.index)?, 0)
+        // A copy is in order if the original is.
+        Ok(Self { in_order: self.in_order, ..Self::of(H::relocate(self.index)?, 0)? })
     }
 
     fn may_refuse(&self, error: &Error) -> bool {
@@ -426,16 +426,6 @@ fn inclusive<K: Copy>(ranges: &[Range<K>]) -> Option<Inclusive<K>> {
         batch.limits.push(limit.unwrap_or(u64::MAX));
     }
     Some(batch)
-}
-
-/// A buffer of the device's with what a slice holds.
-pub(crate) fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<u32>> {
-    let kind = |op: &Op<K, V>| match op {
-        Op::Insert(..) => 0,
-        Op::Update(..) => 1,
-        Op::Remove(_) => 2,
-    };
-    Ok(device.upload(&ops.iter().map(kind).collect::<Vec<u32>>())?)
 }
 
 /// Those results whose bits in a hit mask are set.

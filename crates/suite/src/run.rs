@@ -216,7 +216,14 @@ impl<S: Subject> Run<S> {
             return Err(format!("after \"{first}\", it says not to be lost"));
         }
         let mut said = vec![("all pairs", index.pairs().err())];
+        said.push(("restore_order", index.restore_order().err()));
         for form in [Form::Host, Form::Device] {
+            said.push(("get of no keys", index.get(&[], form).err()));
+            said.push(("rank of no keys", index.rank(&[], Side::Upper, form).err()));
+            said.push(("neighbor of no keys", index.neighbor(&[], Side::Upper, form).err()));
+            said.push(("range of none", index.range(&[], form).err()));
+            said.push(("count of none", index.count(&[], form).err()));
+            said.push(("a change of none", index.apply(Change::Insert, &[], form).err()));
             said.push(("get", index.get(&keys, form).err()));
             for side in [Side::Lower, Side::Upper] {
                 said.push(("rank", index.rank(&keys, side, form).err()));

@@ -1,10 +1,10 @@
 //! Harmonia: three ways to build it, and changes in device form.
 
 use crate::model::Range;
-use crate::ordered::{fixed_count, fixed_neighbor, fixed_range, key_of, upload_kinds, value_of};
+use crate::ordered::{fixed_count, fixed_neighbor, fixed_range, key_of, value_of};
 use crate::{Change, Counts, Hooks, Numbered, Side};
 use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Mirrored, Op, UpdateScratch};
-use lanetree::{Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};
+use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};
 use std::sync::Arc;
 
 /// Room of the scratch memory that all batches of an index in device form share.
@@ -60,6 +60,16 @@ impl<K: Key, V: Word> IndexBuilder for HarmoniaBuilder<K, V> {
             _ => self.builder.build(device, keys, values),
         }
     }
+}
+
+/// The operations' kinds, as the device form takes them.
+fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<u32>> {
+    let kind = |op: &Op<K, V>| match op {
+        Op::Insert(..) => 0,
+        Op::Update(..) => 1,
+        Op::Remove(_) => 2,
+    };
+    Ok(device.upload(&ops.iter().map(kind).collect::<Vec<u32>>())?)
 }
 
 /// Changes in device form, and the scratch memory that they share.

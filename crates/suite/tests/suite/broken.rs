@@ -1,7 +1,7 @@
 //! Indexes that break one rule each: the suite finds every one, and nothing in the same index without a fault.
 
-use lanetree_suite::lanetree::harmonia::Builder;
-use lanetree_suite::lanetree::{
+use lanetree::harmonia::Builder;
+use lanetree::{
     Device, DeviceForm, Error, Harmonia, IndexBuilder, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport,
 };
 use lanetree_suite::{Plain, bounded, check, conformance, ordered};
@@ -104,10 +104,12 @@ impl OrderedIndex for FaultyIndex {
             }
         }
         let mut found = self.0.range_many(ranges)?;
-        if self.1 == Fault::DropsTheLastPair && found.offsets[..].iter().rev().nth(1) < found.offsets.last() {
+        if let (Fault::DropsTheLastPair, [.., before, last]) = (self.1, &mut found.offsets[..])
+            && *before < *last
+        {
+            *last -= 1;
             found.keys.pop();
             found.values.pop();
-            *found.offsets.last_mut().expect("there are offsets") -= 1;
         }
         Ok(found)
     }
@@ -205,5 +207,6 @@ fn random_sequences_find_a_fault() {
     let family = ordered::<Plain, _>("faulty", [Faulty(Harmonia::builder(), Fault::TheFirstWins)]);
     let message = catch_unwind(|| bounded(300, |case| check(&family, case))).unwrap_err();
     let message = message.downcast_ref::<String>().expect("a message");
-    assert!(message.contains("shortened:") && message.matches("Change(").count() <= 2, "{message}");
+    let (_, shortened) = message.split_once("Case {").expect("a shortened case");
+    assert_eq!(shortened.matches("Change(").count(), 1, "{message}");
 }

@@ -36,3 +36,10 @@ macro_rules! tests {
 }
 for_each_index!(tests);
 for_each_index!(tests, pairs);
+
+/// Without any code of its own in the suite.
+#[test]
+fn an_index_passes_by_giving_a_builder() {
+    let builder = lanetree::Harmonia::<u32, u32>::builder();
+    written(&lanetree_suite::indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]));
+}
