@@ -13,6 +13,9 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     /// The key that a number stands for.
     fn key(number: u16) -> Self;
 
+    /// One of 2^32 keys or more, in no order: different numbers below 2^32 stand for different keys.
+    fn distinct(number: u64) -> Self;
+
     /// The first parts of a key, at most so many, where it has parts.
     #[must_use]
     fn cut(self, _len: usize) -> Self {
@@ -50,6 +53,11 @@ macro_rules! numbered {
             fn key(number: u16) -> $key {
                 fixed(number)
             }
+
+            fn distinct(number: u64) -> $key {
+                type Bits = <$key as Key>::Bits;
+                <$key as Key>::decode(Bits::truncate(scattered(number)))
+            }
         }
     )*};
 }
@@ -60,10 +68,20 @@ numbered!(u32 u64 i32 i64 lanetree::F32 lanetree::F64);
 /// node of it holds of its path.
 const COMMON: [usize; 8] = [0, 1, 3, 7, 12, 14, 31, 40];
 
+/// Odd, so that no two numbers become the same, neither of 64 bits nor in their low 32.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl Numbered for Vec<u8> {
     /// The empty string.
     const SMALLEST: u16 = 0;
     const LARGEST: u16 = 0x3f1f;
+
+    /// Of eight bytes.
+    fn distinct(number: u64) -> Vec<u8> {
+        scattered(number).to_be_bytes().to_vec()
+    }
 
     /// Neighbours share long beginnings, and some keys are prefixes of others.
     fn key(number: u16) -> Vec<u8> {

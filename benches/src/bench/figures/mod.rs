@@ -21,6 +21,7 @@ mod harmonia_memory;
 mod harmonia_ntg;
 mod harmonia_psa;
 mod harmonia_psa_widths;
+mod indexes;
 mod latency;
 mod lookups;
 mod neighbors;
@@ -41,6 +42,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &primitives::FIGURE,
     &end_to_end::FIGURE,
     &cpu::FIGURE,
+    &indexes::FIGURE,
     &latency::FIGURE,
     &harmonia_ntg::FIGURE,
     &harmonia_ladder::FIGURE,

@@ -1,0 +1,98 @@
+//! Every index of the suite's list, by the trait that all of them have: an index is here without a line of its own.
+
+use crate::bench::columns::{BATCH, Column, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
+use crate::bench::data::mix;
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::{Domain, IndexBuilder, KeyOf, OrderedIndex, Word};
+use lanetree_suite::{Numbered, for_each_index};
+use rayon::prelude::*;
+use std::time::Instant;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "indexes",
+    about: "Every index by the same calls: random look-ups, and what it takes",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "indexes",
+    title: "Every index, random look-ups in device form",
+    columns: &[
+        INDEX,
+        OPERATION,
+        WORDS,
+        N,
+        BATCH,
+        MS,
+        RATE,
+        SIZE,
+        Column::extra("build ms", "build_ms", Format::Digits(1)),
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "All hits, in random order, of keys spread evenly. Byte strings are of 8 bytes. build: from unsorted pairs in host",
+        "memory, one run by the CPU's clock.",
+    ],
+    summary: None,
+};
+
+/// At the main size.
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let len = 1_usize << main_of(&request.sizes);
+    macro_rules! each {
+        ($($name:ident = $family:expr, $cases:literal;)*) => {
+            $(of_index(session, stringify!($name), &$family.builders()[0], len)?;)*
+        };
+    }
+    for_each_index!(each);
+    Ok(())
+}
+
+fn of_index<B>(session: &mut Session, name: &'static str, builder: &B, len: usize) -> Result<()>
+where
+    B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
+{
+    type DomainOf<B> = <<B as IndexBuilder>::Index as OrderedIndex>::Domain;
+    type ValueOf<B> = <<B as IndexBuilder>::Index as OrderedIndex>::Value;
+    let what = format!("{name}, n = {len}");
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    let key = |place: usize| KeyOf::<B::Index>::distinct(place as u64);
+    let keys = (0..len).map(key).collect();
+    let value = |place: usize| ValueOf::<B>::truncate(place as u64);
+    let values: Vec<ValueOf<B>> = (0..len).into_par_iter().map(value).collect();
+    let start = Instant::now();
+    let index = builder.build(&session.device, DomainOf::<B>::batch(&keys), &values)?;
+    let build_ms = start.elapsed().as_secs_f64() * 1e3;
+    drop((keys, values));
+    let Some(form) = index.device_form() else {
+        session.skip(format_args!("{what}: it has no device form"));
+        return Ok(());
+    };
+    let (batch, seed) = (1_usize << session.plan.queries, session.seed);
+    let place = move |query: usize| (mix(seed ^ query as u64) % len as u64) as usize;
+    let queries = (0..batch).map(|query| key(place(query))).collect();
+    let queries = DomainOf::<B>::upload(&session.device, DomainOf::<B>::batch(&queries))?;
+    let miss = ValueOf::<B>::MAX;
+    let mut out = session.device.alloc(batch)?;
+    let timing = session.time_on_stream(
+        &mut out,
+        |out| session.poison(out),
+        |out| Ok(form.get(&session.stream, &queries, out, None, miss)?),
+    )?;
+    let checksum = session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?;
+    let words = (core::any::type_name::<KeyOf<B::Index>>(), ValueOf::<B>::NAME);
+    let row = Row::new(TABLE.name, name, "get", batch, timing, checksum).on(session.device_name());
+    let bytes = index.bytes() as f64 / len as f64;
+    session.push(row.over(len, words, "spread evenly").with("bytes_per_key", bytes).with("build_ms", build_ms));
+    Ok(())
+}
