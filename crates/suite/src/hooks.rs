@@ -9,6 +9,9 @@ use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 /// Pairs of an index, with values of its own width.
 type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
 
+/// The pairs next to keys, if there are such.
+type NeighborsOf<I> = Vec<Option<(KeyOf<I>, <I as OrderedIndex>::Value)>>;
+
 /// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
 /// has none such, and the host form is used. Every method has such a default.
 pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
@@ -41,7 +44,7 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         _stream: &Stream,
         _keys: &[KeyOf<I>],
         _side: Side,
-    ) -> Option<Result<Vec<Option<(KeyOf<I>, I::Value)>>>> {
+    ) -> Option<Result<NeighborsOf<I>>> {
         None
     }
 
@@ -99,7 +102,7 @@ impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
         stream: &Stream,
         keys: &[<I as FixedIndex>::Key],
         side: Side,
-    ) -> Option<Result<Vec<Option<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>>>> {
+    ) -> Option<Result<NeighborsOf<I>>> {
         Some(fixed_neighbor(index, stream, keys, side))
     }
 
@@ -126,7 +129,7 @@ pub(crate) fn fixed_neighbor<I: FixedIndex>(
     stream: &Stream,
     keys: &[I::Key],
     side: Side,
-) -> Result<Vec<Option<(I::Key, I::Value)>>> {
+) -> Result<NeighborsOf<I>> {
     let (device, on) = (index.device(), OnStream::new(index, stream));
     let (queries, len) = (device.upload(keys)?, keys.len());
     let (mut keys, mut values) = (device.alloc::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
@@ -144,7 +147,7 @@ pub(crate) fn fixed_range<I: FixedIndex>(
     index: &I,
     stream: &Stream,
     ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<Vec<(I::Key, I::Value)>>>> {
+) -> Option<Result<Vec<PairsOf<I>>>> {
     let find = |Inclusive { starts, ends, limits }| {
         let (device, count) = (index.device(), ranges.len());
         let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
