@@ -18,7 +18,7 @@ where
     B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
 {
     let given: Vec<KeyOf<B::Index>> = KEYS.iter().map(|&number| KeyOf::<B::Index>::key(number)).collect();
-    let values: Vec<ValueOf<B::Index>> = (0..KEYS.len() as u64).map(|i| extreme(i)).collect();
+    let values: Vec<ValueOf<B::Index>> = (0..KEYS.len() as u64).map(extreme).collect();
     let batch = keys::<B::Index>(&given);
     let batch = DomainOf::<B::Index>::batch(&batch);
     for wrong in [&values[1..], &[]] {

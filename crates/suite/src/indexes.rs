@@ -22,12 +22,12 @@ pub use crate::families::{mirrored_cuart, mirrored_harmonia};
 macro_rules! for_each_index {
     ($each:ident) => {
         $each! {
-            harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 250;
-            harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 150;
-            harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 150;
-            cuart = $crate::indexes::cuart::<u64>("cuart"), 250;
-            cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 150;
-            hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 150;
+            harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 200;
+            harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 120;
+            harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 120;
+            cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
+            cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
+            hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -36,8 +36,8 @@ macro_rules! for_each_index {
     };
     ($each:ident, pairs) => {
         $each! {
-            harmonia_mirrored = $crate::indexes::mirrored_harmonia::<u64, u64>("harmonia_mirrored"), 150;
-            cuart_mirrored = $crate::indexes::mirrored_cuart::<u64>("cuart_mirrored"), 150;
+            harmonia_mirrored = $crate::indexes::mirrored_harmonia::<u64, u64>("harmonia_mirrored"), 120;
+            cuart_mirrored = $crate::indexes::mirrored_cuart::<u64>("cuart_mirrored"), 120;
         }
     };
 }

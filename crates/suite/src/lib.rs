@@ -24,10 +24,12 @@ pub mod contract;
 pub mod directed;
 pub mod failures;
 pub mod families;
+mod hooks;
 mod host;
 pub mod indexes;
 mod model;
 mod numbered;
+mod operations;
 mod ordered;
 pub mod parsers;
 mod run;
@@ -36,12 +38,13 @@ mod subject;
 
 pub use bounded::{bounded, on_bytes};
 pub use conformance::{conformance, conformance_on};
+pub use hooks::{Fixed, Hooks, Plain};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]
 pub use lanetree;
 pub use model::{Model, Range};
 pub use numbered::Numbered;
-pub use ordered::{Fixed, Hooks, Ordered, OrderedSubject, Plain, ordered};
+pub use ordered::{Ordered, OrderedSubject, ordered};
 pub use run::{Tally, check, check_on};
 pub use step::{Ask, Bounds, Case, Change, Failing, Form, Keys, Place, Run, Side, Span, Step, Upkeep};
 pub use subject::{Counts, Family, Neighbor, Pairs, Subject};

@@ -1,124 +1,14 @@
 //! Any [`OrderedIndex`], put through cases.
 
+use crate::hooks::{Hooks, hits};
 use crate::host::{self, DomainOf, KeysOf, rows, wide, widened};
 use crate::model::Range;
+use crate::operations::{key_of, narrow, value_of};
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
-    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, RangesOf, Result, Stream, Word,
+    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Stream, Word,
 };
-use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
-
-/// Pairs of an index, with values of its own width.
-type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
-
-/// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
-/// has none such, and the host form is used. Every method has such a default.
-pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
-    /// What the calls need beside the index, such as scratch memory; any number chooses options.
-    ///
-    /// # Errors
-    /// The index's own, here and below.
-    fn start(index: &I, options: u8) -> Result<Self>;
-
-    /// Whether the index answers in device form now, if it has that form.
-    fn takes_buffers(&self, _index: &I) -> bool {
-        true
-    }
-
-    /// Applies a batch of at least one operation in device form.
-    fn apply(
-        &mut self,
-        _index: &mut I,
-        _stream: &Stream,
-        _change: Change,
-        _ops: &[Op<KeyOf<I>, I::Value>],
-    ) -> Option<Result<Counts>> {
-        None
-    }
-
-    /// [`Subject::neighbor`] in device form.
-    fn neighbor(
-        &self,
-        _index: &I,
-        _stream: &Stream,
-        _keys: &[KeyOf<I>],
-        _side: Side,
-    ) -> Option<Result<Vec<Option<(KeyOf<I>, I::Value)>>>> {
-        None
-    }
-
-    /// [`Subject::range`] in device form.
-    fn range(&self, _index: &I, _stream: &Stream, _ranges: &[Range<KeyOf<I>>]) -> Option<Result<Vec<PairsOf<I>>>> {
-        None
-    }
-
-    /// [`Subject::count`] in device form.
-    fn count(&self, _index: &I, _stream: &Stream, _ranges: &[Range<KeyOf<I>>]) -> Option<Result<Vec<u64>>> {
-        None
-    }
-
-    /// [`Subject::prefix`].
-    fn prefix(&self, _index: &I, _prefixes: &[KeyOf<I>]) -> Option<Result<RangesOf<I>>> {
-        None
-    }
-
-    /// [`Subject::relocate`].
-    ///
-    /// # Errors
-    /// The index's own.
-    fn relocate(index: I) -> Result<I> {
-        Ok(index)
-    }
-
-    /// [`Subject::may_refuse`], beside [`Error::NotCompact`], which any index may give after an insert or a removal.
-    fn may_refuse(&self, _index: &I, _error: &Error) -> bool {
-        false
-    }
-}
-
-/// The hooks of an index that has only the calls of [`OrderedIndex`].
-#[derive(Clone, Copy, Debug)]
-pub struct Plain;
-
-impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>> Hooks<I> for Plain {
-    fn start(_: &I, _: u8) -> Result<Self> {
-        Ok(Self)
-    }
-}
-
-/// The hooks of any [`FixedIndex`]: the device form of neighbours and ranges.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed;
-
-impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
-    fn start(_: &I, _: u8) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn neighbor(
-        &self,
-        index: &I,
-        stream: &Stream,
-        keys: &[<I as FixedIndex>::Key],
-        side: Side,
-    ) -> Option<Result<Vec<Option<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>>>> {
-        Some(fixed_neighbor(index, stream, keys, side))
-    }
-
-    fn range(
-        &self,
-        index: &I,
-        stream: &Stream,
-        ranges: &[Range<<I as FixedIndex>::Key>],
-    ) -> Option<Result<Vec<PairsOf<I>>>> {
-        fixed_range(index, stream, ranges)
-    }
-
-    fn count(&self, index: &I, stream: &Stream, ranges: &[Range<<I as FixedIndex>::Key>]) -> Option<Result<Vec<u64>>> {
-        fixed_count(index, stream, ranges)
-    }
-}
 
 /// Families of builders.
 #[derive(Debug)]
@@ -128,7 +18,7 @@ pub struct Ordered<B, H> {
     hooks: PhantomData<fn() -> H>,
 }
 
-/// The family of these builders, with hooks `H`: [`Plain`], [`Fixed`] or an index's own.
+/// The family of these builders, with hooks `H`: [`Plain`](crate::Plain), [`Fixed`](crate::Fixed) or an index's own.
 ///
 /// # Panics
 /// Without builders.
@@ -336,129 +226,5 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
 
     fn is_lost(&self) -> Option<bool> {
         Some(self.index.is_lost())
-    }
-}
-
-/// The neighbours of keys in device form.
-///
-/// # Errors
-/// The index's own.
-pub(crate) fn fixed_neighbor<I: FixedIndex>(
-    index: &I,
-    stream: &Stream,
-    keys: &[I::Key],
-    side: Side,
-) -> Result<Vec<Option<(I::Key, I::Value)>>> {
-    let (device, on) = (index.device(), OnStream::new(index, stream));
-    let (queries, len) = (device.upload(keys)?, keys.len());
-    let (mut keys, mut values) = (device.alloc::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
-    let mut mask = device.alloc(len.div_ceil(32))?;
-    match side {
-        Side::Upper => on.predecessor(&queries, &mut keys, &mut values, Some(&mut mask), I::Value::MAX)?,
-        Side::Lower => on.successor(&queries, &mut keys, &mut values, Some(&mut mask), I::Value::MAX)?,
-    }
-    stream.synchronize()?;
-    Ok(hits(keys.to_vec()?.into_iter().zip(values.to_vec()?), &mask.to_vec()?))
-}
-
-/// The pairs of ranges in device form; `None` unless all include both their bounds.
-pub(crate) fn fixed_range<I: FixedIndex>(
-    index: &I,
-    stream: &Stream,
-    ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<Vec<(I::Key, I::Value)>>>> {
-    let find = |Inclusive { starts, ends, limits }| {
-        let (device, count) = (index.device(), ranges.len());
-        let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
-        let mut scratch = RangeScratch::new(device, count)?;
-        // First without room for pairs, which tells how many there are.
-        let mut out = DeviceRanges::new(device, count, 0)?;
-        for _ in 0..2 {
-            let on = OnStream::new(index, stream);
-            on.range(&starts, &ends, Some(&limits), u64::MAX, &mut scratch, &mut out)?;
-            stream.synchronize()?;
-            let pairs = out.offsets.to_vec()?[count] as usize;
-            if pairs > out.keys.len() {
-                out = DeviceRanges::new(device, count, pairs)?;
-            }
-        }
-        let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
-        let row = |ends: &[u64]| {
-            let row = ends[0] as usize..ends[1] as usize;
-            keys[row.clone()].iter().copied().zip(values[row].iter().copied()).collect()
-        };
-        Ok(offsets.windows(2).map(row).collect())
-    };
-    inclusive(ranges).map(find)
-}
-
-/// The numbers of pairs of ranges in device form; `None` unless all include both their bounds.
-pub(crate) fn fixed_count<I: FixedIndex>(
-    index: &I,
-    stream: &Stream,
-    ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<u64>>> {
-    let count = |Inclusive { starts, ends, limits }| {
-        let device = index.device();
-        let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
-        let mut counts = device.alloc(ranges.len())?;
-        OnStream::new(index, stream).count(&starts, &ends, Some(&limits), u64::MAX, &mut counts)?;
-        stream.synchronize()?;
-        Ok(counts.to_vec()?)
-    };
-    inclusive(ranges).map(count)
-}
-
-/// Bounds of a batch of ranges as the device form takes them.
-struct Inclusive<K> {
-    starts: Vec<K>,
-    ends: Vec<K>,
-    limits: Vec<u64>,
-}
-
-/// The bounds of ranges that all include both.
-fn inclusive<K: Copy>(ranges: &[Range<K>]) -> Option<Inclusive<K>> {
-    let mut batch = Inclusive { starts: Vec::new(), ends: Vec::new(), limits: Vec::new() };
-    for &(start, end, limit) in ranges {
-        let (core::ops::Bound::Included(start), core::ops::Bound::Included(end)) = (start, end) else { return None };
-        batch.starts.push(start);
-        batch.ends.push(end);
-        batch.limits.push(limit.unwrap_or(u64::MAX));
-    }
-    Some(batch)
-}
-
-/// Those results whose bits in a hit mask are set.
-fn hits<T>(values: impl Iterator<Item = T>, mask: &[u32]) -> Vec<Option<T>> {
-    let hit = |(i, value): (usize, T)| (mask[i / 32] >> (i % 32) & 1 == 1).then_some(value);
-    values.enumerate().map(hit).collect()
-}
-
-/// The same operation with a value of its width.
-pub(crate) fn narrow<K: Clone, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
-    match op {
-        Op::Insert(key, value) => Op::Insert(key.clone(), V::truncate(*value)),
-        Op::Update(key, value) => Op::Update(key.clone(), V::truncate(*value)),
-        Op::Remove(key) => Op::Remove(key.clone()),
-    }
-}
-
-pub(crate) fn key_of<K, V>(op: &Op<K, V>) -> &K {
-    match op {
-        Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key) => key,
-    }
-}
-
-/// Keys and values of operations.
-pub(crate) fn columns<K: Clone, V: Word, Keys: FromIterator<K>>(ops: &[Op<K, u64>]) -> (Keys, Vec<V>) {
-    let value = |op| V::truncate(value_of(op));
-    (ops.iter().map(|op| key_of(op).clone()).collect(), ops.iter().map(value).collect())
-}
-
-/// An operation's value; that of a removal does not matter.
-pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
-    match op {
-        Op::Insert(_, value) | Op::Update(_, value) => *value,
-        Op::Remove(_) => V::MIN,
     }
 }

@@ -1,6 +1,6 @@
 //! CuART: two ways to build it, changes in device form by each engine, prefixes.
 
-use crate::ordered::{key_of, value_of};
+use crate::operations::{key_of, value_of};
 use crate::{Change, Counts, Hooks};
 use lanetree::cuart::{Builder, ChangeScratch, LongKeys, Op, RootTable, UpdateEngine};
 use lanetree::{

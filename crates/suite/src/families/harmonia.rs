@@ -1,7 +1,8 @@
 //! Harmonia: three ways to build it, and changes in device form.
 
+use crate::hooks::{fixed_count, fixed_neighbor, fixed_range};
 use crate::model::Range;
-use crate::ordered::{fixed_count, fixed_neighbor, fixed_range, key_of, value_of};
+use crate::operations::{key_of, value_of};
 use crate::{Change, Counts, Hooks, Numbered, Side};
 use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Mirrored, Op, UpdateScratch};
 use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};

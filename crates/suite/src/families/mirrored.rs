@@ -3,7 +3,7 @@
 use super::{CuartHooks, cuart_builders, harmonia_builders};
 use crate::host;
 use crate::model::Range;
-use crate::ordered::{columns, narrow};
+use crate::operations::{columns, narrow};
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, OrderedSubject, Pairs, Side, Subject};
 use core::marker::PhantomData;
 use lanetree::harmonia::{Mirrored, Op};

@@ -188,7 +188,7 @@ macro_rules! found {
     )*};
 }
 found! {
-    a_lost_index_that_answers_is_found: AnswersWhenLost, "get answers";
+    a_lost_index_that_answers_is_found: AnswersWhenLost, "get of no keys answers";
     a_range_without_its_last_pair_is_found: DropsTheLastPair, "Range(";
     a_batch_whose_first_operation_wins_is_found: TheFirstWins, "equal keys in a batch";
     bounds_that_are_not_excluded_are_found: IncludesEveryBound, "Range(";

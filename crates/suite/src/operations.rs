@@ -1,0 +1,32 @@
+//! Operations as calls take them.
+
+use lanetree::{Op, Word};
+
+/// The same operation with a value of its width.
+pub(crate) fn narrow<K: Clone, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
+    match op {
+        Op::Insert(key, value) => Op::Insert(key.clone(), V::truncate(*value)),
+        Op::Update(key, value) => Op::Update(key.clone(), V::truncate(*value)),
+        Op::Remove(key) => Op::Remove(key.clone()),
+    }
+}
+
+pub(crate) fn key_of<K, V>(op: &Op<K, V>) -> &K {
+    match op {
+        Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key) => key,
+    }
+}
+
+/// Keys and values of operations.
+pub(crate) fn columns<K: Clone, V: Word, Keys: FromIterator<K>>(ops: &[Op<K, u64>]) -> (Keys, Vec<V>) {
+    let value = |op| V::truncate(value_of(op));
+    (ops.iter().map(|op| key_of(op).clone()).collect(), ops.iter().map(value).collect())
+}
+
+/// An operation's value; that of a removal does not matter.
+pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
+    match op {
+        Op::Insert(_, value) | Op::Update(_, value) => *value,
+        Op::Remove(_) => V::MIN,
+    }
+}
