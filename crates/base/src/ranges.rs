@@ -114,7 +114,7 @@ fn inclusive<K: Key>(range: &KeyRange<K>) -> Option<(K, K)> {
 /// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys.
 ///
 /// These are plain vectors; take one to save a copy: `core::mem::take(&mut ranges.values)`. The rest can be passed to
-/// [`Harmonia::range_many_into`](crate::Harmonia::range_many_into) again, whatever it holds.
+/// `range_many_into` again, whatever it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<K, V> {
     /// One more than there are ranges, ascending from 0.

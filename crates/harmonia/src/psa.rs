@@ -98,11 +98,11 @@ impl<K: Key, V: Word> PsaScratch<K, V> {
 }
 
 impl<K: Key, V: Word> OnStream<'_, K, V> {
-    /// [`OnStream::get`] with a sort: the queries are sorted as `sort` says and looked up in that order, and the
+    /// [`get`](lanetree_frame::fixed::OnStream::get) with a sort: the queries are sorted as `sort` says and looked up in that order, and the
     /// results are put back into the original order of the queries. The host looks up without sorting.
     ///
     /// # Errors
-    /// As [`OnStream::get`]; [`BitRange`](Error::BitRange) for more bits than a key has;
+    /// As [`get`](lanetree_frame::fixed::OnStream::get); [`BitRange`](Error::BitRange) for more bits than a key has;
     /// [`OutputLength`](Error::OutputLength) for scratch memory that is too small.
     pub fn get_by_sorting(
         &self,

@@ -95,9 +95,9 @@ fn outputs_of_another_length_are_refused() {
     for device in [Device::host(), Device::emulated()] {
         let tree = Harmonia::build(&device, &[1_u32], &[1_u32]).unwrap();
         let error = tree.get_many_or(&[1, 2], 0, &mut [0]).unwrap_err();
-        assert_eq!(error.to_string(), "the output: room for 1 element, but 2 are needed; allocate at least 2");
+        assert_eq!(error.to_string(), "the output holds 1 element, but 2 are needed; allocate at least 2");
         let (keys, mut values) = (device.pinned(3).unwrap(), device.pinned(2).unwrap());
         let error = tree.get_many_pinned(&keys, &mut values, None, 0).unwrap_err();
-        assert_eq!(error.to_string(), "the values: room for 2 elements, but 3 are needed; allocate at least 3");
+        assert_eq!(error.to_string(), "the values' buffer holds 2 elements, but 3 are needed; allocate at least 3");
     }
 }

@@ -37,7 +37,7 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         None
     }
 
-    /// [`Subject::neighbor`] in device form.
+    /// [`Subject::neighbor`](crate::Subject::neighbor) in device form.
     fn neighbor(
         &self,
         _index: &I,
@@ -48,22 +48,22 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         None
     }
 
-    /// [`Subject::range`] in device form.
+    /// [`Subject::range`](crate::Subject::range) in device form.
     fn range(&self, _index: &I, _stream: &Stream, _ranges: &[Range<KeyOf<I>>]) -> Option<Result<Vec<PairsOf<I>>>> {
         None
     }
 
-    /// [`Subject::count`] in device form.
+    /// [`Subject::count`](crate::Subject::count) in device form.
     fn count(&self, _index: &I, _stream: &Stream, _ranges: &[Range<KeyOf<I>>]) -> Option<Result<Vec<u64>>> {
         None
     }
 
-    /// [`Subject::prefix`].
+    /// [`Subject::prefix`](crate::Subject::prefix).
     fn prefix(&self, _index: &I, _prefixes: &[KeyOf<I>]) -> Option<Result<RangesOf<I>>> {
         None
     }
 
-    /// [`Subject::relocate`].
+    /// [`Subject::relocate`](crate::Subject::relocate).
     ///
     /// # Errors
     /// The index's own.
@@ -71,7 +71,7 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         Ok(index)
     }
 
-    /// [`Subject::may_refuse`], beside [`Error::NotCompact`], which any index may give after an insert or a removal.
+    /// [`Subject::may_refuse`](crate::Subject::may_refuse), beside [`Error::NotCompact`], which any index may give after an insert or a removal.
     fn may_refuse(&self, _index: &I, _error: &Error) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! The choice of a kernel: by the words, which are known when the code is compiled, and by fanout and width, which are
 //! not. The functions that take a fanout panic where there is no kernel for it: the host checks it against
-//! [`FANOUTS`](crate::layout::FANOUTS) and [`group_widths`](crate::group_widths) before.
+//! [`FANOUTS`](crate::layout::FANOUTS) and [`group_widths`] before.
 
 use crate::build::{CheckOrder, CheckOrderArgs, FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
 use crate::instances::{group_widths, leaf_lanes, with_table};
