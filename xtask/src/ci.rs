@@ -31,14 +31,12 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
     steps.run("imports", circles::run)?;
     // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.
-    let clippy = |packages: &[&'static str]| {
-        let arguments = [&["clippy"], packages, &["--all-targets", "--locked", "--", "-D", "warnings"]].concat();
-        on_cust(&arguments)
-    };
+    let clippy =
+        |packages: &[&'static str]| on_cust(&[&["clippy"], packages, &["--locked", "--", "-D", "warnings"]].concat());
     steps.run("clippy", || {
-        clippy(&["--workspace", "--features", "cust"])?;
-        clippy(&["--package", "lanetree-runtime", "--features", "cuda"])?;
-        clippy(&["--package", "lanetree-runtime"])
+        clippy(&["--workspace", "--all-targets", "--features", "cust"])?;
+        clippy(&["--package", "lanetree-runtime", "--lib", "--features", "cuda"])?;
+        clippy(&["--package", "lanetree-runtime", "--lib"])
     })?;
     steps.run("documentation", || {
         let mut command = process::cargo();
