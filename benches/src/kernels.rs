@@ -7,15 +7,7 @@ use lanetree_simt::Module;
 
 /// The modules that are part of the program.
 fn modules() -> impl Iterator<Item = &'static Module> {
-    let crates: [&[&Module]; 6] = [
-        &lanetree_kernels_base::modules::MODULES,
-        &lanetree_kernels_baselines::modules::MODULES,
-        &lanetree_kernels_cuart::modules::MODULES,
-        &lanetree_kernels_harmonia::modules::MODULES,
-        &lanetree_kernels_primitives::modules::MODULES,
-        &lanetree_kernels_sorted::modules::MODULES,
-    ];
-    crates.into_iter().flatten().copied()
+    lanetree::modules().chain(lanetree_baselines::MODULES)
 }
 
 /// The symbols of their kernels.

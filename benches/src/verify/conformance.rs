@@ -3,13 +3,13 @@
 use super::answer::Answer;
 use super::compare::Difference;
 use lanetree::{Device, Result};
-use lanetree_suite::{Family, conformance_on};
+use lanetree_suite::indexes::Conforms;
 use std::time::Instant;
 
 /// Puts an index, built in one way, through the suite's directed cases and contract.
-pub(super) fn run<F: Family>(family: &F, device: &Device, way: u8) -> Result<Answer> {
+pub(super) fn run(family: &dyn Conforms, device: &Device, way: u8) -> Result<Answer> {
     let start = Instant::now();
-    let (queries, difference) = match conformance_on(family, device, way) {
+    let (queries, difference) = match family.conformance_on(device, way) {
         Ok(batches) => (batches as usize, None),
         Err(query) => {
             let (expected, actual) = ("the case passes".to_owned(), "it fails".to_owned());

@@ -1,6 +1,6 @@
 //! What is verified: the indexes of the suite's list, and what they are made of and compared with.
 
-use lanetree_suite::for_each_index;
+use lanetree_suite::indexes;
 
 /// A value of `--index`: the second part of a case's name, and what the kernels' modules begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +19,12 @@ impl Index {
     /// All of them, each once.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::PRIMITIVES];
-        macro_rules! names {
-            ($($name:ident = $family:expr, $cases:literal;)*) => {
-                for name in [$(stringify!($name)),*] {
-                    let index = Self::of_family(name);
-                    if !all.contains(&index) {
-                        all.push(index);
-                    }
-                }
-            };
+        for listed in indexes::with_builders() {
+            let index = Self::of_family(listed.name);
+            if !all.contains(&index) {
+                all.push(index);
+            }
         }
-        for_each_index!(names);
         all
     }
 

@@ -13,11 +13,11 @@ use super::{conformance, cuart, cuart_build, grt, radix_sort, updates};
 use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
-use lanetree_suite::{Family, for_each_index};
+use lanetree_suite::indexes::{self, Listed};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// What all devices of a run have in common.
@@ -156,21 +156,18 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
     }
     // The suite, over every index of its list.
-    macro_rules! conformance {
-        ($($name:ident = $family:expr, $cases:literal;)*) => {$({
-            let family = $family;
+    if max_len == usize::MAX && sabotage.is_none() {
+        for Listed { name, family, .. } in indexes::with_builders() {
             // Emulated, one way: the tests have all of them there.
             let ways = if kind == DeviceKind::Emulated { 1 } else { family.ways() };
+            let (index, family) = (Index::of_family(name), Arc::new(family));
             for way in 0..ways {
-                let path = format!("{}/conformance/{}/way{way}", Index::of_family(stringify!($name)).name(), stringify!($name));
-                let (index, seed) = (Index::of_family(stringify!($name)), own_seed(&path));
-                let run = Box::new(move |device: &Device| conformance::run(&$family, device, way));
+                let path = format!("{}/conformance/{name}/way{way}", index.name());
+                let (seed, family) = (own_seed(&path), family.clone());
+                let run = Box::new(move |device: &Device| conformance::run(&**family, device, way));
                 jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, run });
             }
-        })*};
-    }
-    if max_len == usize::MAX && sabotage.is_none() {
-        for_each_index!(conformance);
+        }
     }
     jobs.retain(|job| is_wanted(settings, &format!("{}/{}", target.prefix(), job.path)));
     jobs

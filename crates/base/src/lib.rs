@@ -11,7 +11,6 @@ pub mod error;
 mod fold;
 mod guarded;
 pub mod launch;
-pub mod mirror;
 mod ops;
 pub mod pointers;
 pub mod ranges;
@@ -21,9 +20,10 @@ pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, De
 pub use error::{Error, Result};
 pub use fold::{NetChange, fold};
 pub use guarded::Guarded;
+#[doc(hidden)]
+pub use lanetree_kernels_base::modules::MODULES;
 pub use lanetree_layout::{F32, F64, FixedKey, Key, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
-pub use mirror::MirrorReport;
 pub use ops::{Op, UpdatePath, UpdateReport};
 pub use ranges::{KeyRange, Ranges};

@@ -14,3 +14,5 @@ pub mod grt;
 pub mod oracle;
 
 pub use checksum::Checksum;
+#[doc(hidden)]
+pub use lanetree_kernels_baselines::modules::MODULES;

@@ -3,7 +3,7 @@
 //! The layout is drawn in [`lanetree_kernels_cuart::layout`]. Keys are byte strings of any length; they may contain any byte
 //! and be prefixes of each other. [`ByteKeysBuf::encode`](lanetree_frame::ByteKeysBuf::encode) turns numbers and byte arrays
 //! into strings of the same order. A tree is built in bulk ([`Builder`]) and read in batches, from any number of
-//! threads. WrittenElements also come in batches ([`Cuart::apply`]). [`Mirrored`] is a tree that the CPU changes while its copy
+//! threads. Changes also come in batches ([`Cuart::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the CPU changes while its copy
 //! on a device answers queries; [`Hybrid`] keeps short keys on a device and long ones on the CPU.
 //!
 //! ```
@@ -34,7 +34,7 @@ mod explain;
 mod hybrid;
 mod leaves;
 mod lookup;
-mod mirrored;
+mod mirror;
 mod native;
 mod nodes;
 mod ordered;
@@ -52,10 +52,11 @@ pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
-pub use lanetree_frame::{MirrorReport, Op, UpdatePath, UpdateReport};
+pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
 pub use lanetree_kernels_cuart::layout::{Kind, Link, Regions};
+#[doc(hidden)]
+pub use lanetree_kernels_cuart::modules::MODULES;
 pub use lookup::Neighbor;
-pub use mirrored::Mirrored;
 pub use stats::Stats;
 
 use core::fmt;

@@ -68,8 +68,10 @@ impl<V: Word> OrderedIndex for Cuart<V> {
     fn remove_many(&mut self, keys: ByteKeys<'_>) -> Result<UpdateReport> {
         self.remove_many(keys)
     }
-    fn restore_order(&mut self) -> Result<()> {
-        self.compact()
+    fn restore_order(&mut self) -> Result<bool> {
+        let was_out_of_order = !self.is_compact();
+        self.compact()?;
+        Ok(was_out_of_order)
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<ByteString, V>> {
         Some(self)

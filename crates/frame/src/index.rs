@@ -40,7 +40,7 @@ pub trait Domain: Sized + 'static {
     /// A batch of keys that owns its memory.
     type Keys: FromIterator<Self::Key>;
     /// A batch of keys in host memory.
-    type Batch<'a>: Copy + Send + Sync;
+    type Batch<'a>: Copy + Debug + Send + Sync;
     /// A range of keys.
     type Range<'a>: Clone;
     /// The pairs of a batch of ranges.
@@ -251,13 +251,14 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// As [`OrderedIndex::apply`].
     fn remove_many(&mut self, keys: BatchOf<'_, Self>) -> Result<UpdateReport>;
 
-    /// Brings the index back to the state in which it is built, if it is of a kind whose changes take it out of that.
+    /// Brings the index back to the state in which it is built, if it is of a kind whose changes take it out of that;
+    /// whether it was out of it.
     ///
     /// # Errors
     /// As [`OrderedIndex::apply`].
-    fn restore_order(&mut self) -> Result<()> {
+    fn restore_order(&mut self) -> Result<bool> {
         // A lost index says so here too.
-        if self.is_lost() { self.pairs().map(drop) } else { Ok(()) }
+        if self.is_lost() { self.pairs().map(|_| false) } else { Ok(false) }
     }
 
     /// The index's queries in device form, if it has them.

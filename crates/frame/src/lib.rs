@@ -5,8 +5,10 @@
 
 pub mod fixed;
 mod index;
+mod mirrored;
 
 pub use index::{
     BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Rows,
 };
 pub use lanetree_base::*;
+pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored, spans};

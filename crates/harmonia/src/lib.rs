@@ -2,7 +2,7 @@
 //!
 //! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
 //! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
-//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`] is a tree that the CPU updates
+//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the CPU updates
 //! while its copy on a device answers queries.
 //!
 //! ```
@@ -47,11 +47,13 @@ pub use device::{LookUp, OnStream};
 pub use iter::Iter;
 pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
+#[doc(hidden)]
+pub use lanetree_kernels_harmonia::modules::MODULES;
 pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
 pub use stats::Stats;
 pub use tuning::{BatchOrder, GroupWidth};
-pub use update::{MirrorReport, Mirrored, Op, UpdatePath, UpdateReport, UpdateScratch};
+pub use update::{Op, UpdatePath, UpdateReport, UpdateScratch};
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -38,8 +38,9 @@
 //! ```
 //!
 //! # Keys and values
-//! The keys of Harmonia and of the sorted array are `u32`, `u64`, `i32` or `i64`, and every value is a legal key. CuART's keys are byte strings
-//! ([`ByteKeys`], [`ByteKeysBuf`], [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
+//! The keys of Harmonia and of the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
+//! [`F64`]), and every value is a legal key. CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
+//! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
 //! the input of a build, the last one's value is kept.
 //!
 //! # Two forms of every call
@@ -83,9 +84,9 @@ pub use lanetree_cuart::Cuart;
 #[doc(inline)]
 pub use lanetree_frame::{
     BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
-    DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
-    MirrorReport, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges,
-    RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, runtime,
+    DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Mirror,
+    MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats,
+    RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]
@@ -101,6 +102,22 @@ pub use lanetree_sorted as sorted;
 #[cfg(feature = "sorted")]
 #[doc(inline)]
 pub use lanetree_sorted::SortedArray;
+
+/// The modules of all kernels that the library is made of: for programs that see to it that each has run.
+#[doc(hidden)]
+pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
+    const CRATES: &[&[&lanetree_simt::Module]] = &[
+        &lanetree_frame::MODULES,
+        &lanetree_primitives::MODULES,
+        #[cfg(feature = "cuart")]
+        &lanetree_cuart::MODULES,
+        #[cfg(feature = "harmonia")]
+        &lanetree_harmonia::MODULES,
+        #[cfg(feature = "sorted")]
+        &lanetree_sorted::MODULES,
+    ];
+    CRATES.iter().copied().flatten().copied()
+}
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]

@@ -2,9 +2,9 @@
 
 use crate::common::cuart_lost as lost;
 
-use lanetree::cuart::{Hybrid, LongKeys, Mirrored, Op};
+use lanetree::cuart::{Hybrid, LongKeys, Op};
 use lanetree::runtime::Failure;
-use lanetree::{ByteKeysBuf, Cuart, Device, Error};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Mirrored};
 use lost::{assert_hybrid_lost, assert_lost, is_lost};
 
 fn packed(keys: &[&str]) -> ByteKeysBuf {
@@ -54,17 +54,17 @@ fn a_lost_pair_of_trees_answers_no_call() {
 }
 
 #[test]
-fn a_mirrored_pair_shows_no_tree_that_is_not_whole() {
+fn a_mirrored_copy_that_is_not_whole_is_lost_until_it_is_sent_again() {
     let tree = Cuart::build(&Device::host(), &packed(&["a", "b"]), &[1_u32, 2]).unwrap();
     let device = Device::emulated();
     let mut pair = Mirrored::new(tree, &device).unwrap();
     device.inject(Some(Failure::Transfer(1)));
-    pair.apply(&[Op::Insert("c", 3), Op::Remove("a")]).unwrap_err();
+    pair.apply(&[Op::Insert(b"c".to_vec(), 3), Op::Remove(b"a".to_vec())]).unwrap_err();
     device.inject(None);
-    assert!(pair.device_tree().is_none());
-    assert_eq!(pair.host_tree().get_many(&packed(&["a", "b", "c"])).unwrap(), [None, Some(2), Some(3)]);
+    assert!(!pair.is_in_sync() && pair.device_index().is_lost());
+    assert_eq!(pair.host_index().get_many(&packed(&["a", "b", "c"])).unwrap(), [None, Some(2), Some(3)]);
     pair.synchronize().unwrap();
-    let copy = pair.device_tree().unwrap();
+    let copy = pair.device_index();
     assert!(!copy.is_lost());
     assert_eq!(copy.get_many(&packed(&["a", "b", "c"])).unwrap(), [None, Some(2), Some(3)]);
 }

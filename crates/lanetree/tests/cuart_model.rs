@@ -1,12 +1,13 @@
 //! A CuART tree holds what std's `BTreeMap` holds, however it is changed and wherever it goes: on the host, to a
 //! device and back, mirrored, taken apart again, compacted; with keys of all lengths and every way with long ones.
 
-use lanetree::cuart::{ChangeScratch, LongKeys, Mirrored, Op, RootTable, UpdateEngine};
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Error};
+use lanetree::cuart::{ChangeScratch, LongKeys, Op, RootTable, UpdateEngine};
+use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Mirrored};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 type Key = Vec<u8>;
 type Model = BTreeMap<Key, u32>;
@@ -28,11 +29,10 @@ fn keys(rng: &mut StdRng, longest: usize) -> Vec<Key> {
 }
 
 /// Where a tree is.
-#[expect(clippy::large_enum_variant, reason = "there is one of them")]
 enum Place {
     Host(Cuart<u32>),
     Device(Cuart<u32>),
-    Mirrored(Mirrored<u32>),
+    Mirrored(Mirrored<Cuart<u32>>),
 }
 
 struct Run {
@@ -144,8 +144,8 @@ impl Run {
             (Place::Host(tree), _) => Place::Mirrored(Mirrored::new(tree, &self.device).unwrap()),
             (Place::Device(tree), 0) => Place::Host(tree.to_device(&Device::host()).unwrap()),
             (Place::Device(tree), _) => Place::Device(tree.to_device(&self.device).unwrap()),
-            (Place::Mirrored(pair), 0) => Place::Host(pair.into_trees().0),
-            (Place::Mirrored(pair), _) => Place::Device(pair.into_trees().1.unwrap()),
+            (Place::Mirrored(pair), 0) => Place::Host(pair.into_indexes().0),
+            (Place::Mirrored(pair), _) => Place::Device(Arc::into_inner(pair.into_indexes().1).unwrap()),
         }
     }
 
@@ -153,7 +153,7 @@ impl Run {
         self.log.push("compact".into());
         match place {
             Place::Host(tree) | Place::Device(tree) => tree.compact().unwrap(),
-            Place::Mirrored(pair) => drop(pair.compact().unwrap()),
+            Place::Mirrored(pair) => drop(pair.restore_order().unwrap()),
         }
     }
 
@@ -183,8 +183,8 @@ impl Run {
         match place {
             Place::Host(tree) | Place::Device(tree) => self.check(tree),
             Place::Mirrored(pair) => {
-                self.check(pair.host_tree());
-                self.check(pair.device_tree().unwrap());
+                self.check(pair.host_index());
+                self.check(pair.device_index());
             }
         }
     }
@@ -254,9 +254,9 @@ fn the_device_of_a_mirrored_pair_knows_what_is_free() {
     let mut host = Cuart::build(&Device::host(), &packed(&["a", "b"]), &[1_u32, 2]).unwrap();
     host.remove_many(&packed(&["b"])).unwrap();
     let mut mirrored = Mirrored::new(host, &Device::emulated()).unwrap();
-    mirrored.insert_many(&packed(&["c"]), &[3]).unwrap();
-    assert_eq!(mirrored.host_tree().stats().leaves, mirrored.device_tree().unwrap().stats().leaves);
-    let mut tree = mirrored.into_trees().1.unwrap();
+    mirrored.insert_many((&packed(&["c"])).into(), &[3]).unwrap();
+    assert_eq!(mirrored.host_index().stats().leaves, mirrored.device_index().stats().leaves);
+    let mut tree = Arc::into_inner(mirrored.into_indexes().1).unwrap();
     tree.insert_many(&packed(&["d"]), &[4]).unwrap();
     assert_eq!(tree.get_many(&packed(&["a", "b", "c", "d"])).unwrap(), [Some(1), None, Some(3), Some(4)]);
     assert_eq!(tree.len(), 3);

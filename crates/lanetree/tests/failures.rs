@@ -7,13 +7,12 @@
 use crate::common::points;
 
 use lanetree::harmonia::{
-    BuildScratch, DeviceRanges, Mirrored, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport,
-    UpdateScratch,
+    BuildScratch, DeviceRanges, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport, UpdateScratch,
 };
 use lanetree::primitives::{
     Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort_pairs,
 };
-use lanetree::{Buffer, Device, Error, Harmonia, Result, Stream};
+use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
 use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
@@ -372,7 +371,7 @@ fn a_mirrored_pair_that_fails_on_the_device_is_out_of_step_until_it_is_sent_agai
             |device| {
                 let (tree, model) = tree(&Device::host(), 0);
                 let mirrored = Mirrored::new(tree, device).unwrap();
-                let version = kept.then(|| mirrored.device_tree().clone());
+                let version = kept.then(|| mirrored.device_index().clone());
                 (mirrored, model, version)
             },
             |(mirrored, _, _)| mirrored.apply(ops).map(drop),
@@ -380,17 +379,17 @@ fn a_mirrored_pair_that_fails_on_the_device_is_out_of_step_until_it_is_sent_agai
                 assert!(matches!(error, Error::Runtime(_)) && !mirrored.is_in_sync(), "{error}");
                 let mut after = model.clone();
                 apply(&mut after, ops);
-                assert_answers(mirrored.host_tree(), &after);
+                assert_answers(mirrored.host_index(), &after);
                 // The device's tree is the old one, or says that it is none.
-                if !is_lost(mirrored.device_tree().get_many(&[0])) {
-                    assert_answers(mirrored.device_tree(), model);
+                if !is_lost(mirrored.device_index().get_many(&[0])) {
+                    assert_answers(mirrored.device_index(), model);
                 }
                 if let Some(version) = version {
                     assert_answers(version, model);
                 }
                 mirrored.synchronize().unwrap();
                 assert!(mirrored.is_in_sync());
-                assert_answers(mirrored.device_tree(), &after);
+                assert_answers(mirrored.device_index(), &after);
             },
         );
         failures += errors.len();

@@ -4,7 +4,7 @@
 
 use crate::common::points;
 
-use lanetree::harmonia::{BuildScratch, DeviceRanges, Mirrored, Op, RangeScratch, UpdatePath, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, DeviceRanges, Op, RangeScratch, UpdatePath, UpdateScratch};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, SelectScratch,
     inclusive_max_scan, local_sort_pairs, merge_keys, merge_pairs, partition_keys, partition_pairs, radix_argsort,
@@ -12,7 +12,7 @@ use lanetree::primitives::{
     sum_by_key, unique_keys,
 };
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Result, Stream};
+use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
 use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
     let few: Vec<u32> = (0..5).map(|i| i * 400).collect();
     let many: Vec<u32> = (0..150).map(|i| 500 + i).collect();
     let all: Vec<u32> = before.keys().copied().collect();
-    type Pair = Mirrored<u32, u64>;
+    type Pair = Mirrored<Harmonia<u32, u64>>;
     type Call = fn(&mut Pair, &[u32]) -> Result<()>;
     type Change = fn(u32) -> Op<u32, u64>;
     let insert: Call = |pair, keys| pair.insert_many(keys, &vec![9; keys.len()]).map(drop);
@@ -240,14 +240,14 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
             |pair| call(pair, keys),
             |pair, error| {
                 assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_sync(), "{error}");
-                assert_answers(pair.host_tree(), &after);
-                if !is_lost(pair.device_tree().get_many(&[0])) {
-                    assert_answers(pair.device_tree(), &before);
+                assert_answers(pair.host_index(), &after);
+                if !is_lost(pair.device_index().get_many(&[0])) {
+                    assert_answers(pair.device_index(), &before);
                 }
                 // The next batch sends it, too.
                 pair.update_many(&[], &[]).unwrap();
                 assert!(pair.is_in_sync());
-                assert_answers(pair.device_tree(), &after);
+                assert_answers(pair.device_index(), &after);
             },
         );
         // What sends it again may fail, too, and more than once.
@@ -264,9 +264,9 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
             |pair| pair.synchronize().map(drop),
             |pair, error| {
                 assert!(matches!(error, Error::Runtime(_)) && !pair.is_in_sync(), "{error}");
-                assert_answers(pair.host_tree(), &after);
+                assert_answers(pair.host_index(), &after);
                 pair.synchronize().unwrap();
-                assert_answers(pair.device_tree(), &after);
+                assert_answers(pair.device_index(), &after);
             },
         );
     }
@@ -276,7 +276,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
         |device| Mirrored::new(tree(&Device::host(), 8, &before), device).map(drop),
         |device, error| {
             assert!(matches!(error, Error::Runtime(_)), "{error}");
-            assert_answers(Mirrored::new(tree(&Device::host(), 8, &before), device).unwrap().device_tree(), &before);
+            assert_answers(Mirrored::new(tree(&Device::host(), 8, &before), device).unwrap().device_index(), &before);
         },
     );
 }

@@ -2,9 +2,9 @@
 //! batch to batch.
 
 use lanetree::cuart::RootTable;
-use lanetree::harmonia::{BuildScratch, Mirrored, Op, PsaScratch, QuerySort, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, Op, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
-use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Pool, Ranges, runtime};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Pool, Ranges, runtime};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ fn a_batch_of_one_takes_little_memory() {
     let tree = |device: &Device| {
         Harmonia::builder()
             .build_sorted(&Device::host(), &keys, &keys)
-            .map(|host| Mirrored::new(host, device).unwrap().into_trees().1)
+            .map(|host| Mirrored::new(host, device).unwrap().into_indexes().1)
             .unwrap()
     };
     // Blocks of 512 bytes at least, of which a search has up to eight, and gathering more.

@@ -52,6 +52,8 @@ mod select;
 mod test_data;
 
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
+#[doc(hidden)]
+pub use lanetree_kernels_primitives::modules::MODULES;
 pub use local_sort::local_sort_pairs;
 pub use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
 pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs};

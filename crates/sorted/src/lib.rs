@@ -39,6 +39,8 @@ mod update;
 
 pub use build::Builder;
 pub use lanetree_frame::fixed::{DeviceRanges, OnStream, RangeScratch};
+#[doc(hidden)]
+pub use lanetree_kernels_sorted::modules::MODULES;
 pub use stats::Stats;
 
 use core::fmt;

@@ -1,13 +1,13 @@
 //! The indexes: one list, from which targets, tests and names are made.
 
 use crate::families::{
-    CuartBuilder, CuartHooks, HarmoniaBuilder, HarmoniaHooks, HybridBuild, HybridHooks, cuart_builders,
-    harmonia_builders, hybrid_builders,
+    CuartBuilder, CuartHooks, HarmoniaBuilder, HarmoniaHooks, HybridHooks, cuart_builders, harmonia_builders,
+    hybrid_builders,
 };
-use crate::{Fixed, Ordered, ordered};
-use lanetree::{IndexBuilder, Key, Word};
-
-pub use crate::families::{mirrored_cuart, mirrored_harmonia};
+use crate::{Case, Family, Tally, check, conformance, conformance_on};
+use crate::{Fixed, MirroredFamily, Ordered, mirrored, ordered};
+use lanetree::cuart::HybridBuilder;
+use lanetree::{Device, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
 /// cases a bounded run has. A new index is one line here:
@@ -42,6 +42,84 @@ macro_rules! for_each_index {
     };
 }
 
+/// A [`Family`] whose types are not known to who calls it: it is compiled here, once, and not in every program that puts
+/// it through cases.
+pub trait Conforms: Send + Sync {
+    /// In how many ways it is built, at least one.
+    fn ways(&self) -> u8;
+
+    /// [`conformance`].
+    ///
+    /// # Errors
+    /// The first case that fails, and how.
+    fn conformance(&self) -> Result<Tally, String>;
+
+    /// [`conformance_on`].
+    ///
+    /// # Errors
+    /// The first case that fails, and how.
+    fn conformance_on(&self, device: &Device, way: u8) -> Result<u64, String>;
+
+    /// [`check`].
+    ///
+    /// # Errors
+    /// What differs, and in which step.
+    fn check(&self, case: &Case) -> Result<Tally, String>;
+}
+
+impl<F: Family + Send> Conforms for F {
+    fn ways(&self) -> u8 {
+        Family::ways(self)
+    }
+
+    fn conformance(&self) -> Result<Tally, String> {
+        conformance(self)
+    }
+
+    fn conformance_on(&self, device: &Device, way: u8) -> Result<u64, String> {
+        conformance_on(self, device, way)
+    }
+
+    fn check(&self, case: &Case) -> Result<Tally, String> {
+        check(self, case)
+    }
+}
+
+/// An index of the list.
+pub struct Listed {
+    /// What it is called.
+    pub name: &'static str,
+    /// The index and the ways to build it.
+    pub family: Box<dyn Conforms>,
+    /// How many random cases a bounded run has.
+    pub random_cases: u64,
+}
+
+macro_rules! listed {
+    ($($name:ident = $family:expr, $cases:literal;)*) => {
+        vec![$(Listed { name: stringify!($name), family: Box::new($family), random_cases: $cases }),*]
+    };
+}
+
+/// The indexes that are made by builders.
+pub fn with_builders() -> Vec<Listed> {
+    for_each_index!(listed)
+}
+
+/// The pairs of trees.
+pub fn pairs() -> Vec<Listed> {
+    for_each_index!(listed, pairs)
+}
+
+/// The index or the pair of a name.
+///
+/// # Panics
+/// For a name that is not in the list.
+pub fn named(name: &str) -> Listed {
+    let all = with_builders().into_iter().chain(pairs());
+    all.into_iter().find(|listed| listed.name == name).unwrap_or_else(|| panic!("no index is called {name:?}"))
+}
+
 /// Any index over keys of a fixed size, with its device form.
 pub fn fixed<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<Item = B>) -> Ordered<B, Fixed> {
     ordered(name, builders)
@@ -58,6 +136,18 @@ pub fn cuart<V: Word>(name: &'static str) -> Ordered<CuartBuilder<V>, CuartHooks
 }
 
 /// Two CuARTs, with short keys and with long ones.
-pub fn hybrid<V: Word>(name: &'static str) -> Ordered<HybridBuild<V>, HybridHooks> {
+pub fn hybrid<V: Word>(name: &'static str) -> Ordered<HybridBuilder<V>, HybridHooks> {
     ordered(name, hybrid_builders())
+}
+
+/// A Harmonia on the host and its copy.
+pub fn mirrored_harmonia<K: Key, V: Word>(
+    name: &'static str,
+) -> MirroredFamily<HarmoniaBuilder<K, V>, HarmoniaHooks<K, V>> {
+    mirrored(name, harmonia_builders())
+}
+
+/// A CuART on the host and its copy.
+pub fn mirrored_cuart<V: Word>(name: &'static str) -> MirroredFamily<CuartBuilder<V>, CuartHooks> {
+    mirrored(name, cuart_builders())
 }

@@ -27,6 +27,7 @@ pub mod families;
 mod hooks;
 mod host;
 pub mod indexes;
+mod mirrored;
 mod model;
 mod numbered;
 mod operations;
@@ -42,6 +43,7 @@ pub use hooks::{Fixed, Hooks, Plain};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]
 pub use lanetree;
+pub use mirrored::{MirroredFamily, MirroredSubject, Pair, mirrored};
 pub use model::{Model, Range};
 pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedSubject, ordered};

@@ -17,12 +17,6 @@ pub(crate) fn key_of<K, V>(op: &Op<K, V>) -> &K {
     }
 }
 
-/// Keys and values of operations.
-pub(crate) fn columns<K: Clone, V: Word, Keys: FromIterator<K>>(ops: &[Op<K, u64>]) -> (Keys, Vec<V>) {
-    let value = |op| V::truncate(value_of(op));
-    (ops.iter().map(|op| key_of(op).clone()).collect(), ops.iter().map(value).collect())
-}
-
 /// An operation's value; that of a removal does not matter.
 pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
     match op {

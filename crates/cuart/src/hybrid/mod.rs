@@ -3,6 +3,7 @@
 
 mod change;
 mod lookup;
+mod ordered;
 mod range;
 mod split;
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl LongArea<'_> {
 
 /// The indexes of written elements, in the order of the writes.
 #[derive(Default)]
-pub(crate) struct WrittenElements {
+pub struct WrittenElements {
     pub(crate) n4: Vec<u64>,
     pub(crate) n16: Vec<u64>,
     pub(crate) n48: Vec<u64>,

@@ -337,7 +337,7 @@ fn a_batch_of_more_keys_than_there_are_builds_the_tree_again() {
 /// A tree in an emulated device's memory, which the CPU can reach, and whose allocations can fail.
 fn on_failing_device(model: &Model) -> Cuart<u64> {
     let tree = build(model, (RootTable::TwoBytes, LongKeys::DeviceLeaves));
-    crate::Mirrored::new(tree, &Device::emulated()).unwrap().into_trees().1.unwrap()
+    tree.to_device(&Device::emulated()).unwrap()
 }
 
 #[test]

@@ -2,13 +2,12 @@
 
 mod device;
 mod host;
-mod mirrored;
+mod mirror;
 #[cfg(test)]
 mod model;
 
 pub use device::UpdateScratch;
-pub use lanetree_frame::{MirrorReport, Op, UpdatePath, UpdateReport};
-pub use mirrored::Mirrored;
+pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;
 use super::build::check_lengths;

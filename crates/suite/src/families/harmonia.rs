@@ -4,9 +4,8 @@ use crate::hooks::{fixed_count, fixed_neighbor, fixed_range};
 use crate::model::Range;
 use crate::operations::{key_of, value_of};
 use crate::{Change, Counts, Hooks, Numbered, Side};
-use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Mirrored, Op, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Op, UpdateScratch};
 use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};
-use std::sync::Arc;
 
 /// Room of the scratch memory that all batches of an index in device form share.
 const MOST_OPERATIONS: usize = 160;
@@ -125,12 +124,11 @@ impl<K: Key + Numbered, V: Word> Hooks<Harmonia<K, V>> for HarmoniaHooks<K, V> {
         fixed_count(index, stream, ranges)
     }
 
-    /// A tree on the host becomes one on a device.
+    /// From the host to a device, and back.
     fn relocate(index: Harmonia<K, V>) -> Result<Harmonia<K, V>> {
-        if index.device().kind() != DeviceKind::Host {
-            return Ok(index);
-        }
-        let (_, copy) = Mirrored::new(index, &Device::emulated_with_seed(5))?.into_trees();
-        Ok(Arc::into_inner(copy).expect("nobody else has it"))
+        index.to_device(&match index.device().kind() {
+            DeviceKind::Host => Device::emulated_with_seed(5),
+            _ => Device::host(),
+        })
     }
 }

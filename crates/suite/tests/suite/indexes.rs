@@ -1,10 +1,12 @@
 //! Each index of the list through the directed cases and through random ones.
 
-use lanetree_suite::{Family, Tally, bounded, check, conformance, for_each_index};
+use lanetree_suite::indexes::{self, Conforms, Listed};
+use lanetree_suite::{Tally, bounded, for_each_index};
 
 /// Runs random cases, and sees that enough has happened in them.
-fn random(family: &impl Family, cases: u64) {
-    let Tally { changed, answered, refused, failed, lost } = bounded(cases, |case| check(family, case));
+fn random(name: &str) {
+    let Listed { family, random_cases: cases, .. } = indexes::named(name);
+    let Tally { changed, answered, refused, failed, lost } = bounded(cases, |case| family.check(case));
     println!("{changed} changed, {answered} answered, {refused} refused, {failed} failed, {lost} lost");
     // Fewer where the cases are others than those of this run.
     if std::env::var_os("LANETREE_SUITE_CASES").is_none() {
@@ -14,8 +16,8 @@ fn random(family: &impl Family, cases: u64) {
 }
 
 /// Runs the written cases, and sees that the device has failed in some.
-fn written(family: &impl Family) {
-    let Tally { changed, answered, failed, .. } = conformance(family).unwrap_or_else(|error| panic!("{error}"));
+fn written(family: &dyn Conforms) {
+    let Tally { changed, answered, failed, .. } = family.conformance().unwrap_or_else(|error| panic!("{error}"));
     assert!(changed > 100 && answered > 500 && failed > 20, "{changed} changed, {answered} answered, {failed} failed");
 }
 
@@ -24,12 +26,12 @@ macro_rules! tests {
         mod $name {
             #[test]
             fn conforms() {
-                super::written(&$family);
+                super::written(&*super::indexes::named(stringify!($name)).family);
             }
 
             #[test]
             fn answers_as_a_map() {
-                super::random(&$family, $cases);
+                super::random(stringify!($name));
             }
         }
     )*};
@@ -41,5 +43,5 @@ for_each_index!(tests, pairs);
 #[test]
 fn an_index_passes_by_giving_a_builder() {
     let builder = lanetree::Harmonia::<u32, u32>::builder();
-    written(&lanetree_suite::indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]));
+    written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]));
 }

@@ -1,10 +1,10 @@
 //! Batches in small pieces, on the emulator against the host.
 
 use crate::Cuart;
-use crate::{LongKeys, Mirrored, RootTable};
+use crate::{LongKeys, RootTable};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
 use lanetree_frame::staging::{Lengths, PINNED_SLOTS, SLOTS};
-use lanetree_frame::{Device, Error, PinnedBuffer};
+use lanetree_frame::{Device, Error, Mirrored, PinnedBuffer};
 use lanetree_runtime::Failure;
 
 /// As many as make every number of pieces, and of queries of the last one, with these lengths.
@@ -179,10 +179,10 @@ fn memory_stays_when_a_tree_is_built_or_sent_again() {
     assert_eq!(tree.get_many(&some).unwrap(), [None; 9]);
 
     let mut mirrored = Mirrored::new(host, &device).unwrap();
-    mirrored.device_tree().unwrap().get_many(&some).unwrap();
-    mirrored.remove_many(&some).unwrap();
-    mirrored.compact().unwrap();
-    let copy = mirrored.device_tree().unwrap();
+    mirrored.device_index().get_many(&some).unwrap();
+    mirrored.remove_many((&some).into()).unwrap();
+    mirrored.restore_order().unwrap();
+    let copy = mirrored.device_index();
     assert!(copy.staging_bytes() > 0);
     assert_eq!(copy.get_many(&some).unwrap(), [None; 9]);
 }

@@ -70,7 +70,7 @@ impl Limits {
 }
 
 /// What a batch has done.
-pub(super) struct Applied<K, V> {
+pub struct Applied<K, V> {
     pub(super) report: UpdateReport,
     done: Vec<Done<K, V>>,
 }

@@ -1,0 +1,202 @@
+//! Any [`Mirror`]: an index on the host and its copy on a device, put through cases as one.
+
+use crate::host::{self, DomainOf, KeysOf};
+use crate::model::Range;
+use crate::operations::{key_of, narrow, value_of};
+use crate::{Change, Counts, Family, Form, Hooks, Neighbor, Numbered, OrderedSubject, Pairs, Side, Subject};
+use core::marker::PhantomData;
+use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Word};
+use std::sync::Arc;
+
+/// Pairs of an index of these builders and its copy.
+#[derive(Debug)]
+pub struct MirroredFamily<B, H> {
+    name: &'static str,
+    builders: Vec<B>,
+    hooks: PhantomData<fn() -> H>,
+}
+
+/// The pairs of these builders, with hooks `H` for the copy.
+pub fn mirrored<H, B: IndexBuilder>(name: &'static str, builders: Vec<B>) -> MirroredFamily<B, H> {
+    MirroredFamily { name, builders, hooks: PhantomData }
+}
+
+impl<B, H> Family for MirroredFamily<B, H>
+where
+    B: IndexBuilder<Index: Mirror<Domain: Domain<Key: Numbered>>>,
+    H: Hooks<B::Index>,
+{
+    type Subject = MirroredSubject<B::Index, H>;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn ways(&self) -> u8 {
+        self.builders.len() as u8
+    }
+
+    fn build(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<Self::Subject> {
+        let keys = pairs.iter().map(|pair| pair.0.clone()).collect();
+        let values: Vec<_> = pairs.iter().map(|pair| Word::truncate(pair.1)).collect();
+        let builder = &self.builders[usize::from(options) % self.builders.len()];
+        let index = builder.build(&Device::host(), DomainOf::<B::Index>::batch(&keys), &values)?;
+        let pair = Mirrored::new(index, device)?;
+        let hooks = H::start(pair.device_index(), options / self.ways())?;
+        Ok(MirroredSubject::Pair(Pair { pair, hooks, in_order: true, kept: None }))
+    }
+}
+
+/// An index and its copy; taken apart, the copy alone.
+#[derive(Debug)]
+pub enum MirroredSubject<I: Mirror, H>
+where
+    I::Domain: Domain<Key: Numbered>,
+{
+    /// Both.
+    Pair(Pair<I, H>),
+    /// The copy, which goes on by itself.
+    Alone(OrderedSubject<I, H>),
+}
+
+/// An index and its copy, and a version of the copy that somebody keeps.
+#[derive(Debug)]
+pub struct Pair<I: Mirror, H> {
+    pair: Mirrored<I>,
+    hooks: H,
+    /// Whether no keys were inserted or removed since it was built or brought back into order.
+    in_order: bool,
+    /// With what it holds.
+    kept: Option<(Arc<I>, Pairs<KeyOf<I>>)>,
+}
+
+impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Pair<I, H> {
+    fn apply(&mut self, change: Change, ops: &[Op<KeyOf<I>, u64>]) -> Result<Counts> {
+        let ops: Vec<Op<KeyOf<I>, I::Value>> = ops.iter().map(narrow).collect();
+        let keys: KeysOf<I> = ops.iter().map(|op| key_of(op).clone()).collect();
+        let (keys, values) = (DomainOf::<I>::batch(&keys), ops.iter().map(value_of).collect::<Vec<_>>());
+        let done = match change {
+            Change::Insert => self.pair.insert_many(keys, &values),
+            Change::Update => self.pair.update_many(keys, &values),
+            Change::Remove => self.pair.remove_many(keys),
+            Change::Mixed(_) => self.pair.apply(&ops),
+        };
+        // Where nothing is said, something may have been done.
+        self.in_order &= done.as_ref().is_ok_and(|done| done.update.inserted + done.update.removed == 0);
+        Ok(done?.update.into())
+    }
+}
+
+impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> MirroredSubject<I, H> {
+    fn copy(&self) -> &I {
+        match self {
+            Self::Pair(pair) => pair.pair.device_index(),
+            Self::Alone(subject) => subject.index(),
+        }
+    }
+}
+
+impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for MirroredSubject<I, H> {
+    type Key = KeyOf<I>;
+
+    fn size(&self) -> u64 {
+        self.copy().len()
+    }
+
+    fn pairs(&mut self) -> Result<Pairs<KeyOf<I>>> {
+        let copied = host::pairs(self.copy())?;
+        if let Self::Pair(Pair { pair, kept, .. }) = self {
+            assert_eq!(host::pairs(pair.host_index())?, copied, "the host's index and its copy");
+            if let Some((version, expected)) = kept {
+                assert_eq!(&host::pairs(&**version)?, expected, "a version that was kept");
+            }
+        }
+        Ok(copied)
+    }
+
+    fn apply(&mut self, change: Change, ops: &[Op<KeyOf<I>, u64>], form: Form) -> Result<Counts> {
+        match self {
+            Self::Pair(pair) => pair.apply(change, ops),
+            Self::Alone(subject) => subject.apply(change, ops, form),
+        }
+    }
+
+    fn get(&self, keys: &[KeyOf<I>], _: Form) -> Result<Vec<Option<u64>>> {
+        host::get(self.copy(), keys)
+    }
+
+    fn rank(&self, keys: &[KeyOf<I>], side: Side, _: Form) -> Result<Vec<u64>> {
+        host::rank(self.copy(), keys, side)
+    }
+
+    fn neighbor(&self, keys: &[KeyOf<I>], side: Side, _: Form) -> Result<Vec<Neighbor<KeyOf<I>>>> {
+        host::neighbor(self.copy(), keys, side)
+    }
+
+    fn range(&self, ranges: &[Range<KeyOf<I>>], _: Form) -> Result<Vec<Pairs<KeyOf<I>>>> {
+        host::range(self.copy(), ranges)
+    }
+
+    fn count(&self, ranges: &[Range<KeyOf<I>>], _: Form) -> Result<Vec<u64>> {
+        host::count(self.copy(), ranges)
+    }
+
+    fn prefix(&self, prefixes: &[KeyOf<I>]) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
+        match self {
+            Self::Pair(Pair { pair, hooks, .. }) => {
+                let found = hooks.prefix(pair.device_index(), prefixes)?;
+                Some(found.map(|found| host::rows::<I>(&found)))
+            }
+            Self::Alone(subject) => subject.prefix(prefixes),
+        }
+    }
+
+    fn restore_order(&mut self) -> Result<()> {
+        match self {
+            Self::Pair(Pair { pair, in_order, .. }) => {
+                pair.restore_order()?;
+                *in_order = true;
+                Ok(())
+            }
+            Self::Alone(subject) => subject.restore_order(),
+        }
+    }
+
+    /// At first somebody keeps the copy as it is; the next time the pair is taken apart, and the copy goes on.
+    fn relocate(self) -> Result<Self> {
+        Ok(match self {
+            Self::Pair(pair) if pair.kept.is_none() => {
+                let version = pair.pair.device_index().clone();
+                let pairs = host::pairs(&*version)?;
+                Self::Pair(Pair { kept: Some((version, pairs)), ..pair })
+            }
+            Self::Pair(Pair { pair, kept, .. }) => {
+                drop(kept);
+                let (_, copy) = pair.into_indexes();
+                Self::Alone(OrderedSubject::of(Arc::into_inner(copy).expect("nobody else has it"), 0)?)
+            }
+            Self::Alone(subject) => Self::Alone(subject.relocate()?),
+        })
+    }
+
+    fn may_refuse(&self, error: &Error) -> bool {
+        match self {
+            Self::Pair(Pair { pair, hooks, in_order, .. }) => {
+                matches!(error, Error::NotCompact { .. }) && !in_order || hooks.may_refuse(pair.device_index(), error)
+            }
+            Self::Alone(subject) => subject.may_refuse(error),
+        }
+    }
+
+    fn device(&self) -> &Device {
+        self.copy().device()
+    }
+
+    fn settle(&mut self) -> Result<bool> {
+        let Self::Pair(Pair { pair, .. }) = self else { return Ok(false) };
+        // In sync: the batch has failed on the host, and neither has it.
+        let changed = !pair.is_in_sync();
+        pair.synchronize()?;
+        Ok(changed)
+    }
+}
