@@ -1,11 +1,11 @@
-//! `doctor`: what this machine has, what is missing, and the command that mends it.
+//! `doctor`: what this machine has, what is missing, and the command that fixes it.
 
 use crate::failure::{Failure, Result};
 use crate::{paths, process, ptxas, rust_cuda, stub, toolchain};
 use clap::Args;
 use std::process::Command;
 
-/// Say what this machine has, what is missing, and the command that mends it.
+/// Say what this machine has, what is missing, and the command that fixes it.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Install NVIDIA's assembler into target/ptxas-venv first
@@ -33,9 +33,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for finding in &findings {
         match &finding.state {
             Ok(found) => println!("found    {:18} {found}", finding.what),
-            Err(mend) => {
+            Err(fix) => {
                 println!("missing  {:18} needed for: {}", finding.what, finding.needed_for);
-                println!("{:27} to mend: {mend}", "");
+                println!("{:27} to fix it: {fix}", "");
             }
         }
     }

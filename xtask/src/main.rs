@@ -30,14 +30,14 @@ struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask doctor                          what is here, what is missing, how to mend it
+  cargo xtask doctor                          what is here, what is missing, how to fix it
   cargo xtask verify --quick                  every kernel against the oracle
   cargo xtask bench --json figures.json       measure, and keep the figures
   cargo xtask ptx --check                     is the committed PTX what the sources compile to?";
 
 #[derive(Subcommand)]
 enum Task {
-    /// Say what this machine has, what is missing, and the command that mends it
+    /// Say what this machine has, what is missing, and the command that fixes it
     Doctor(doctor::Options),
     /// Compile the kernels to PTX, beside their sources: crates/*/kernels/ptx
     Ptx(ptx::Options),

@@ -104,8 +104,8 @@ impl<'a> Cursor<'a> {
                 next.map(|(byte, child)| (u16::from(byte) + 2, child))
             };
             match child {
-                Some((behind, child)) => {
-                    *place = behind;
+                Some((after, child)) => {
+                    *place = after;
                     return Some(child);
                 }
                 None => drop(self.stack.pop()),

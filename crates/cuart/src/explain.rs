@@ -1,7 +1,7 @@
 //! How a look-up goes, node by node.
 
 use super::native::View;
-use super::{Cuart, Kind, Link};
+use super::{Cuart, Link, LinkType};
 use core::fmt;
 use lanetree_frame::byte_keys::show;
 use lanetree_frame::{Error, Result};
@@ -73,7 +73,7 @@ impl<V: fmt::Display> fmt::Display for Explanation<V> {
         for step in &self.steps {
             let Step { link, from, depth, children } = *step;
             match link.kind() {
-                Kind::N4 | Kind::N16 | Kind::N48 | Kind::N256 => {
+                LinkType::N4 | LinkType::N16 | LinkType::N48 | LinkType::N256 => {
                     write!(f, "\n{link:?}: bytes {from}..{depth} skipped, {children} children by byte {depth}")?;
                 }
                 _ => write!(f, "\n{link:?}: keys compared")?,

@@ -5,7 +5,7 @@ use super::region::{LongLeaves, Region};
 use core::ops::AddAssign;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
-use lanetree_kernels_cuart::layout::{Kind, Leaf8, Leaf16, Leaf32, Link, device_leaf_units, write_device_leaf};
+use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType, device_leaf_units, write_device_leaf};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
 use rayon::prelude::*;
@@ -66,19 +66,19 @@ impl AddAssign for Counts {
 }
 
 /// The kind of a key's leaf.
-pub(super) fn kind(len: usize, long_keys: LongKeys) -> Kind {
-    let long = if long_keys == LongKeys::HostLeaves { Kind::HostLeaf } else { Kind::DeviceLeaf };
-    Kind::of_key(len).unwrap_or(long)
+pub(super) fn kind(len: usize, long_keys: LongKeys) -> LinkType {
+    let long = if long_keys == LongKeys::HostLeaves { LinkType::HostLeaf } else { LinkType::DeviceLeaf };
+    LinkType::of_key(len).unwrap_or(long)
 }
 
 impl Counts {
     /// Adds a key's leaf. Returns its index in the buffer of its type.
-    fn push(&mut self, kind: Kind, len: usize) -> usize {
+    fn push(&mut self, kind: LinkType, len: usize) -> usize {
         let (count, by) = match kind {
-            Kind::Leaf8 => (&mut self.leaf8, 1),
-            Kind::Leaf16 => (&mut self.leaf16, 1),
-            Kind::Leaf32 => (&mut self.leaf32, 1),
-            Kind::DeviceLeaf => {
+            LinkType::Leaf8 => (&mut self.leaf8, 1),
+            LinkType::Leaf16 => (&mut self.leaf16, 1),
+            LinkType::Leaf32 => (&mut self.leaf32, 1),
+            LinkType::DeviceLeaf => {
                 self.device += 1;
                 (&mut self.units, device_leaf_units(len))
             }
@@ -135,7 +135,7 @@ pub(super) fn build<V: Word>(
 
     let first = match keys.length_bounds() {
         Some((shortest, longest)) if shortest == longest => {
-            Kind::of_key(longest).map_or(Link::NONE, |kind| Link::new(kind, longest, 0))
+            LinkType::of_key(longest).map_or(Link::NONE, |kind| Link::new(kind, longest, 0))
         }
         _ => Link::NONE,
     };
@@ -214,22 +214,22 @@ impl Task<'_> {
             let host_byte = counts.host_bytes;
             let index = counts.push(kind, key.len());
             let before = match kind {
-                Kind::Leaf8 => {
+                LinkType::Leaf8 => {
                     self.leaf8[index] = Leaf8::new(key, value);
                     if let Some(leaf_rank) = self.ranks8.get_mut(index) {
                         *leaf_rank = rank as u64;
                     }
                     self.before.leaf8
                 }
-                Kind::Leaf16 => {
+                LinkType::Leaf16 => {
                     self.leaf16[index] = Leaf16::new(key, value, rank as u64);
                     self.before.leaf16
                 }
-                Kind::Leaf32 => {
+                LinkType::Leaf32 => {
                     self.leaf32[index] = Leaf32::new(key, value, rank as u64);
                     self.before.leaf32
                 }
-                Kind::DeviceLeaf => {
+                LinkType::DeviceLeaf => {
                     write_device_leaf(&mut self.units[index..counts.units], key, value, rank as u64);
                     self.before.units
                 }

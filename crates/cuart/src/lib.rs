@@ -53,7 +53,7 @@ pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, L
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
 pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
-pub use lanetree_kernels_cuart::layout::{Kind, Link, Regions};
+pub use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};
 #[doc(hidden)]
 pub use lanetree_kernels_cuart::modules::MODULES;
 pub use lookup::Neighbor;

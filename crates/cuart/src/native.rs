@@ -4,7 +4,7 @@
 use core::cmp::Ordering;
 use core::ops::Range;
 use lanetree_frame::byte_keys::{ByteKeys, Side};
-use lanetree_kernels_cuart::layout::{Kind, LeafRef, Link, Regions, probe_offset};
+use lanetree_kernels_cuart::layout::{LeafRef, Link, LinkType, Regions, probe_offset};
 use lanetree_layout::Word;
 
 /// Queries that a thread has in flight.
@@ -30,7 +30,7 @@ pub(super) struct View<'a> {
 /// A query in flight: at a node, with the depth where that node branches, or at a leaf. What it reads there has been
 /// prefetched.
 #[derive(Clone, Copy)]
-struct Lane<'k> {
+struct Descent<'k> {
     key: &'k [u8],
     query: usize,
     link: Link,
@@ -78,13 +78,13 @@ impl<'a> View<'a> {
         if self.regions.root.is_none() {
             return next.for_each(|query| each(query, None));
         }
-        let mut lanes = [Lane { key: &[], query: 0, link: Link::NONE, depth: START }; IN_FLIGHT];
+        let mut descents = [Descent { key: &[], query: 0, link: Link::NONE, depth: START }; IN_FLIGHT];
         loop {
             // All queries descend level by level: at one level most nodes have the same type, which the CPU's branch
             // prediction learns. If slots started their next query as soon as they are free, the levels would mix.
             let mut active = 0;
-            for (lane, query) in lanes.iter_mut().zip(&mut next) {
-                *lane = self.begin(queries, query);
+            for (descent, query) in descents.iter_mut().zip(&mut next) {
+                *descent = self.begin(queries, query);
                 active += 1;
             }
             if active == 0 {
@@ -93,13 +93,13 @@ impl<'a> View<'a> {
             while active > 0 {
                 let mut kept = 0;
                 for i in 0..active {
-                    let mut lane = lanes[i];
-                    match self.step(&mut lane, &found) {
+                    let mut descent = descents[i];
+                    match self.step(&mut descent, &found) {
                         Step::Walking => {
-                            lanes[kept] = lane;
+                            descents[kept] = descent;
                             kept += 1;
                         }
-                        Step::Done(answer) => each(lane.query, answer),
+                        Step::Done(answer) => each(descent.query, answer),
                     }
                 }
                 active = kept;
@@ -108,41 +108,41 @@ impl<'a> View<'a> {
     }
 
     #[inline(always)]
-    fn begin<'k>(&self, queries: ByteKeys<'k>, query: usize) -> Lane<'k> {
+    fn begin<'k>(&self, queries: ByteKeys<'k>, query: usize) -> Descent<'k> {
         let key = queries.at(query);
         if let Some(entry) = self.regions.table_entry(key) {
             prefetch(entry, 0);
         }
-        Lane { key, query, link: Link::NONE, depth: START }
+        Descent { key, query, link: Link::NONE, depth: START }
     }
 
     /// One access to memory.
     #[inline(always)]
-    fn step(&self, lane: &mut Lane<'_>, found: &impl Fn(&Self, Link, &[u8]) -> Option<u64>) -> Step {
-        let (key, tree) = (lane.key, &self.regions);
-        let (link, from) = match lane.depth {
+    fn step(&self, descent: &mut Descent<'_>, found: &impl Fn(&Self, Link, &[u8]) -> Option<u64>) -> Step {
+        let (key, tree) = (descent.key, &self.regions);
+        let (link, from) = match descent.depth {
             START => tree.start(key),
-            _ if !lane.link.kind().is_node() => return Step::Done(found(self, lane.link, key)),
-            depth if depth == key.len() => (tree.header(lane.link).map_or(Link::NONE, |header| header.here), depth),
-            depth => (tree.child(lane.link, key[depth]), depth + 1),
+            _ if !descent.link.kind().is_node() => return Step::Done(found(self, descent.link, key)),
+            depth if depth == key.len() => (tree.header(descent.link).map_or(Link::NONE, |header| header.here), depth),
+            depth => (tree.child(descent.link, key[depth]), depth + 1),
         };
         if link.is_none() {
             return Step::Done(None);
         }
         // A link says whether the query's length can match, and what will be read.
         if link.kind().is_node() {
-            lane.depth = tree.depth(link, from);
-            if lane.depth > key.len() {
+            descent.depth = tree.depth(link, from);
+            if descent.depth > key.len() {
                 return Step::Done(None);
             }
         } else {
             if link.span() != (key.len().min(Link::LONG as usize)) as u32 {
                 return Step::Done(None);
             }
-            lane.depth = 0;
+            descent.depth = 0;
         }
-        lane.link = link;
-        self.prefetch(link, key.get(lane.depth).copied());
+        descent.link = link;
+        self.prefetch(link, key.get(descent.depth).copied());
         Step::Walking
     }
 
@@ -152,22 +152,22 @@ impl<'a> View<'a> {
         let (tree, index) = (&self.regions, link.index() as usize);
         let at = byte.map_or(0, |byte| probe_offset(link.kind(), byte) as usize);
         match link.kind() {
-            Kind::N4 => prefetch(tree.n4.as_ptr().wrapping_add(index), 0),
-            Kind::N16 => {
+            LinkType::N4 => prefetch(tree.n4.as_ptr().wrapping_add(index), 0),
+            LinkType::N16 => {
                 let node = tree.n16.as_ptr().wrapping_add(index);
                 // All of the node: the link is somewhere after the keys.
                 prefetch(node, 0);
                 prefetch(node, 64);
                 prefetch(node, 128);
             }
-            Kind::N48 => prefetch(tree.n48.as_ptr().wrapping_add(index), at),
-            Kind::N256 => prefetch(tree.n256.as_ptr().wrapping_add(index), at),
-            Kind::Leaf8 => prefetch(tree.leaf8.as_ptr().wrapping_add(index), 0),
-            Kind::Leaf16 => prefetch(tree.leaf16.as_ptr().wrapping_add(index), 0),
-            Kind::Leaf32 => prefetch(tree.leaf32.as_ptr().wrapping_add(index), 0),
-            Kind::DeviceLeaf => prefetch(tree.device_leaves.as_ptr().wrapping_add(index), 0),
-            Kind::HostLeaf => prefetch(tree.host_leaves.offsets.as_ptr().wrapping_add(index), 0),
-            Kind::None => {}
+            LinkType::N48 => prefetch(tree.n48.as_ptr().wrapping_add(index), at),
+            LinkType::N256 => prefetch(tree.n256.as_ptr().wrapping_add(index), at),
+            LinkType::Leaf8 => prefetch(tree.leaf8.as_ptr().wrapping_add(index), 0),
+            LinkType::Leaf16 => prefetch(tree.leaf16.as_ptr().wrapping_add(index), 0),
+            LinkType::Leaf32 => prefetch(tree.leaf32.as_ptr().wrapping_add(index), 0),
+            LinkType::DeviceLeaf => prefetch(tree.device_leaves.as_ptr().wrapping_add(index), 0),
+            LinkType::HostLeaf => prefetch(tree.host_leaves.offsets.as_ptr().wrapping_add(index), 0),
+            LinkType::None => {}
         }
     }
 
@@ -177,15 +177,15 @@ impl<'a> View<'a> {
         let index = leaf.index() as usize;
         // Whole keys, the common case, are compared as words, without a call.
         match (leaf.kind(), key.len()) {
-            (Kind::Leaf8, 8) => {
+            (LinkType::Leaf8, 8) => {
                 let leaf = &self.regions.leaf8[index];
                 (key == leaf.key).then_some(leaf.value)
             }
-            (Kind::Leaf16, 16) => {
+            (LinkType::Leaf16, 16) => {
                 let leaf = &self.regions.leaf16[index];
                 (key == leaf.key).then_some(leaf.value)
             }
-            (Kind::Leaf32, 32) => {
+            (LinkType::Leaf32, 32) => {
                 let leaf = &self.regions.leaf32[index];
                 (key == leaf.key).then_some(leaf.value)
             }
@@ -216,14 +216,14 @@ impl<'a> View<'a> {
                 compare_path(&leaf.key[from..depth], rest)
             };
             match order {
-                Ordering::Less => return self.behind(link),
+                Ordering::Less => return self.after(link),
                 Ordering::Greater => return self.leaf(tree.first_leaf(link)).rank,
                 Ordering::Equal => {}
             }
             if key.len() <= depth {
                 // The key ends on the path to the node, or at it: all keys below are this key or begin with it.
                 return match side {
-                    Side::Prefix => self.behind(link),
+                    Side::Prefix => self.after(link),
                     Side::Upper if key.len() == depth && !header.here.is_none() => self.leaf(header.here).rank + 1,
                     Side::Lower | Side::Upper => self.leaf(tree.first_leaf(link)).rank,
                 };
@@ -231,7 +231,7 @@ impl<'a> View<'a> {
             match tree.child_from(link, key[depth]) {
                 Some((byte, child)) if byte == key[depth] => (link, from) = (child, depth + 1),
                 Some((_, next)) => return self.leaf(tree.first_leaf(next)).rank,
-                None => return self.behind(link),
+                None => return self.after(link),
             }
         }
         let leaf = self.leaf(link);
@@ -244,7 +244,7 @@ impl<'a> View<'a> {
     }
 
     /// The rank past the last leaf under a link.
-    fn behind(&self, link: Link) -> u64 {
+    fn after(&self, link: Link) -> u64 {
         self.leaf(self.regions.last_leaf(link)).rank + 1
     }
 

@@ -11,7 +11,7 @@ use super::region::Region;
 use core::ops::Range;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
-use lanetree_kernels_cuart::layout::{Header, Kind, Link, N4, N16, N48, N256};
+use lanetree_kernels_cuart::layout::{Header, Link, LinkType, N4, N16, N48, N256};
 use lanetree_runtime::Device;
 use rayon::prelude::*;
 
@@ -26,7 +26,7 @@ pub(super) struct NodeBuffers {
     pub(super) n256: Region<N256>,
 }
 
-/// Nodes of each kind, from [`Kind::N4`] on.
+/// Nodes of each kind, from [`LinkType::N4`] on.
 type Counts = [usize; 4];
 
 /// The keys under a node to be, which agree in their first `from` bytes; at least two. Its link goes to a
@@ -74,8 +74,8 @@ impl Branch {
         self.starts[self.count] = end;
     }
 
-    fn kind(&self) -> Kind {
-        Kind::of_children(self.count)
+    fn kind(&self) -> LinkType {
+        LinkType::of_children(self.count)
     }
 
     fn children(&self) -> impl DoubleEndedIterator<Item = (u8, Range<usize>)> {
@@ -105,9 +105,9 @@ impl Branch {
         let bytes = &self.bytes[..self.count];
         let at = nodes.at(link);
         match link.kind() {
-            Kind::N4 => nodes.n4[at] = N4::new(header, bytes, &self.leaves::<4>(leaf)[..self.count]),
-            Kind::N16 => nodes.n16[at] = N16::new(header, bytes, &self.leaves::<16>(leaf)[..self.count]),
-            Kind::N48 => nodes.n48[at] = N48::new(header, bytes, &self.leaves::<48>(leaf)[..self.count]),
+            LinkType::N4 => nodes.n4[at] = N4::new(header, bytes, &self.leaves::<4>(leaf)[..self.count]),
+            LinkType::N16 => nodes.n16[at] = N16::new(header, bytes, &self.leaves::<16>(leaf)[..self.count]),
+            LinkType::N48 => nodes.n48[at] = N48::new(header, bytes, &self.leaves::<48>(leaf)[..self.count]),
             _ => nodes.n256[at] = N256::new(header, bytes, &self.leaves::<256>(leaf)[..self.count]),
         }
     }
@@ -161,8 +161,8 @@ struct Slices<'a> {
 }
 
 /// The index of a node type among the node types.
-fn number(kind: Kind) -> usize {
-    kind as usize - Kind::N4 as usize
+fn number(kind: LinkType) -> usize {
+    kind as usize - LinkType::N4 as usize
 }
 
 impl Slices<'_> {
@@ -176,9 +176,9 @@ impl Slices<'_> {
         let at = self.at(parent);
         let slot_of = |keys: &[u8]| keys.iter().position(|&key| key == byte).expect("a child of the node");
         match parent.kind() {
-            Kind::N4 => self.n4[at].links[slot_of(&self.n4[at].header.keys4)] = child,
-            Kind::N16 => self.n16[at].links[slot_of(&self.n16[at].keys)] = child,
-            Kind::N48 => {
+            LinkType::N4 => self.n4[at].links[slot_of(&self.n4[at].header.keys4)] = child,
+            LinkType::N16 => self.n16[at].links[slot_of(&self.n16[at].keys)] = child,
+            LinkType::N48 => {
                 let slot = usize::from(self.n48[at].slots[usize::from(byte)]) - 1;
                 self.n48[at].links[slot] = child;
             }
@@ -190,7 +190,7 @@ impl Slices<'_> {
 /// A span that is a task, its topmost node, and how many nodes it has.
 struct Task {
     span: Span,
-    kind: Kind,
+    kind: LinkType,
     depth: usize,
     counts: Counts,
     first: Counts,
@@ -265,7 +265,7 @@ fn plan(keys: ByteKeys<'_>, span: Span) -> (Vec<Task>, Counts) {
     let mut stack = if span.keys.len() > 1 { vec![span] } else { Vec::new() };
     while let Some(span) = stack.pop() {
         if span.keys.len() <= TASK {
-            tasks.push(Task { span, kind: Kind::None, depth: 0, counts: [0; 4], first: [0; 4] });
+            tasks.push(Task { span, kind: LinkType::None, depth: 0, counts: [0; 4], first: [0; 4] });
             continue;
         }
         branch.find(keys, &span);

@@ -4,7 +4,7 @@ use super::Cuart;
 use super::region::{FreeList, Region};
 use super::table;
 use bytemuck::Pod;
-use lanetree_kernels_cuart::layout::{Kind, Link, device_leaf_units};
+use lanetree_kernels_cuart::layout::{Link, LinkType, device_leaf_units};
 use lanetree_layout::Word;
 use std::collections::BTreeSet;
 
@@ -33,10 +33,10 @@ impl<V: Word> Cuart<V> {
                 assert!(leaf.key.starts_with(&path), "{link:?} at {path:?}");
                 assert!(!ends || leaf.key == path, "{link:?} does not end at {path:?}");
                 assert_eq!(link.span() as usize, leaf.key.len().min(Link::LONG as usize));
-                match (Kind::of_key(leaf.key.len()), link.kind()) {
+                match (LinkType::of_key(leaf.key.len()), link.kind()) {
                     (Some(kind), own) => assert_eq!(kind, own),
-                    (None, Kind::DeviceLeaf) => live_units += device_leaf_units(leaf.key.len()),
-                    (None, kind) => assert_eq!(kind, Kind::HostLeaf),
+                    (None, LinkType::DeviceLeaf) => live_units += device_leaf_units(leaf.key.len()),
+                    (None, kind) => assert_eq!(kind, LinkType::HostLeaf),
                 }
                 continue;
             };
@@ -49,9 +49,9 @@ impl<V: Word> Cuart<V> {
             assert!(path.ends_with(prefix), "the prefix of {link:?}");
             let index = link.index() as usize;
             let (slots, room) = match link.kind() {
-                Kind::N4 => (ascending(&regions.n4[index].header.keys4, header.count), 4),
-                Kind::N16 => (ascending(&regions.n16[index].keys, header.count), 16),
-                Kind::N48 => {
+                LinkType::N4 => (ascending(&regions.n4[index].header.keys4, header.count), 4),
+                LinkType::N16 => (ascending(&regions.n16[index].keys, header.count), 16),
+                LinkType::N48 => {
                     let mut slots: Vec<u8> =
                         regions.n48[index].slots.iter().copied().filter(|&slot| slot > 0).collect();
                     slots.sort_unstable();
@@ -72,26 +72,26 @@ impl<V: Word> Cuart<V> {
             }
         }
         assert_eq!(leaves, tree.len, "leaves that are linked");
-        let reached = |kind: Kind| &reached[kind as usize];
-        whole(&tree.nodes.n4, reached(Kind::N4));
-        whole(&tree.nodes.n16, reached(Kind::N16));
-        whole(&tree.nodes.n48, reached(Kind::N48));
-        whole(&tree.nodes.n256, reached(Kind::N256));
-        whole(&tree.leaves.leaf8, reached(Kind::Leaf8));
-        whole(&tree.leaves.leaf16, reached(Kind::Leaf16));
-        whole(&tree.leaves.leaf32, reached(Kind::Leaf32));
+        let reached = |kind: LinkType| &reached[kind as usize];
+        whole(&tree.nodes.n4, reached(LinkType::N4));
+        whole(&tree.nodes.n16, reached(LinkType::N16));
+        whole(&tree.nodes.n48, reached(LinkType::N48));
+        whole(&tree.nodes.n256, reached(LinkType::N256));
+        whole(&tree.leaves.leaf8, reached(LinkType::Leaf8));
+        whole(&tree.leaves.leaf16, reached(LinkType::Leaf16));
+        whole(&tree.leaves.leaf32, reached(LinkType::Leaf32));
 
         let long = &tree.leaves.long;
-        assert_eq!(long.count, reached(Kind::DeviceLeaf).len() as u64);
-        let free = free(&long.free, long.used, reached(Kind::DeviceLeaf));
+        assert_eq!(long.count, reached(LinkType::DeviceLeaf).len() as u64);
+        let free = free(&long.free, long.used, reached(LinkType::DeviceLeaf));
         let len = |index: u64| long.as_slice().unwrap()[index as usize][1] as usize;
         let free_units: usize = free.iter().map(|&index| device_leaf_units(len(index))).sum();
         assert_eq!((long.free_units, live_units + free_units), (free_units as u64, long.used));
 
         let host = &tree.leaves.host;
         let free: BTreeSet<u64> = host.free.iter().copied().collect();
-        assert!(free.len() == host.free.len() && free.is_disjoint(reached(Kind::HostLeaf)));
-        assert_eq!(free.len() + reached(Kind::HostLeaf).len(), host.values.len());
+        assert!(free.len() == host.free.len() && free.is_disjoint(reached(LinkType::HostLeaf)));
+        assert_eq!(free.len() + reached(LinkType::HostLeaf).len(), host.values.len());
 
         let table = table::build(&self.device, &tree.view(), tree.table_bytes).unwrap();
         let (own, anew) = (tree.table.as_slice().unwrap(), table.as_slice().unwrap());
@@ -115,7 +115,7 @@ fn free(list: &FreeList, used: usize, reached: &BTreeSet<u64>) -> BTreeSet<u64> 
     let free: BTreeSet<u64> = list.iter().copied().collect();
     assert_eq!(free.len(), list.len(), "an index is free twice");
     assert!(free.is_disjoint(reached), "something free is linked");
-    assert!(free.union(reached).all(|&index| (index as usize) < used), "an index behind the used ones");
+    assert!(free.union(reached).all(|&index| (index as usize) < used), "an index past the used ones");
     free
 }
 

@@ -63,11 +63,11 @@ fn words(lines: &[&[u8]], asked: &[String]) -> lanetree::Result<()> {
 
     let queries: ByteKeysBuf = asked.iter().collect();
     let found = tree.get_many(&queries)?;
-    let behind = tree.prefix_many(&queries)?;
-    for ((query, line), (behind, _)) in asked.iter().zip(found).zip(behind.iter()) {
+    let longer = tree.prefix_many(&queries)?;
+    for ((query, line), (words, _)) in asked.iter().zip(found).zip(longer.iter()) {
         let is = line.map_or("is not a word".to_owned(), |line| format!("is on line {line}"));
-        let first: Vec<_> = behind.iter().take(LISTED).map(String::from_utf8_lossy).collect();
-        println!("`{query}` {is}; {} words begin with it {first:?}", behind.len());
+        let first: Vec<_> = words.iter().take(LISTED).map(String::from_utf8_lossy).collect();
+        println!("`{query}` {is}; {} words begin with it {first:?}", words.len());
     }
 
     let word = |i: u64| lines[(spread(i) % lines.len() as u64) as usize];
@@ -91,7 +91,7 @@ fn words(lines: &[&[u8]], asked: &[String]) -> lanetree::Result<()> {
     let prefixes: ByteKeysBuf = (0..PREFIXES).map(|i| &word(i)[..word(i).len().min(3)]).collect();
     let start = Instant::now();
     let counts = tree.prefix_count_many(&prefixes)?;
-    report("prefixes", PREFIXES, start, &format!("{} words behind them", counts.iter().sum::<u64>()));
+    report("prefixes", PREFIXES, start, &format!("{} words that begin so", counts.iter().sum::<u64>()));
     Ok(())
 }
 

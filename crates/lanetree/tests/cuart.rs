@@ -132,15 +132,18 @@ fn adversarial() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("the empty one", vec![vec![]]),
         ("one long", vec![vec![9; 5000]]),
         ("prefixes of one string", (0..text.len()).map(|len| text[..len].to_vec()).collect()),
-        ("every other prefix, from behind", (0..text.len()).rev().step_by(2).map(|len| text[..len].to_vec()).collect()),
+        (
+            "every other prefix, from the end",
+            (0..text.len()).rev().step_by(2).map(|len| text[..len].to_vec()).collect(),
+        ),
         ("runs of zeros", runs(0).collect()),
         ("runs of the largest byte", runs(255).collect()),
         ("last byte", (0..=255).map(|byte| [vec![1; 40], vec![byte]].concat()).collect()),
-        ("last byte behind 4095 and more", {
+        ("last byte after 4095 and more", {
             let long = |len: usize| (0..3).map(move |byte| [vec![1; len], vec![byte]].concat());
             (4090..4100).flat_map(long).collect()
         }),
-        ("few differ early, behind long paths", {
+        ("few differ early, after long paths", {
             (0..60_u8).map(|byte| [vec![5; 7000], vec![byte / 20], vec![6; 20], vec![byte]].concat()).collect()
         }),
     ]

@@ -5,17 +5,17 @@
 
 use crate::common::cuart_lost as lost;
 use crate::common::cuart_models as models;
-use crate::common::points;
 
+use crate::common::{Failed, losses};
 use core::cell::Cell;
 use lanetree::cuart::{ChangeScratch, LongKeys, Op, UpdateEngine, UpdateReport};
+use lanetree::runtime::Failure;
 use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream};
 use lost::assert_lost;
 use models::{
     Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model,
     packed,
 };
-use points::{Failed, at_every_point, losses};
 use std::collections::BTreeMap;
 
 /// A tree to be changed, and what it holds before and after that.
@@ -65,7 +65,7 @@ fn host_form(
     set_up: impl Fn(&Device) -> Subject,
     change: impl Fn(&mut Cuart<u32>) -> Result<UpdateReport>,
 ) -> Vec<Failed> {
-    let failed = at_every_point(
+    let failed = Failure::at_every_point(
         set_up,
         |subject| change(&mut subject.tree).map(drop),
         |subject, error| subject.check(error, |tree| change(tree).map(drop)),
@@ -164,7 +164,7 @@ type Call =
     dyn Fn(&mut Cuart<u32>, &Stream, &DeviceKeys, &Buffer<u32>, &mut Buffer<u32>, &mut ChangeScratch) -> Result<()>;
 
 fn device_form(set_up: impl Fn(&Device) -> Subject, keys: &[Key], engine: UpdateEngine, call: &Call) -> Vec<Failed> {
-    at_every_point(
+    Failure::at_every_point(
         |device| Batch::new(set_up(device), keys, engine),
         |batch| batch.call(call),
         |batch, error| batch.check(error, call),
@@ -256,7 +256,7 @@ fn removals_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
 #[test]
 fn a_compaction_that_fails_leaves_the_tree_as_it_was() {
     for long_keys in [LongKeys::DeviceLeaves, LongKeys::HostLeaves] {
-        let failed = at_every_point(
+        let failed = Failure::at_every_point(
             |device| {
                 let mut model = model(true);
                 let values: Vec<u32> = model.values().copied().collect();
@@ -291,7 +291,7 @@ fn a_build_that_fails_leaves_nothing() {
         let found = tree.get_many(&ByteKeysBuf::encode(&keys)).unwrap();
         assert!(found.into_iter().eq(expected.values().map(|&value| Some(value))));
     };
-    let failed = at_every_point(
+    let failed = Failure::at_every_point(
         |device| {
             let stream = device.stream().unwrap();
             let keys = DeviceKeys::upload(device, &ByteKeysBuf::encode(&numbers)).unwrap();
@@ -304,7 +304,7 @@ fn a_build_that_fails_leaves_nothing() {
         },
     );
     assert!(failed.len() > 20, "{} failures", failed.len());
-    at_every_point(
+    Failure::at_every_point(
         Device::clone,
         |device| Cuart::build(device, &ByteKeysBuf::encode(&numbers), &values).map(drop),
         |device, error| {

@@ -3,15 +3,14 @@
 
 use crate::common::cuart_lost as lost;
 use crate::common::cuart_models as models;
-use crate::common::points;
 
 use lanetree::cuart::{Hybrid, Op, UpdateReport};
+use lanetree::runtime::Failure;
 use lanetree::{ByteKeysBuf, Device, Error, Mirrored, Result};
 use lost::assert_hybrid_lost;
 use models::{
     Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, build, key, long, model, packed,
 };
-use points::at_every_point;
 
 #[test]
 fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_again() {
@@ -19,7 +18,7 @@ fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_a
     // Sent whole.
     all.push((0..5000_u32).map(|i| Op::Insert(i.to_be_bytes().to_vec(), i)).collect());
     for ops in all {
-        let failed = at_every_point(
+        let failed = Failure::at_every_point(
             |device| {
                 let mut after = model(true);
                 let tree = build(&Device::host(), &after);
@@ -46,7 +45,7 @@ fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_a
 
 #[test]
 fn a_mirrored_pair_whose_compaction_fails_has_the_same_pairs() {
-    at_every_point(
+    Failure::at_every_point(
         |device| {
             let ops = [Op::Remove(key(3)), Op::Insert(long(90), 7)];
             let mut after = model(true);
@@ -93,7 +92,7 @@ fn a_pair_of_trees_that_fails_on_the_device_has_no_half_of_a_batch() {
             (|pair, ops| pair.remove_many(&keys(ops)), as_inserts(&ops, Op::Remove)),
         ];
         for (change, effect) in changes {
-            let failed = at_every_point(
+            let failed = Failure::at_every_point(
                 |device| {
                     let before = model(true);
                     let mut after = before.clone();
@@ -123,7 +122,7 @@ fn a_pair_of_trees_that_fails_on_the_device_has_no_half_of_a_batch() {
 
 #[test]
 fn a_pair_of_trees_whose_compaction_fails_has_the_same_pairs() {
-    at_every_point(
+    Failure::at_every_point(
         |device| {
             let mut model = model(true);
             let values: Vec<u32> = model.values().copied().collect();

@@ -4,16 +4,15 @@
 //! On the emulator, which fails where it is asked to: each test runs once for every launch, transfer and
 //! allocation of its work.
 
-use crate::common::points;
-
+use crate::common::losses;
 use lanetree::harmonia::{
     BuildScratch, DeviceRanges, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport, UpdateScratch,
 };
 use lanetree::primitives::{
     Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort_pairs,
 };
+use lanetree::runtime::Failure;
 use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
-use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u32>;
@@ -153,7 +152,7 @@ impl Batch {
 fn batches(path: UpdatePath, before: usize, ops: &[Op<u32, u32>]) -> (usize, usize) {
     let taken = Batch::new(&Device::emulated(), before, ops).apply_on().unwrap().path;
     assert_eq!(taken, path);
-    let failed = at_every_point(
+    let failed = Failure::at_every_point(
         |device| Batch::new(device, before, ops),
         |batch| batch.apply_on().map(drop),
         |batch, error| batch.check(error),
@@ -187,7 +186,7 @@ fn a_batch_that_builds_the_tree_again_never_loses_it() {
 fn a_host_batch_that_fails_leaves_the_tree_as_it_was_or_lost() {
     let many: Vec<Op<u32, u32>> = (0..60).map(|i| Op::Insert(1000 + i, 9)).collect();
     for ops in [&[Op::Insert(5, 5), Op::Remove(300), Op::Update(20, 8)][..], &many] {
-        at_every_point(
+        Failure::at_every_point(
             |device| tree(device, 1),
             |(tree, _)| tree.apply(ops).map(drop),
             |(tree, model), error| {
@@ -211,7 +210,7 @@ fn a_build_that_fails_leaves_nothing_and_its_scratch_memory_usable() {
     let values: Vec<u32> = (0..500).collect();
     let model: Model = keys.iter().copied().zip(values.iter().copied()).collect();
     let builder = Harmonia::<u32, u32>::builder();
-    at_every_point(
+    Failure::at_every_point(
         |device| {
             let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
             (device.stream().unwrap(), buffers, BuildScratch::for_unsorted(device, 500).unwrap())
@@ -224,7 +223,7 @@ fn a_build_that_fails_leaves_nothing_and_its_scratch_memory_usable() {
         },
     );
     // By the CPU: memory, and what is sent.
-    at_every_point(
+    Failure::at_every_point(
         Device::clone,
         |device| builder.build(device, &keys, &values).map(drop),
         |device, error| {
@@ -248,7 +247,7 @@ fn look_ups_that_fail_say_so_and_the_next_ones_answer() {
     ];
     for call in calls {
         for warm in [false, true] {
-            at_every_point(
+            Failure::at_every_point(
                 |device| {
                     let (tree, model) = tree(device, 1);
                     if warm {
@@ -268,7 +267,7 @@ fn look_ups_that_fail_say_so_and_the_next_ones_answer() {
 
 #[test]
 fn pinned_look_ups_that_fail_say_so_and_the_next_ones_answer() {
-    at_every_point(
+    Failure::at_every_point(
         |device| {
             let (mut queries, values) = (device.pinned::<u32>(50).unwrap(), device.pinned::<u32>(50).unwrap());
             queries.iter_mut().zip(0..).for_each(|(query, i)| *query = i * 10);
@@ -285,7 +284,7 @@ fn pinned_look_ups_that_fail_say_so_and_the_next_ones_answer() {
 
 #[test]
 fn sorted_look_ups_that_fail_say_so_and_the_next_ones_answer() {
-    at_every_point(
+    Failure::at_every_point(
         |device| {
             let queries = device.upload(&(0..300).rev().map(|i| i * 10).collect::<Vec<u32>>()).unwrap();
             let (values, scratch) = (device.alloc::<u32>(300).unwrap(), PsaScratch::new(device, 300).unwrap());
@@ -295,7 +294,7 @@ fn sorted_look_ups_that_fail_say_so_and_the_next_ones_answer() {
             tree.on(stream).get_by_sorting(QuerySort::Full, queries, values, None, 0, scratch)?;
             Ok(stream.synchronize()?)
         },
-        |((tree, _), stream, queries, values, scratch), _| {
+        |((tree, _), stream, queries, values, scratch), _: &Error| {
             tree.on(stream).get_by_sorting(QuerySort::Full, queries, values, None, 0, scratch).unwrap();
             stream.synchronize().unwrap();
             assert!(values.to_vec().unwrap().into_iter().eq((0..300).rev()));
@@ -331,7 +330,7 @@ fn primitives_that_fail_say_so_and_their_scratch_memory_stays_usable() {
         exclusive_scan(stream, &output.1, LEN, sums, &mut scratch.2)?;
         Ok(stream.synchronize()?)
     };
-    at_every_point(
+    Failure::at_every_point(
         |device| State {
             stream: device.stream().unwrap(),
             input: (device.upload(&keys).unwrap(), device.upload(&values).unwrap()),
@@ -367,7 +366,7 @@ fn a_mirrored_pair_that_fails_on_the_device_is_out_of_step_until_it_is_sent_agai
     let moved: Vec<Op<u32, u32>> = (0..60).map(|i| Op::Insert(1000 + i, 9)).collect();
     let mut failures = 0;
     for (kept, ops) in [(false, &in_place[..]), (true, &in_place), (false, &moved)] {
-        let errors = at_every_point(
+        let errors = Failure::at_every_point(
             |device| {
                 let (tree, model) = tree(&Device::host(), 0);
                 let mirrored = Mirrored::new(tree, device).unwrap();

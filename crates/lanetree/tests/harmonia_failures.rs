@@ -2,8 +2,7 @@
 //! changed, every query in device form, and every other primitive, with a failure at each of its launches, kernels,
 //! copies and allocations.
 
-use crate::common::points;
-
+use crate::common::losses;
 use lanetree::harmonia::{BuildScratch, DeviceRanges, Op, RangeScratch, UpdatePath, UpdateScratch};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, SelectScratch,
@@ -13,7 +12,6 @@ use lanetree::primitives::{
 };
 use lanetree::runtime::Failure;
 use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
-use points::{at_every_point, losses};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u64>;
@@ -122,7 +120,7 @@ fn batches_that_take_the_other_ways_leave_the_tree_as_it_was_or_lost() {
     for (fanout, keys, ops, path) in ways {
         let taken = Batch::new(&Device::emulated(), fanout, keys, ops).apply_on().unwrap();
         assert_eq!(taken, path, "fanout {fanout}, {keys} keys");
-        let errors = at_every_point(
+        let errors = Failure::at_every_point(
             |device| Batch::new(device, fanout, keys, ops),
             |batch| batch.apply_on().map(drop),
             |batch, error| {
@@ -161,7 +159,7 @@ fn every_call_for_changes_from_main_memory_leaves_the_tree_as_it_was_or_lost() {
         let ops: Vec<_> = keys.iter().zip(&values).map(|(&key, &value)| change(key, value)).collect();
         let mut after = before.clone();
         apply(&mut after, &ops);
-        let errors = at_every_point(
+        let errors = Failure::at_every_point(
             |device| tree(device, 8, &before),
             |tree| call(tree, &keys, &values),
             |tree, error| {
@@ -186,7 +184,7 @@ fn builds_from_sorted_pairs_that_fail_leave_nothing() {
         let values: Vec<u64> = (0..300).collect();
         let model: Model = keys.iter().copied().zip(values.iter().copied()).collect();
         let builder = Harmonia::<u32, u64>::builder().fanout(16);
-        at_every_point(
+        Failure::at_every_point(
             Device::clone,
             |device| builder.build_sorted(device, &keys, &values).map(drop),
             |device, error| {
@@ -194,7 +192,7 @@ fn builds_from_sorted_pairs_that_fail_leave_nothing() {
                 assert_answers(&builder.build_sorted(device, &keys, &values).unwrap(), &model);
             },
         );
-        let errors = at_every_point(
+        let errors = Failure::at_every_point(
             |device| {
                 let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
                 (device.stream().unwrap(), buffers, BuildScratch::for_sorted(device).unwrap())
@@ -235,7 +233,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
         let mut after = before.clone();
         apply(&mut after, &keys.iter().map(|&key| change(key)).collect::<Vec<_>>());
         let pair = |device: &Device| Mirrored::new(tree(&Device::host(), 8, &before), device).unwrap();
-        at_every_point(
+        Failure::at_every_point(
             pair,
             |pair| call(pair, keys),
             |pair, error| {
@@ -251,7 +249,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
             },
         );
         // What sends it again may fail, too, and more than once.
-        at_every_point(
+        Failure::at_every_point(
             |device| {
                 let mut pair = pair(device);
                 device.inject(Some(Failure::Transfer(0)));
@@ -271,7 +269,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
         );
     }
     // And the first time that it is sent.
-    at_every_point(
+    Failure::at_every_point(
         Device::clone,
         |device| Mirrored::new(tree(&Device::host(), 8, &before), device).map(drop),
         |device, error| {
@@ -346,7 +344,7 @@ fn queries_in_device_form_that_fail_say_so_and_the_next_ones_answer() {
         work(&mut whole).unwrap();
         let expected = all(&whole);
         assert_ne!(before, expected, "the call has written something");
-        let errors = at_every_point(set_up, work, |it, error| {
+        let errors = Failure::at_every_point(set_up, work, |it, error| {
             assert!(matches!(error, Error::Runtime(_)), "{error}");
             work(it).unwrap();
             assert_eq!(all(it), expected);
@@ -492,7 +490,7 @@ fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable()
         work(&mut whole).unwrap();
         let expected = whole.results();
         assert!(before != expected, "{name} has written something");
-        let errors = at_every_point(Work::new, work, |it, error| {
+        let errors = Failure::at_every_point(Work::new, work, |it, error| {
             assert!(matches!(error, Error::Runtime(_)), "{name}: {error}");
             work(it).unwrap();
             assert!(it.results() == expected, "{name} after {error}");

@@ -48,7 +48,7 @@ pub(super) fn poisoned<T: bytemuck::Pod>(device: &Device, len: usize) -> Buffer<
 pub(super) fn written<T: bytemuck::Pod + PartialEq + core::fmt::Debug>(buffer: &Buffer<T>, len: usize) -> Vec<T> {
     let mut all = buffer.to_vec().unwrap();
     for element in all.drain(len..) {
-        assert!(bytemuck::bytes_of(&element).iter().all(|&byte| byte == 0xa5), "{element:?} behind {len} results");
+        assert!(bytemuck::bytes_of(&element).iter().all(|&byte| byte == 0xa5), "{element:?} after {len} results");
     }
     all
 }

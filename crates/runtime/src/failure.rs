@@ -1,5 +1,8 @@
 //! Failures that tests inject into an emulated device.
 
+#[cfg(feature = "emulator")]
+use crate::{Device, Pool};
+
 /// A failure to inject into an emulated device, for tests of error handling: see [`Device::inject`]. Each number counts
 /// from 0: with 0 the next one fails.
 ///
@@ -19,4 +22,47 @@ pub enum Failure {
     Transfer(u64),
     /// This allocation, of device or pinned memory, finds no room. The device continues to work.
     Allocation(u64),
+}
+
+impl Failure {
+    /// Every kind of failure; each takes its number.
+    pub const KINDS: [fn(u64) -> Self; 4] = [Self::Launch, Self::Kernel, Self::Transfer, Self::Allocation];
+
+    /// Does `work` again and again, each time on a new emulated device that fails at a later point of it, until no
+    /// failure occurs; and so for each kind of failure. After each, `check` sees what is left, on a device that works
+    /// again. Returns the failures, each with the error that reported it.
+    ///
+    /// # Panics
+    /// If `work` succeeds although its device failed, fails although it did not, or leaves memory allocated.
+    #[cfg(feature = "emulator")]
+    pub fn at_every_point<S, E: core::fmt::Debug>(
+        set_up: impl Fn(&Device) -> S,
+        work: impl Fn(&mut S) -> Result<(), E>,
+        check: impl Fn(&mut S, &E),
+    ) -> Vec<(Self, E)> {
+        let mut failed = Vec::new();
+        for kind in Self::KINDS {
+            for point in 0.. {
+                let failure = kind(point);
+                let device = Device::emulated_with_seed(point);
+                let pool = Pool::new(&device);
+                // A pool that finds no room frees what it has cached and tries again, which succeeds.
+                let device = if matches!(failure, Self::Allocation(_)) { device } else { pool.device() };
+                let mut state = set_up(&device);
+                device.inject(Some(failure));
+                let result = work(&mut state);
+                if device.inject(None).is_some() {
+                    result.expect("an error without a failure of the device");
+                    break;
+                }
+                let Err(error) = result else { panic!("{failure:?}: the work succeeded") };
+                check(&mut state, &error);
+                failed.push((failure, error));
+                drop(state);
+                let stats = pool.stats();
+                assert_eq!((stats.in_use, stats.pinned_in_use), (0, 0), "{failure:?}: bytes still allocated");
+            }
+        }
+        failed
+    }
 }

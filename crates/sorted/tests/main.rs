@@ -1,13 +1,10 @@
 //! A sorted array answers as std's `BTreeMap` does: on the host and with its kernels emulated, in host form and in device
 //! form, and whatever fails meanwhile.
 
-#[path = "../../lanetree/tests/common/points.rs"]
-mod points;
-
 use core::ops::Bound;
+use lanetree::runtime::Failure;
 use lanetree::sorted::{DeviceRanges, RangeScratch};
 use lanetree::{Buffer, Device, Error, Key, KeyRange, Op, Result, SortedArray, UpdatePath, UpdateReport, Word};
-use points::at_every_point;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -332,7 +329,7 @@ fn whatever_fails_the_index_is_as_it_was_and_answers() {
         for (call, change) in calls {
             let mut after = before.clone();
             apply(&mut after, &keys.iter().map(|&key| change(key)).collect::<Vec<_>>());
-            let failed = at_every_point(
+            let failed = Failure::at_every_point(
                 |device| build(device, &before),
                 |index| call(index, &keys),
                 |index, error| {
@@ -353,7 +350,7 @@ fn whatever_fails_the_index_is_as_it_was_and_answers() {
 #[test]
 fn a_build_or_a_query_that_fails_says_so_and_the_next_one_answers() {
     let model = model::<i32, u64>(&mut StdRng::seed_from_u64(5), 50);
-    let failed = at_every_point(
+    let failed = Failure::at_every_point(
         Device::clone,
         |device| {
             let keys: Vec<i32> = model.keys().copied().collect();
@@ -373,7 +370,7 @@ fn a_build_or_a_query_that_fails_says_so_and_the_next_one_answers() {
     ];
     let keys: Vec<i32> = model.keys().copied().collect();
     for call in calls {
-        let failed = at_every_point(
+        let failed = Failure::at_every_point(
             |device| build(device, &model),
             |index| call(index, &keys),
             |index, error| {

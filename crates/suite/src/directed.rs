@@ -1,6 +1,6 @@
 //! Cases that are written down: one for each thing that every index must do.
 
-use crate::{Ask, Bounds, Case, Change, Form, Keys, Numbered, Place, Run, Side, Span, Step, Upkeep};
+use crate::{Ask, Bounds, Case, Change, Form, KeyRun, Keys, Numbered, Place, Side, Span, Step, Upkeep};
 
 /// The cases for keys of a type, each with what it is about. Their place and options are for the caller to set.
 pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
@@ -194,10 +194,10 @@ fn none() -> Keys {
     Keys(Vec::new())
 }
 
-fn one(number: u16) -> Run {
+fn one(number: u16) -> KeyRun {
     run(number, 0, 1)
 }
 
-fn run(first: u16, step: u8, count: u8) -> Run {
-    Run { first, step, count }
+fn run(first: u16, step: u8, count: u8) -> KeyRun {
+    KeyRun { first, step, count }
 }

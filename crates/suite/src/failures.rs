@@ -2,7 +2,7 @@
 //! more; and so with kernels, transfers and allocations.
 
 use crate::run::{Run, device, is_lost, pairs};
-use crate::{Change, Family, Form, Keys, Numbered, Place, Run as Numbers, Side, Subject, Tally};
+use crate::{Change, Family, Form, KeyRun, Keys, Numbered, Place, Side, Subject, Tally};
 use core::ops::Bound;
 use lanetree::Error;
 use lanetree::runtime::Failure;
@@ -10,11 +10,9 @@ use lanetree::runtime::Failure;
 /// More failures of a kind than any call here has points for.
 const MOST: u64 = 2000;
 
-const KINDS: [fn(u64) -> Failure; 4] = [Failure::Launch, Failure::Kernel, Failure::Transfer, Failure::Allocation];
-
 /// Runs a call with a failure at each of its points; the call says whether the failure has come.
 fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, String>) -> Result<(), String> {
-    for kind in KINDS {
+    for kind in Failure::KINDS {
         let mut at = 0;
         while call(kind(at)).map_err(|error| format!("{what}, {:?}: {error}", kind(at)))? {
             at += 1;
@@ -32,8 +30,8 @@ fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, Stri
 /// # Errors
 /// The point, and what differs.
 pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally, String> {
-    let built = Keys(vec![Numbers { first: 10, step: 2, count: 40 }]);
-    let changed = Keys(vec![Numbers { first: 0, step: 4, count: 24 }, Numbers { first: 300, step: 1, count: 16 }]);
+    let built = Keys(vec![KeyRun { first: 10, step: 2, count: 40 }]);
+    let changed = Keys(vec![KeyRun { first: 0, step: 4, count: 24 }, KeyRun { first: 300, step: 1, count: 16 }]);
     let mut tally = Tally::default();
     let place = device(Place::Emulated(options));
     let build = || Run::build(family, &place, options, &built);

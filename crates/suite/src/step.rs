@@ -136,11 +136,11 @@ pub enum Failing {
 
 /// A batch of keys: runs one after another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Keys(pub Vec<Run>);
+pub struct Keys(pub Vec<KeyRun>);
 
 /// Keys by their numbers, evenly spaced. An index says which keys the numbers stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct KeyRun {
     /// The first number.
     pub first: u16,
     /// From one number to the next; 0 for one key again and again.
@@ -152,8 +152,8 @@ pub struct Run {
 impl Keys {
     /// Their numbers.
     pub fn numbers(&self) -> Vec<u16> {
-        let numbers = |run: &Run| {
-            let Run { first, step, count } = *run;
+        let numbers = |run: &KeyRun| {
+            let KeyRun { first, step, count } = *run;
             (0..u16::from(count)).map(move |i| first.wrapping_add(i.wrapping_mul(step.into())))
         };
         self.0.iter().flat_map(numbers).collect()
@@ -163,11 +163,11 @@ impl Keys {
 impl Keys {
     fn of_runs(u: &mut Unstructured<'_>, most_runs: usize, most: u8) -> Result<Self> {
         let runs = u.int_in_range(0..=most_runs)?;
-        (0..runs).map(|_| Run::of(u, most)).collect::<Result<_>>().map(Self)
+        (0..runs).map(|_| KeyRun::of(u, most)).collect::<Result<_>>().map(Self)
     }
 }
 
-impl Run {
+impl KeyRun {
     fn of(u: &mut Unstructured<'_>, most: u8) -> Result<Self> {
         // Mostly neighbours.
         let step = *u.choose(&[1, 1, 1, 0, 2, 3, 17, 255])?;
@@ -264,17 +264,17 @@ impl Keys {
     fn shorter(&self) -> Vec<Self> {
         let mut all = Vec::new();
         for (at, run) in self.0.iter().enumerate() {
-            let with = |run: Option<Run>| {
+            let with = |run: Option<KeyRun>| {
                 let mut runs = self.0.clone();
                 runs.splice(at..=at, run);
                 Self(runs)
             };
             all.push(with(None));
             if run.count > 1 {
-                all.push(with(Some(Run { count: run.count / 2, ..*run })));
-                all.push(with(Some(Run { count: run.count - 1, ..*run })));
+                all.push(with(Some(KeyRun { count: run.count / 2, ..*run })));
+                all.push(with(Some(KeyRun { count: run.count - 1, ..*run })));
                 let first = run.first.wrapping_add(run.step.into());
-                all.push(with(Some(Run { first, count: run.count - 1, ..*run })));
+                all.push(with(Some(KeyRun { first, count: run.count - 1, ..*run })));
             }
         }
         all

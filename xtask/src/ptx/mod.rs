@@ -93,11 +93,11 @@ impl Options {
         }
         let found = ptxas::find();
         if found.is_none() && (self.assemble || self.strict) {
-            return Err(Failure::CannotRun(format!("no ptxas; to mend: {}", ptxas::INSTALL)));
+            return Err(Failure::CannotRun(format!("no ptxas; to fix it: {}", ptxas::INSTALL)));
         }
         if found.is_none() {
             eprintln!(
-                "warning: NOT ASSEMBLED: no ptxas, so nothing checks registers and spills; to mend: {}",
+                "warning: NOT ASSEMBLED: no ptxas, so nothing checks registers and spills; to fix it: {}",
                 ptxas::INSTALL
             );
         }
@@ -110,7 +110,7 @@ impl Options {
         let (known, unknown): (Vec<u32>, Vec<u32>) = asked.iter().partition(|sm| ptxas.knows(**sm));
         for sm in unknown {
             eprintln!(
-                "warning: NOT ASSEMBLED for sm_{sm}: ptxas {} is too old; to mend: {}",
+                "warning: NOT ASSEMBLED for sm_{sm}: ptxas {} is too old; to fix it: {}",
                 ptxas.version,
                 ptxas::INSTALL
             );
@@ -210,7 +210,7 @@ fn compile_all(
     let kept = others(recorded, crates).flat_map(|(name, manifest)| manifest.modules.keys().map(move |m| (name, m)));
     let fresh = compiled.iter().flat_map(|(name, modules)| modules.iter().map(move |module| (name, &module.name)));
     problems.extend(of_one_name(kept.chain(fresh)));
-    conclude(&problems, "the kernels must be mended").map(|()| compiled)
+    conclude(&problems, "the kernels must be fixed").map(|()| compiled)
 }
 
 /// One line for each module of one name with another, from pairs of a kernel crate and a module of it.
@@ -296,7 +296,7 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
         let (modules, target, isa) = (manifest.modules.len(), &manifest.target, &manifest.isa);
         println!("crates/{name}/kernels/ptx: {modules} modules, {kernels} kernels, {target} PTX {isa}");
     }
-    conclude(&problems, "the files were written, but the kernels must be mended")
+    conclude(&problems, "the files were written, but the kernels must be fixed")
 }
 
 /// Removes the modules that the manifest does not have.

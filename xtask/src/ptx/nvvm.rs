@@ -36,7 +36,7 @@ pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
     copy_device_crates(&copy, crates)?;
 
     let target = folder.join("target");
-    // Cargo keeps what a compiler says of itself, and that it could not be loaded; another libNVVM may mend that.
+    // Cargo keeps what a compiler says of itself, and that it could not be loaded; another libNVVM may fix that.
     match std::fs::remove_file(target.join(".rustc_info.json")) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(Failure::CannotRun(format!(
@@ -103,7 +103,7 @@ pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
     let (assembled, mut problems) = assemble::assemble(&ptxas, &files, &architectures)?;
     print!("{}", assemble::table(&assembled, &architectures));
     problems.extend(slow(Codegen::Nvvm, assemble::local_memory(&assembled)));
-    conclude(&problems, "the kernels must be mended")
+    conclude(&problems, "the kernels must be fixed")
 }
 
 /// Makes a workspace of layout, simt and the kernel crates, these as `cdylib`s.

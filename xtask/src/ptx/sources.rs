@@ -71,7 +71,9 @@ impl Source {
             return None;
         }
         let (name, link) = (&self.name, paths::shown(&link));
-        Some(format!("kernel crate {name}: {link} is not the link to clippy's rules; to mend: ln -sf {CLIPPY} {link}"))
+        Some(format!(
+            "kernel crate {name}: {link} is not the link to clippy's rules; to fix it: ln -sf {CLIPPY} {link}"
+        ))
     }
 
     /// The hash of everything that shapes the crate's PTX besides the compiler: see [`inputs`].

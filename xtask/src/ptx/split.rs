@@ -33,16 +33,16 @@ pub(crate) fn split(ptx: &str, calls: Calls) -> Result<Vec<Module>, String> {
     let mut entries: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut functions = Vec::new();
     for statement in statements(ptx)? {
-        match Kind::of(&statement)? {
-            Kind::Header => header.push(statement),
-            Kind::Declaration(name) => shared.push((name, statement)),
-            Kind::Function(name) => {
+        match Statement::of(&statement)? {
+            Statement::Header => header.push(statement),
+            Statement::Declaration(name) => shared.push((name, statement)),
+            Statement::Function(name) => {
                 if !functions.contains(&name) {
                     functions.push(name.clone());
                 }
                 shared.push((name, statement));
             }
-            Kind::Entry(symbol) => {
+            Statement::Entry(symbol) => {
                 let Some((module, _)) = symbol.split_once("__") else {
                     return Err(format!("entry {symbol}: the symbol is not of the form MODULE__KERNEL"));
                 };
@@ -118,14 +118,14 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "_$%".contains(c)))
 }
 
-enum Kind {
+enum Statement {
     Header,
     Declaration(String),
     Function(String),
     Entry(String),
 }
 
-impl Kind {
+impl Statement {
     fn of(statement: &str) -> Result<Self, String> {
         let first = statement.lines().next().unwrap_or_default();
         let directive = first.split_whitespace().next().unwrap_or_default();

@@ -7,7 +7,7 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::timing::Timing;
-use lanetree::cuart::{Kind, Stats, Step};
+use lanetree::cuart::{LinkType, Stats, Step};
 use lanetree::{Cuart, Device, Word};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::device::ceiling::Chunk;
@@ -70,17 +70,17 @@ impl<V: Word> Subject<V> {
 }
 
 /// The gathers that a look-up makes for a step, as chunks, and the bytes of what they gather from.
-fn gathers(kind: Kind, stats: &Stats) -> ([Option<Chunk>; 2], u64) {
+fn gathers(kind: LinkType, stats: &Stats) -> ([Option<Chunk>; 2], u64) {
     let one = |chunk| [Some(chunk), None];
     let two = [Some(Chunk::B32), Some(Chunk::B32)];
     let (chunks, count) = match kind {
-        Kind::N4 => (one(Chunk::B64), stats.nodes[0]),
-        Kind::N16 => (two, stats.nodes[1]),
-        Kind::N48 => (two, stats.nodes[2]),
-        Kind::N256 => (one(Chunk::B32), stats.nodes[3]),
-        Kind::Leaf8 => (one(Chunk::B32), stats.leaves[0]),
-        Kind::Leaf16 => (one(Chunk::B32), stats.leaves[1]),
-        Kind::Leaf32 => (one(Chunk::B64), stats.leaves[2]),
+        LinkType::N4 => (one(Chunk::B64), stats.nodes[0]),
+        LinkType::N16 => (two, stats.nodes[1]),
+        LinkType::N48 => (two, stats.nodes[2]),
+        LinkType::N256 => (one(Chunk::B32), stats.nodes[3]),
+        LinkType::Leaf8 => (one(Chunk::B32), stats.leaves[0]),
+        LinkType::Leaf16 => (one(Chunk::B32), stats.leaves[1]),
+        LinkType::Leaf32 => (one(Chunk::B64), stats.leaves[2]),
         _ => ([None, None], 0),
     };
     (chunks, count * kind.stride())
@@ -93,7 +93,15 @@ fn of_gathers<V: Word>(session: &mut Session, data: &Data, host: &Cuart<V>) -> R
         return Ok(None);
     }
     let stats = host.stats();
-    let kinds = [Kind::N4, Kind::N16, Kind::N48, Kind::N256, Kind::Leaf8, Kind::Leaf16, Kind::Leaf32];
+    let kinds = [
+        LinkType::N4,
+        LinkType::N16,
+        LinkType::N48,
+        LinkType::N256,
+        LinkType::Leaf8,
+        LinkType::Leaf16,
+        LinkType::Leaf32,
+    ];
     for bytes in kinds.map(|kind| gathers(kind, &stats).1).into_iter().chain([stats.table_bytes]) {
         if bytes > 0 {
             random_gathers::gathers(session, bytes)?;

@@ -40,7 +40,7 @@ impl Strings {
 
     pub(crate) fn draw(self, rng: &mut StdRng) -> Vec<u8> {
         const LENS: [usize; 19] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 70];
-        const TEXT: &[u8] = b"an ordered index, and another one behind it, of which the keys are prefixes";
+        const TEXT: &[u8] = b"an ordered index, and another one after it, whose prefixes are the keys";
         let len = match self {
             Self::Width(width) => width,
             Self::Crowd => return [b'k', 0, 0, 0].map(|byte| if byte == 0 { rng.random() } else { byte }).to_vec(),

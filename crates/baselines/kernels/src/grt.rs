@@ -7,7 +7,7 @@
 //! prefixes are compared word by word, and leaves only once all lanes of a warp have reached theirs.
 
 use crate::layout::grt::{
-    HERE_OFFSET, Header, Kind, LEAF_KEY_OFFSET, LOCKED, PREFIX, PREFIX_OFFSET, leaf_stamp_offset, leaf_value_offset,
+    HERE_OFFSET, Header, LEAF_KEY_OFFSET, LOCKED, NodeType, PREFIX, PREFIX_OFFSET, leaf_stamp_offset, leaf_value_offset,
 };
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -171,7 +171,7 @@ unsafe fn find<S: Simt>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Glo
         let header = loop {
             let header = Header::from_bits(simt.load(at.cast::<u64>(), 0, Hint::ReadOnly));
             let prefix = simt.load(at.byte_add(PREFIX_OFFSET).cast::<u64>(), 0, Hint::ReadOnly);
-            if header.kind() == Kind::LEAF {
+            if header.kind() == NodeType::LEAF {
                 break header;
             }
             // No more than the longest key's bytes.
@@ -205,7 +205,7 @@ unsafe fn begins_with<S: Simt>(simt: S, query: &KeyRef, depth: u32, header: Head
     unsafe {
         len == 0
             || (query.word(simt, depth) ^ prefix) & first_bytes(len) == 0
-                && (len <= 8 || (query.word(simt, depth + 8) ^ header.prefix_behind()) & first_bytes(len - 8) == 0)
+                && (len <= 8 || (query.word(simt, depth + 8) ^ header.prefix_rest()) & first_bytes(len - 8) == 0)
     }
 }
 
@@ -223,14 +223,14 @@ unsafe fn child<S: Simt>(simt: S, node: Global<u8>, header: Header, byte: u32) -
     // SAFETY: the words lie in the node.
     unsafe {
         let word = simt.load(at, 0, Hint::ReadOnly);
-        if kind == Kind::N256 {
+        if kind == NodeType::N256 {
             return word;
         }
-        let slot = if kind == Kind::N48 {
+        let slot = if kind == NodeType::N48 {
             // 0 becomes more than any count.
             ((word >> (8 * (byte & 7)) & 0xff) as u32).wrapping_sub(1)
         } else {
-            let second = if kind == Kind::N16 { simt.load(at, 1, Hint::ReadOnly) } else { 0 };
+            let second = if kind == NodeType::N16 { simt.load(at, 1, Hint::ReadOnly) } else { 0 };
             match first_equal(word, byte) {
                 8 => 8 + first_equal(second, byte),
                 slot => slot,

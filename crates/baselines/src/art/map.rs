@@ -2,8 +2,8 @@
 
 use super::{Art, ArtRef};
 use lanetree_kernels_cuart::layout::{
-    Header, HostLeaves, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, Regions, device_leaf_units, table_index,
-    table_len, write_device_leaf,
+    Header, HostLeaves, Leaf8, Leaf16, Leaf32, Link, LinkType, N4, N16, N48, N256, Regions, device_leaf_units,
+    table_index, table_len, write_device_leaf,
 };
 
 /// Where keys of more than 32 bytes go.
@@ -57,7 +57,7 @@ impl CuartBuffers {
         }
         let one_length = pairs.windows(2).all(|pair| pair[0].0.len() == pair[1].0.len());
         match (pairs.first(), links.first()) {
-            (Some((key, _)), Some(&first)) if one_length && Kind::of_key(key.len()).is_some() => out.first = first,
+            (Some((key, _)), Some(&first)) if one_length && LinkType::of_key(key.len()).is_some() => out.first = first,
             _ => out.order = links,
         }
         out.fill_table(&pairs, table_bytes);
@@ -65,25 +65,25 @@ impl CuartBuffers {
     }
 
     fn push_leaf(&mut self, key: &[u8], value: u64, rank: u64, long: LongLeaves) -> Link {
-        let kind = Kind::of_key(key.len()).unwrap_or(match long {
-            LongLeaves::Device => Kind::DeviceLeaf,
-            LongLeaves::Host => Kind::HostLeaf,
+        let kind = LinkType::of_key(key.len()).unwrap_or(match long {
+            LongLeaves::Device => LinkType::DeviceLeaf,
+            LongLeaves::Host => LinkType::HostLeaf,
         });
         let index = match kind {
-            Kind::Leaf8 => {
+            LinkType::Leaf8 => {
                 self.leaf8.push(Leaf8::new(key, value));
                 self.ranks8.push(rank);
                 self.leaf8.len() - 1
             }
-            Kind::Leaf16 => {
+            LinkType::Leaf16 => {
                 self.leaf16.push(Leaf16::new(key, value, rank));
                 self.leaf16.len() - 1
             }
-            Kind::Leaf32 => {
+            LinkType::Leaf32 => {
                 self.leaf32.push(Leaf32::new(key, value, rank));
                 self.leaf32.len() - 1
             }
-            Kind::DeviceLeaf => {
+            LinkType::DeviceLeaf => {
                 let start = self.device_leaves.len();
                 self.device_leaves.resize(start + device_leaf_units(key.len()), [0; 2]);
                 write_device_leaf(&mut self.device_leaves[start..], key, value, rank);
@@ -120,11 +120,11 @@ impl CuartBuffers {
                     let bytes: Vec<u8> = children.iter().map(|&(byte, _)| byte).collect();
                     let none = vec![Link::NONE; bytes.len()];
                     let header = Header::new(pairs[rank].0, depth, Link::NONE);
-                    let kind = Kind::of_children(bytes.len());
+                    let kind = LinkType::of_children(bytes.len());
                     let index = match kind {
-                        Kind::N4 => push(&mut self.n4, N4::new(header, &bytes, &none)),
-                        Kind::N16 => push(&mut self.n16, N16::new(header, &bytes, &none)),
-                        Kind::N48 => push(&mut self.n48, N48::new(header, &bytes, &none)),
+                        LinkType::N4 => push(&mut self.n4, N4::new(header, &bytes, &none)),
+                        LinkType::N16 => push(&mut self.n16, N16::new(header, &bytes, &none)),
+                        LinkType::N48 => push(&mut self.n48, N48::new(header, &bytes, &none)),
                         _ => push(&mut self.n256, N256::new(header, &bytes, &none)),
                     };
                     let link = Link::new(kind, node.prefix_len(), index);
@@ -155,10 +155,10 @@ impl CuartBuffers {
             }};
         }
         match parent.kind() {
-            Kind::N4 => set!(n4, |node, byte| slot_of(&node.header.keys4, byte)),
-            Kind::N16 => set!(n16, |node, byte| slot_of(&node.keys, byte)),
-            Kind::N48 => set!(n48, |node, byte| usize::from(node.slots[usize::from(byte)]) - 1),
-            Kind::N256 => set!(n256, |node, byte| usize::from(byte)),
+            LinkType::N4 => set!(n4, |node, byte| slot_of(&node.header.keys4, byte)),
+            LinkType::N16 => set!(n16, |node, byte| slot_of(&node.keys, byte)),
+            LinkType::N48 => set!(n48, |node, byte| usize::from(node.slots[usize::from(byte)]) - 1),
+            LinkType::N256 => set!(n256, |node, byte| usize::from(byte)),
             _ => self.root = link,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::art::{Art, ArtRef};
 use lanetree_kernels_baselines::layout::grt::{
-    HERE_OFFSET, Header, KEYS_OFFSET, Kind, LEAF_KEY_OFFSET, leaf_bytes, leaf_value_offset,
+    HERE_OFFSET, Header, KEYS_OFFSET, LEAF_KEY_OFFSET, NodeType, leaf_bytes, leaf_value_offset,
 };
 use lanetree_layout::Word;
 use lanetree_runtime::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) fn map<V: Word>(art: &Art) -> Result<Vec<u64>> {
             ArtRef::Node(node) => node,
         };
         let count = node.children().count();
-        let kind = Kind::of_children(count);
+        let kind = NodeType::of_children(count);
         words.resize(at + word(kind.node_bytes()), 0);
         // Shorter than some key, of which all were seen to be short enough, or will be.
         let header = Header::node(kind, count, node.prefix_len() as u32, node.stored_prefix());
@@ -41,8 +41,8 @@ pub(super) fn map<V: Word>(art: &Art) -> Result<Vec<u64>> {
         for (slot, (byte, child)) in node.children().enumerate() {
             let index = usize::from(byte);
             let link = match kind {
-                Kind::N256 => index,
-                Kind::N48 => {
+                NodeType::N256 => index,
+                NodeType::N48 => {
                     bytemuck::cast_slice_mut::<u64, u8>(&mut words[keys..])[index] = slot as u8 + 1;
                     slot
                 }
@@ -91,7 +91,10 @@ mod tests {
         let offsets = [0, 64, 96, 160, 192, 224];
         assert_eq!(8 * words.len(), 256);
         let headers = offsets.map(|at| Header::from_bits(words[at / 8]));
-        assert_eq!(headers.map(Header::kind), [Kind::N4, Kind::LEAF, Kind::N4, Kind::LEAF, Kind::LEAF, Kind::LEAF]);
+        assert_eq!(
+            headers.map(Header::kind),
+            [NodeType::N4, NodeType::LEAF, NodeType::N4, NodeType::LEAF, NodeType::LEAF, NodeType::LEAF]
+        );
         assert_eq!(headers.map(Header::len), [2, 2, 1, 5, 5, 3]);
         // The root: "ab" ends at it, then "c" and "d".
         assert_eq!(words[2..6], [64, 0x6463, 96, 224]);

@@ -154,7 +154,7 @@ impl<V: Word> Grt<V> {
     ) -> Result<GlobalMut<u32>> {
         same_device(stream, queries.device())?;
         let Some(found) = found else { return Ok(GlobalMut::null()) };
-        at_least("the found bits of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
+        at_least("the hit mask of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
         same_device(stream, found.device())?;
         found.write_on(stream)
     }

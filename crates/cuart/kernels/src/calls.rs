@@ -8,7 +8,7 @@ use crate::build::leaves::{Leaves, LeavesArgs, Numbers, NumbersArgs};
 use crate::build::number::{Number, Place};
 use crate::build::table::{Table, TableArgs};
 use crate::compact::{Move, MoveArgs, Sift, Spread, SpreadArgs};
-use crate::layout::Kind;
+use crate::layout::LinkType;
 use crate::update::{
     Claim, ClaimArgs, ClearSequence, ClearSequenceArgs, Conquer, ConquerArgs, CountLeaves, CountLeavesArgs, Insert,
     InsertArgs, Latest, LatestArgs, Locate, LocateArgs, Overwrite, OverwriteArgs, Remove, RemoveArgs, Retire,
@@ -64,11 +64,11 @@ pub fn leaves<V: Word>(args: &LeavesArgs<V>) -> Call<'_> {
 }
 
 /// The nodes of a kind.
-pub fn fill(kind: Kind, args: &FillArgs) -> Call<'_> {
+pub fn fill(kind: LinkType, args: &FillArgs) -> Call<'_> {
     match kind {
-        Kind::N4 => Call::of::<Fill<1>>(args),
-        Kind::N16 => Call::of::<Fill<2>>(args),
-        Kind::N48 => Call::of::<Fill<3>>(args),
+        LinkType::N4 => Call::of::<Fill<1>>(args),
+        LinkType::N16 => Call::of::<Fill<2>>(args),
+        LinkType::N48 => Call::of::<Fill<3>>(args),
         _ => Call::of::<Fill<4>>(args),
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::build::{block_rank, rank_shared};
 use crate::get::value_word;
-use crate::layout::{Kind, Link, N4, N16, UNIT};
+use crate::layout::{Link, LinkType, N4, N16, UNIT};
 use crate::tree::{THREADS, TreeRef};
 use core::mem::offset_of;
 use lanetree_simt::{
@@ -59,7 +59,7 @@ impl<const WRITE: bool> Kernel for Spread<WRITE> {
                 }
             }
             let kind = link.kind();
-            let is_wide = kind as u32 == Kind::N48 as u32 || kind as u32 == Kind::N256 as u32;
+            let is_wide = kind as u32 == LinkType::N48 as u32 || kind as u32 == LinkType::N256 as u32;
             let (mut count, mut nodes) = (0_u32, 0);
             let mut put = |child: Link| {
                 if child.is_none() {
@@ -75,7 +75,7 @@ impl<const WRITE: bool> Kernel for Spread<WRITE> {
                 put(link);
             } else if !is_wide {
                 put(tree.here(simt, link, Hint::ReadOnly));
-                let (links, pairs) = if kind as u32 == Kind::N4 as u32 {
+                let (links, pairs) = if kind as u32 == LinkType::N4 as u32 {
                     (offset_of!(N4, links), 2)
                 } else {
                     (offset_of!(N16, links), 8)
@@ -172,7 +172,7 @@ unsafe fn leaf<S: Simt>(simt: S, args: &MoveArgs, rank: u64) -> (Link, usize) {
     }
     // SAFETY: `rank` is a leaf.
     let link = Link::from_bits(unsafe { simt.load(args.leaves, rank, Hint::ReadOnly) });
-    (link, (link.bits() >> 60) as usize - Kind::Leaf8 as usize)
+    (link, (link.bits() >> 60) as usize - LinkType::Leaf8 as usize)
 }
 
 /// Counts leaves by type, and the units of dynamically sized ones, and reports whether all keys have one length: one

@@ -1,6 +1,6 @@
 //! Point look-ups.
 
-use crate::layout::{Kind, Leaf8, Leaf16, Leaf32, Link};
+use crate::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType};
 use crate::query::Query;
 use crate::tree::{THREADS, TreeRef};
 use core::marker::PhantomData;
@@ -50,7 +50,7 @@ impl<V: Word, const WORDS: usize> Kernel for Get<V, WORDS> {
             unsafe {
                 let query = Query::<WORDS>::load(simt, &args.queries, index);
                 let leaf = descend(simt, &args.tree, &query, Hint::ReadOnly);
-                if leaf.kind() == Kind::HostLeaf {
+                if leaf.kind() == LinkType::HostLeaf {
                     (value, pending) = (V::truncate(leaf.index()), true);
                 } else if let Some(wide) = leaf_value(simt, &args.tree, &query, leaf) {
                     (value, found) = (V::truncate(wide), true);
@@ -134,7 +134,7 @@ unsafe fn leaf_value<S: Simt, const WORDS: usize>(
     let kind = leaf.kind();
     // SAFETY: the words lie in the leaf, the value's vector on a 16-byte boundary.
     unsafe {
-        if WORDS == 1 || kind == Kind::Leaf8 {
+        if WORDS == 1 || kind == LinkType::Leaf8 {
             let [key, value] = simt.load_vector(at, 0, Hint::NoAllocate);
             return (key == query.word(simt, 0)).then_some(value);
         }
@@ -146,11 +146,11 @@ unsafe fn leaf_value<S: Simt, const WORDS: usize>(
 
 /// Where in a leaf on the device its value is, in words of 8 bytes.
 #[inline(always)]
-pub(crate) fn value_word(kind: Kind) -> u64 {
+pub(crate) fn value_word(kind: LinkType) -> u64 {
     (match kind {
-        Kind::Leaf8 => offset_of!(Leaf8, value),
-        Kind::Leaf16 => offset_of!(Leaf16, value),
-        Kind::Leaf32 => offset_of!(Leaf32, value),
+        LinkType::Leaf8 => offset_of!(Leaf8, value),
+        LinkType::Leaf16 => offset_of!(Leaf16, value),
+        LinkType::Leaf32 => offset_of!(Leaf32, value),
         _ => 0,
     }) as u64
         / 8
@@ -172,13 +172,13 @@ pub(crate) unsafe fn leaf_equals<S: Simt, const WORDS: usize>(
     let kind = leaf.kind();
     // SAFETY: the words lie in the leaf, vectors on 16-byte boundaries; the leaves of a tree are those of its words.
     unsafe {
-        if WORDS == 1 || kind == Kind::Leaf8 {
+        if WORDS == 1 || kind == LinkType::Leaf8 {
             return simt.load(at, 0, hint) == query.word(simt, 0);
         }
-        if kind == Kind::DeviceLeaf {
+        if kind == LinkType::DeviceLeaf {
             return WORDS == 0 && device_leaf_equals(simt, at, query, hint);
         }
-        let wide = WORDS != 2 && kind == Kind::Leaf32;
+        let wide = WORDS != 2 && kind == LinkType::Leaf32;
         let first = simt.load_vector(at, 0, hint);
         let second = if wide { simt.load_vector(at, 2, hint) } else { [0; 2] };
         let equal = first[0] == query.word(simt, 0) && first[1] == query.word(simt, 1);

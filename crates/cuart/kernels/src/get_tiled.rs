@@ -1,7 +1,7 @@
 //! Point look-ups in which several lanes compare a key.
 
 use crate::get::{GetArgs, descend, store_bits, value_word};
-use crate::layout::{Kind, Link};
+use crate::layout::{Link, LinkType};
 use crate::query::Query;
 use crate::tree::{THREADS, TreeRef};
 use core::marker::PhantomData;
@@ -33,7 +33,7 @@ impl<V: Word, const LANES: usize> Kernel for GetTiled<V, LANES> {
                 let query = Query::<0>::load(simt, &args.queries, index);
                 (start, len) = (query.start(), query.len());
                 link = descend(simt, &args.tree, &query, Hint::ReadOnly);
-                if link.kind() == Kind::HostLeaf {
+                if link.kind() == LinkType::HostLeaf {
                     (value, pending, link) = (V::truncate(link.index()), true, Link::NONE);
                 } else if !link.is_none() {
                     (stored, link) = value_beside(simt, &args.tree, link, len);
@@ -80,8 +80,8 @@ unsafe fn value_beside<S: Simt>(simt: S, tree: &TreeRef, leaf: Link, len: u32) -
     let at = tree.address(leaf).cast::<u64>();
     // SAFETY: the vector lies in the leaf, on a 16-byte boundary.
     let [first, second] = unsafe { simt.load_vector(at, value_word(kind) & !1, Hint::NoAllocate) };
-    let value = if kind == Kind::Leaf8 { second } else { first };
-    let fits = kind != Kind::DeviceLeaf || second == u64::from(len);
+    let value = if kind == LinkType::Leaf8 { second } else { first };
+    let fits = kind != LinkType::DeviceLeaf || second == u64::from(len);
     (value, if fits { leaf } else { Link::NONE })
 }
 
@@ -97,7 +97,7 @@ unsafe fn part_equals<S: Simt, const LANES: usize>(
     query: &KeyRef,
     rank: u32,
 ) -> bool {
-    let header = if leaf.kind() == Kind::DeviceLeaf { DEVICE_HEADER } else { 0 };
+    let header = if leaf.kind() == LinkType::DeviceLeaf { DEVICE_HEADER } else { 0 };
     let at = tree.address(leaf).cast::<u64>();
     let words = query.len().div_ceil(8);
     let mut word = rank;

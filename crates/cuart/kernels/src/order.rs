@@ -1,7 +1,7 @@
 //! The order of a tree's keys: first and last leaves, neighbours among children, ranks. Only for compact trees, in
 //! which leaves have ranks and no child is missing.
 
-use crate::layout::{Header, Kind, Leaf16, Leaf32, Link, N4, N16, N48, N256, PREFIX};
+use crate::layout::{Header, Leaf16, Leaf32, Link, LinkType, N4, N16, N48, N256, PREFIX};
 use crate::tree::TreeRef;
 use core::mem::offset_of;
 use lanetree_simt::{Hint, KeyRef, Simt, first_bytes, highest_one, lowest_one};
@@ -30,14 +30,14 @@ impl TreeRef {
         // SAFETY: the words lie in the node.
         unsafe {
             let (links, mut slot) = match kind {
-                Kind::N4 | Kind::N16 => {
-                    (if kind == Kind::N4 { offset_of!(N4, links) } else { offset_of!(N16, links) }, 0)
+                LinkType::N4 | LinkType::N16 => {
+                    (if kind == LinkType::N4 { offset_of!(N4, links) } else { offset_of!(N16, links) }, 0)
                 }
-                Kind::N48 => (offset_of!(N48, links), byte),
+                LinkType::N48 => (offset_of!(N48, links), byte),
                 _ => (offset_of!(N256, links), byte),
             };
             let links = at.byte_add(links as u64).cast::<u64>();
-            if kind == Kind::N256 {
+            if kind == LinkType::N256 {
                 while slot < 256 {
                     let link = simt.load(links, u64::from(slot), hint);
                     if link != 0 {
@@ -47,7 +47,7 @@ impl TreeRef {
                 }
                 return (256, Link::NONE);
             }
-            if kind == Kind::N48 {
+            if kind == LinkType::N48 {
                 let slots = at.byte_add(offset_of!(N48, slots) as u64).cast::<u64>();
                 while slot < 256 {
                     // Eight at a time; those before the one looked for do not count.
@@ -62,7 +62,7 @@ impl TreeRef {
                 return (256, Link::NONE);
             }
             let (keys, count) =
-                if kind == Kind::N4 { (offset_of!(Header, keys4), 4) } else { (offset_of!(N16, keys), 16) };
+                if kind == LinkType::N4 { (offset_of!(Header, keys4), 4) } else { (offset_of!(N16, keys), 16) };
             let keys = at.byte_add(keys as u64).cast::<u32>();
             while slot < count {
                 let four = simt.load(keys, u64::from(slot / 4), hint);
@@ -86,7 +86,7 @@ impl TreeRef {
         let (kind, hint) = (node.kind(), Hint::ReadOnly);
         // SAFETY: the words lie in the node.
         unsafe {
-            if kind == Kind::N256 {
+            if kind == LinkType::N256 {
                 let links = at.byte_add(offset_of!(N256, links) as u64).cast::<u64>();
                 let (mut slot, mut link) = (256, 0);
                 while slot > 0 && link == 0 {
@@ -95,7 +95,7 @@ impl TreeRef {
                 }
                 return Link::from_bits(link);
             }
-            if kind == Kind::N48 {
+            if kind == LinkType::N48 {
                 let slots = at.byte_add(offset_of!(N48, slots) as u64).cast::<u64>();
                 let (mut eight, mut word) = (0, 32);
                 while word > 0 && eight == 0 {
@@ -109,7 +109,7 @@ impl TreeRef {
                 let links = at.byte_add(offset_of!(N48, links) as u64).cast::<u64>();
                 return Link::from_bits(simt.load(links, place - 1, hint));
             }
-            let links = if kind == Kind::N4 { offset_of!(N4, links) } else { offset_of!(N16, links) };
+            let links = if kind == LinkType::N4 { offset_of!(N4, links) } else { offset_of!(N16, links) };
             let count = simt.load(at.byte_add(offset_of!(Header, count) as u64).cast::<u32>(), 0, hint) & 0xffff;
             if count == 0 {
                 return Link::NONE;
@@ -157,7 +157,7 @@ impl TreeRef {
     #[inline(always)]
     pub(crate) unsafe fn leaf_key<S: Simt>(&self, simt: S, leaf: Link) -> KeyRef {
         let at = self.address(leaf).cast::<u64>();
-        if leaf.kind() != Kind::DeviceLeaf {
+        if leaf.kind() != LinkType::DeviceLeaf {
             return KeyRef::new(at, 0, leaf.span());
         }
         // SAFETY: the second word of a dynamically sized leaf is its key's length, and the fourth its beginning.
@@ -177,10 +177,10 @@ impl TreeRef {
         // SAFETY: the leaf's words, or its place among the ranks.
         unsafe {
             match leaf.kind() {
-                Kind::Leaf8 if self.ranks8.is_null() => leaf.index(),
-                Kind::Leaf8 => simt.load(self.ranks8, leaf.index(), Hint::ReadOnly),
-                Kind::Leaf16 => simt.load(at, offset_of!(Leaf16, rank) as u64 / 8, Hint::ReadOnly),
-                Kind::Leaf32 => simt.load(at, offset_of!(Leaf32, rank) as u64 / 8, Hint::ReadOnly),
+                LinkType::Leaf8 if self.ranks8.is_null() => leaf.index(),
+                LinkType::Leaf8 => simt.load(self.ranks8, leaf.index(), Hint::ReadOnly),
+                LinkType::Leaf16 => simt.load(at, offset_of!(Leaf16, rank) as u64 / 8, Hint::ReadOnly),
+                LinkType::Leaf32 => simt.load(at, offset_of!(Leaf32, rank) as u64 / 8, Hint::ReadOnly),
                 _ => simt.load(at, 2, Hint::ReadOnly),
             }
         }

@@ -1,6 +1,6 @@
 //! The tree as a kernel sees it, and how to follow its links.
 
-use crate::layout::{Header, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, UNIT};
+use crate::layout::{Header, Leaf8, Leaf16, Leaf32, Link, LinkType, N4, N16, N48, N256, UNIT};
 use core::mem::offset_of;
 use lanetree_simt::{Global, Hint, Simt, first_equal, kernel_args};
 
@@ -56,13 +56,13 @@ impl TreeRef {
         let number = number(link);
         let mut base = self.device_leaves;
         for (kind, own) in [
-            (Kind::Leaf32, self.leaf32),
-            (Kind::Leaf16, self.leaf16),
-            (Kind::Leaf8, self.leaf8),
-            (Kind::N256, self.n256),
-            (Kind::N48, self.n48),
-            (Kind::N16, self.n16),
-            (Kind::N4, self.n4),
+            (LinkType::Leaf32, self.leaf32),
+            (LinkType::Leaf16, self.leaf16),
+            (LinkType::Leaf8, self.leaf8),
+            (LinkType::N256, self.n256),
+            (LinkType::N48, self.n48),
+            (LinkType::N16, self.n16),
+            (LinkType::N4, self.n4),
         ] {
             base = if number <= kind as u32 { own } else { base };
         }
@@ -121,7 +121,7 @@ impl TreeRef {
     pub(crate) unsafe fn child<S: Simt>(&self, simt: S, node: Link, byte: u32, hint: Hint) -> Link {
         let number = number(node);
         let (is_n4, is_n16, is_n256) =
-            (number == Kind::N4 as u32, number == Kind::N16 as u32, number == Kind::N256 as u32);
+            (number == LinkType::N4 as u32, number == LinkType::N16 as u32, number == LinkType::N256 as u32);
         let at = self.address(node);
         let within = if is_n256 { 8 * (byte & !1) } else { byte & !15 };
         let within = if is_n4 || is_n16 { 0 } else { within };

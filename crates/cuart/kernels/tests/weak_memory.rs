@@ -2,7 +2,7 @@
 //! protocol's releases, or without its acquires, that fails.
 
 use lanetree_kernels_cuart::TreeRef;
-use lanetree_kernels_cuart::layout::{Kind, Leaf8, Link, N4, N16, N48, N256, Regions, table_len};
+use lanetree_kernels_cuart::layout::{Leaf8, Link, LinkType, N4, N16, N48, N256, Regions, table_len};
 use lanetree_kernels_cuart::update::{Insert, InsertArgs, Stock, Supply, TreeMut};
 use lanetree_simt::emulator::{MemoryModel, Options, Region, launch_kernel};
 use lanetree_simt::{Global, GlobalMut, KeysRef, LaunchShape};
@@ -13,8 +13,8 @@ type Key = [u8; 4];
 /// Keys that make nodes grow from one kind to the next, and part paths at every byte; each of them twice.
 fn keys() -> Vec<Key> {
     let grown = (0..70_u8).map(|i| [i.wrapping_mul(37), 1, 1, 1]);
-    let parted = (0..70_u8).map(|i| [7, i % 7, i % 3, i]);
-    let keys: Vec<Key> = grown.chain(parted).collect();
+    let partitioned = (0..70_u8).map(|i| [7, i % 7, i % 3, i]);
+    let keys: Vec<Key> = grown.chain(partitioned).collect();
     [&keys[..], &keys[..]].concat()
 }
 
@@ -93,7 +93,7 @@ fn insert(memory: MemoryModel, global_races: bool, seed: u64) -> Result<(), Stri
             leaf16: stock,
             leaf32: stock,
             units: 0,
-            assigned: Kind::Leaf8 as u64,
+            assigned: LinkType::Leaf8 as u64,
             unused,
             retired,
             touched,

@@ -18,7 +18,7 @@ use lanetree_kernels_cuart::build::fill::{FillArgs, lanes};
 use lanetree_kernels_cuart::build::table::TableArgs;
 use lanetree_kernels_cuart::build::{findings, level_len};
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::layout::{Kind, Link, table_len};
+use lanetree_kernels_cuart::layout::{Link, LinkType, table_len};
 use lanetree_kernels_cuart::{THREADS, TreeRef};
 use lanetree_layout::Word;
 use lanetree_runtime::Launch;
@@ -246,10 +246,10 @@ fn build(stream: &Stream, scratch: &mut Scratch, built: &mut BuiltNodes) -> Resu
     built.nodes = room_for_nodes(device, [count(0), count(1), count(2), count(3)])?;
     let (buffers, mut from) = (&mut built.nodes, 0);
     for (kind, out, count) in [
-        (Kind::N4, buffers.n4.buffer.write_on(stream)?.cast(), count(0)),
-        (Kind::N16, buffers.n16.buffer.write_on(stream)?.cast(), count(1)),
-        (Kind::N48, buffers.n48.buffer.write_on(stream)?.cast(), count(2)),
-        (Kind::N256, buffers.n256.buffer.write_on(stream)?.cast(), count(3)),
+        (LinkType::N4, buffers.n4.buffer.write_on(stream)?.cast(), count(0)),
+        (LinkType::N16, buffers.n16.buffer.write_on(stream)?.cast(), count(1)),
+        (LinkType::N48, buffers.n48.buffer.write_on(stream)?.cast(), count(2)),
+        (LinkType::N256, buffers.n256.buffer.write_on(stream)?.cast(), count(3)),
     ] {
         if count > 0 {
             let args = FillArgs { nodes: args, out, from, count };

@@ -18,7 +18,7 @@ pub struct ChangeScratch {
 pub(super) struct Inserting {
     pub(super) found: Buffer<u32>,
     pub(super) positions: Buffer<u32>,
-    pub(super) parted: Buffer<u32>,
+    pub(super) partitioned: Buffer<u32>,
     pub(super) counts: Buffer<u64>,
     pub(super) select: SelectScratch,
 }
@@ -45,7 +45,7 @@ impl ChangeScratch {
         let inserting = Inserting {
             found: device.alloc(operations.div_ceil(32))?,
             positions: device.upload(&positions)?,
-            parted: device.alloc(operations)?,
+            partitioned: device.alloc(operations)?,
             counts: device.alloc(4)?,
             select: SelectScratch::new(device, operations)?,
         };
@@ -74,7 +74,7 @@ impl ChangeScratch {
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
         let inserting = self.inserting.as_ref().map_or(0, |it| {
-            it.found.bytes() + it.positions.bytes() + it.parted.bytes() + it.counts.bytes() + it.select.bytes()
+            it.found.bytes() + it.positions.bytes() + it.partitioned.bytes() + it.counts.bytes() + it.select.bytes()
         });
         self.engine.bytes() + inserting
     }

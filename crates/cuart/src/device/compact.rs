@@ -10,7 +10,7 @@ use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::THREADS;
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::compact::{KINDS, MoveArgs, SpreadArgs};
-use lanetree_kernels_cuart::layout::{Kind, Link};
+use lanetree_kernels_cuart::layout::{Link, LinkType};
 use lanetree_layout::Word;
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Stream};
@@ -137,7 +137,7 @@ fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize
         sifted.spans.copy_to(&mut spans)?;
         if spans[0] == spans[1] {
             let width = spans[0] as usize;
-            first = Kind::of_key(width).map_or(Link::NONE, |kind| Link::new(kind, width, 0));
+            first = LinkType::of_key(width).map_or(Link::NONE, |kind| Link::new(kind, width, 0));
         }
         let before = |kind: usize| number(&sifted.tile_offsets, kind * blocks);
         let of = |Range { start, end }: Range<usize>| Ok::<_, Error>((before(end)? - before(start)?) as usize);

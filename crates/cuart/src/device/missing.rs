@@ -7,7 +7,7 @@ use crate::{Builder, LongKeys};
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::layout::{Kind, MAX_FIXED};
+use lanetree_kernels_cuart::layout::{LinkType, MAX_FIXED};
 use lanetree_kernels_cuart::update::{CountLeavesArgs, LocateArgs};
 use lanetree_layout::Word;
 use lanetree_primitives::{Keys, KeysMut, partition_keys};
@@ -16,7 +16,7 @@ use lanetree_simt::{Global, GlobalMut};
 
 /// The index, among the leaf types of fixed size, of the leaves for keys of a width of at most 32.
 fn leaf_number(width: usize) -> usize {
-    Kind::of_key(width).map_or(3, |kind| kind as usize - Kind::Leaf8 as usize)
+    LinkType::of_key(width).map_or(3, |kind| kind as usize - LinkType::Leaf8 as usize)
 }
 
 /// Keys of a batch that are not in the tree.
@@ -31,7 +31,7 @@ pub(super) struct Missing {
 impl Missing {
     /// Which keys of the batch they are, for kernels launched next on the stream.
     pub(super) fn picks(&self, stream: &Stream, scratch: &Inserting) -> Result<Global<u32>> {
-        Ok(scratch.parted.read_on(stream)?.byte_add(4 * self.first as u64))
+        Ok(scratch.partitioned.read_on(stream)?.byte_add(4 * self.first as u64))
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn find_missing<V: Word>(
     // them.
     unsafe { over(stream, count)?.run(calls::locate(tree.query_words(), &args))? };
     let input = Keys { keys: &scratch.positions, count: count.into() };
-    let output = KeysMut { keys: &mut scratch.parted, count: &mut scratch.counts };
+    let output = KeysMut { keys: &mut scratch.partitioned, count: &mut scratch.counts };
     // Those that were found come first.
     partition_keys(stream, input, &scratch.found, output, &mut scratch.select)?;
     let mut found = [0];

@@ -7,7 +7,7 @@ use crate::parts::Parts;
 use core::mem::offset_of;
 use lanetree_frame::Result;
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::layout::{Kind, Leaf8, Leaf16, Leaf32};
+use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, LinkType};
 use lanetree_kernels_cuart::update::{ClearSequenceArgs, LatestArgs};
 use lanetree_layout::Word;
 use lanetree_runtime::Stream;
@@ -70,9 +70,19 @@ pub(super) fn write_latest<V: Word>(
 fn clear_sequence(tree: &mut Parts, stream: &Stream) -> Result<()> {
     let leaves = &mut tree.leaves;
     let regions = [
-        (leaves.leaf8.buffer.write_on(stream)?.cast(), leaves.leaf8.used, Kind::Leaf8, offset_of!(Leaf8, value)),
-        (leaves.leaf16.buffer.write_on(stream)?.cast(), leaves.leaf16.used, Kind::Leaf16, offset_of!(Leaf16, value)),
-        (leaves.leaf32.buffer.write_on(stream)?.cast(), leaves.leaf32.used, Kind::Leaf32, offset_of!(Leaf32, value)),
+        (leaves.leaf8.buffer.write_on(stream)?.cast(), leaves.leaf8.used, LinkType::Leaf8, offset_of!(Leaf8, value)),
+        (
+            leaves.leaf16.buffer.write_on(stream)?.cast(),
+            leaves.leaf16.used,
+            LinkType::Leaf16,
+            offset_of!(Leaf16, value),
+        ),
+        (
+            leaves.leaf32.buffer.write_on(stream)?.cast(),
+            leaves.leaf32.used,
+            LinkType::Leaf32,
+            offset_of!(Leaf32, value),
+        ),
     ];
     for (leaves, used, kind, value) in regions {
         if used > 0 {

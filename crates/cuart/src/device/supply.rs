@@ -12,7 +12,7 @@ use bytemuck::Pod;
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::layout::{Kind, Link};
+use lanetree_kernels_cuart::layout::{Link, LinkType};
 use lanetree_kernels_cuart::update::{InsertArgs, RemoveArgs, RetireArgs, Stock, Supply, TidyArgs};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Stream};
@@ -159,7 +159,7 @@ impl<'o, V: Word> Inserts<'o, V> {
 struct Turn {
     missing: Missing,
     /// If all keys have one type of leaf, each key gets a leaf assigned, whether it will be needed or not.
-    assigned: Option<Kind>,
+    assigned: Option<LinkType>,
     unused: Buffer<u64>,
     taken: Buffer<u64>,
     root: Buffer<u64>,
@@ -191,11 +191,11 @@ impl Turn {
         reserve_free(stream, &mut nodes.n4, n16)?;
         reserve_free(stream, &mut nodes.n16, n48)?;
         reserve_free(stream, &mut nodes.n48, n256)?;
-        let kinds = [Kind::Leaf8, Kind::Leaf16, Kind::Leaf32];
+        let kinds = [LinkType::Leaf8, LinkType::Leaf16, LinkType::Leaf32];
         let assigned = (0..3).find(|&number| needed[number] == count as u64).map(|number| kinds[number]);
         match assigned {
-            Some(Kind::Leaf8) => reserve_free(stream, &mut leaves.leaf8, count)?,
-            Some(Kind::Leaf16) => reserve_free(stream, &mut leaves.leaf16, count)?,
+            Some(LinkType::Leaf8) => reserve_free(stream, &mut leaves.leaf8, count)?,
+            Some(LinkType::Leaf16) => reserve_free(stream, &mut leaves.leaf16, count)?,
             Some(_) => reserve_free(stream, &mut leaves.leaf32, count)?,
             None => {}
         }
@@ -262,30 +262,31 @@ impl Turn {
 
         tree.root = Link::from_bits(after[0]);
         let (nodes, leaves) = (&mut tree.nodes, &mut tree.leaves);
-        let of = |kind: Kind| made[kind as usize - 1];
-        take(&mut nodes.n4, of(Kind::N4));
-        take(&mut nodes.n16, of(Kind::N16));
-        take(&mut nodes.n48, of(Kind::N48));
-        take(&mut nodes.n256, of(Kind::N256));
-        take(&mut leaves.leaf8, of(Kind::Leaf8));
-        take(&mut leaves.leaf16, of(Kind::Leaf16));
-        take(&mut leaves.leaf32, of(Kind::Leaf32));
-        leaves.long.used += of(Kind::DeviceLeaf) as usize;
+        let of = |kind: LinkType| made[kind as usize - 1];
+        take(&mut nodes.n4, of(LinkType::N4));
+        take(&mut nodes.n16, of(LinkType::N16));
+        take(&mut nodes.n48, of(LinkType::N48));
+        take(&mut nodes.n256, of(LinkType::N256));
+        take(&mut leaves.leaf8, of(LinkType::Leaf8));
+        take(&mut leaves.leaf16, of(LinkType::Leaf16));
+        take(&mut leaves.leaf32, of(LinkType::Leaf32));
+        leaves.long.used += of(LinkType::DeviceLeaf) as usize;
         leaves.long.count += made[Supply::DEVICE_LEAVES];
         let left = made[Supply::UNUSED];
         match assigned {
             _ if left == 0 => {}
-            Some(Kind::Leaf8) => give_back(stream, &mut leaves.leaf8, &self.unused, left)?,
-            Some(Kind::Leaf16) => give_back(stream, &mut leaves.leaf16, &self.unused, left)?,
+            Some(LinkType::Leaf8) => give_back(stream, &mut leaves.leaf8, &self.unused, left)?,
+            Some(LinkType::Leaf16) => give_back(stream, &mut leaves.leaf16, &self.unused, left)?,
             _ => give_back(stream, &mut leaves.leaf32, &self.unused, left)?,
         }
-        let inserted = of(Kind::Leaf8) + of(Kind::Leaf16) + of(Kind::Leaf32) + made[Supply::DEVICE_LEAVES] - left;
+        let inserted =
+            of(LinkType::Leaf8) + of(LinkType::Leaf16) + of(LinkType::Leaf32) + made[Supply::DEVICE_LEAVES] - left;
         tree.len += inserted;
         if inserted > 0 {
             tree.forget_order();
         }
         // Each growth takes a node of the next larger type, and nothing else does.
-        let grown = of(Kind::N16) + of(Kind::N48) + of(Kind::N256);
+        let grown = of(LinkType::N16) + of(LinkType::N48) + of(LinkType::N256);
         if grown > 0 {
             self.retire(tree, stream)?;
         }

@@ -4,7 +4,7 @@ use super::build::tests::compare;
 use super::{ChangeScratch, Lanes, UpdateEngine};
 use crate::Cuart;
 use crate::parts::Parts;
-use crate::{Kind, Link, LongKeys, RootTable};
+use crate::{Link, LinkType, LongKeys, RootTable};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, DeviceKeys};
 use lanetree_frame::{Device, Result, Word};
 use lanetree_runtime::Failure;
@@ -523,7 +523,7 @@ fn a_corrupt_link_is_found() {
         // Of a kind that the tree has none of.
         ("of another kind", |tree| {
             let link = &mut parts(tree).nodes.n4.buffer.as_mut_slice().unwrap()[0].links[0];
-            *link = Link::new(Kind::DeviceLeaf, link.span() as usize, link.index() + 1);
+            *link = Link::new(LinkType::DeviceLeaf, link.span() as usize, link.index() + 1);
         }),
     ];
     for (what, corrupt) in places {

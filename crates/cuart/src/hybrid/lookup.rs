@@ -39,12 +39,12 @@ impl<V: Word> Hybrid<V> {
         match Long::of(keys, self.max) {
             Long::None => device.get_many_into(keys, out),
             Long::All => host.get_many_into(keys, out),
-            Long::At(places) => self.get_parted(keys, &places, out),
+            Long::At(places) => self.get_split(keys, &places, out),
         }
     }
 
     /// Looks up keys, those at some positions on the CPU.
-    fn get_parted(&self, keys: ByteKeys<'_>, places: &[usize], out: &mut [Option<V>]) -> Result<()> {
+    fn get_split(&self, keys: ByteKeys<'_>, places: &[usize], out: &mut [Option<V>]) -> Result<()> {
         let (device, host) = self.trees()?;
         let host = host.parts()?;
         let short = || match device.device().kind() {
@@ -55,9 +55,9 @@ impl<V: Word> Hybrid<V> {
         let (outcome, found) = beside(short, || get_long(host, keys, places));
         outcome?;
         out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
-            let (first, behind) = (task * TASK, task * TASK + out.len());
+            let (first, after) = (task * TASK, task * TASK + out.len());
             let from = places.partition_point(|&place| place < first);
-            let here = places[from..].iter().take_while(|&&place| place < behind);
+            let here = places[from..].iter().take_while(|&&place| place < after);
             here.zip(&found[from..]).for_each(|(&place, &found)| out[place - first] = found);
         });
         Ok(())

@@ -263,7 +263,7 @@ fn strings(count: usize, lens: &[usize]) -> Vec<Key> {
 }
 
 #[test]
-fn large_batches_are_parted_by_several_threads() {
+fn large_batches_are_split_by_several_threads() {
     let cases: [(Device, usize, &[usize]); 5] = [
         (Device::host(), 13_000, &[8, 8, 8, 33, 8, 70]),
         (Device::host(), 9000, &[8, 20, 11, 33, 32]),
@@ -278,7 +278,7 @@ fn large_batches_are_parted_by_several_threads() {
         let mut out = vec![Some(77); count];
         for len in [count, 40, count, count / 2] {
             // With offsets that do not begin at 0.
-            let bytes = [&b"before"[..], &all[count - len..].concat(), b"behind"].concat();
+            let bytes = [&b"before"[..], &all[count - len..].concat(), b"after"].concat();
             let mut offsets = vec![6_u32];
             offsets.extend(all[count - len..].iter().scan(6, |end, key| {
                 *end += key.len() as u32;

@@ -8,7 +8,7 @@ use crate::region::{FreeList, Region, Unit};
 use bytemuck::Pod;
 use core::ops::Range;
 use lanetree_kernels_cuart::layout::{
-    HostLeaves, Kind, Leaf8, Leaf16, Leaf32, Link, N4, N16, N48, N256, Regions, table_index,
+    HostLeaves, Leaf8, Leaf16, Leaf32, Link, LinkType, N4, N16, N48, N256, Regions, table_index,
 };
 use std::collections::BTreeMap;
 
@@ -238,14 +238,14 @@ impl<'a> Edit<'a> {
     pub(super) fn link(&mut self, slot: Slot, key: &[u8], link: Link) {
         let (node, index) = (slot.node, slot.node.index());
         match (node.kind(), slot.byte) {
-            (Kind::N4, Some(byte)) => _ = self.n4.at(index).set(byte, link),
-            (Kind::N16, Some(byte)) => _ = self.n16.at(index).set(byte, link),
-            (Kind::N48, Some(byte)) => _ = self.n48.at(index).set(byte, link),
-            (Kind::N256, Some(byte)) => _ = self.n256.at(index).set(byte, link),
-            (Kind::N4, None) => self.n4.at(index).header.here = link,
-            (Kind::N16, None) => self.n16.at(index).header.here = link,
-            (Kind::N48, None) => self.n48.at(index).header.here = link,
-            (Kind::N256, None) => self.n256.at(index).header.here = link,
+            (LinkType::N4, Some(byte)) => _ = self.n4.at(index).set(byte, link),
+            (LinkType::N16, Some(byte)) => _ = self.n16.at(index).set(byte, link),
+            (LinkType::N48, Some(byte)) => _ = self.n48.at(index).set(byte, link),
+            (LinkType::N256, Some(byte)) => _ = self.n256.at(index).set(byte, link),
+            (LinkType::N4, None) => self.n4.at(index).header.here = link,
+            (LinkType::N16, None) => self.n16.at(index).header.here = link,
+            (LinkType::N48, None) => self.n48.at(index).header.here = link,
+            (LinkType::N256, None) => self.n256.at(index).header.here = link,
             _ => *self.root = link,
         }
         self.enter(slot, key, link);
@@ -294,9 +294,9 @@ impl<'a> Edit<'a> {
     /// Gives a node back.
     pub(super) fn give_back_node(&mut self, node: Link) {
         match node.kind() {
-            Kind::N4 => self.n4.give_back(node.index()),
-            Kind::N16 => self.n16.give_back(node.index()),
-            Kind::N48 => self.n48.give_back(node.index()),
+            LinkType::N4 => self.n4.give_back(node.index()),
+            LinkType::N16 => self.n16.give_back(node.index()),
+            LinkType::N48 => self.n48.give_back(node.index()),
             _ => self.n256.give_back(node.index()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::edit::Edit;
 use super::path::Slot;
-use lanetree_kernels_cuart::layout::{Children, Kind, Link, N16, N48, N256};
+use lanetree_kernels_cuart::layout::{Children, Link, LinkType, N16, N48, N256};
 
 impl Edit<'_> {
     /// Links a leaf at the last slot of its key's path, which is empty.
@@ -25,9 +25,9 @@ impl Edit<'_> {
     fn add_child(&mut self, node: Link, byte: u8, child: Link) -> bool {
         let index = node.index();
         match node.kind() {
-            Kind::N4 => self.n4.at(index).add(byte, child),
-            Kind::N16 => self.n16.at(index).add(byte, child),
-            Kind::N48 => self.n48.at(index).add(byte, child),
+            LinkType::N4 => self.n4.at(index).add(byte, child),
+            LinkType::N16 => self.n16.at(index).add(byte, child),
+            LinkType::N48 => self.n48.at(index).add(byte, child),
             _ => self.n256.at(index).add(byte, child),
         }
     }
@@ -43,20 +43,20 @@ impl Edit<'_> {
         children.insert(byte, child);
         let (bytes, links) = (children.bytes(), children.links());
         let (kind, index) = match node.kind() {
-            Kind::N4 => {
+            LinkType::N4 => {
                 let index = self.n16.take();
                 *self.n16.at(index) = N16::new(header, bytes, links);
-                (Kind::N16, index)
+                (LinkType::N16, index)
             }
-            Kind::N16 => {
+            LinkType::N16 => {
                 let index = self.n48.take();
                 *self.n48.at(index) = N48::new(header, bytes, links);
-                (Kind::N48, index)
+                (LinkType::N48, index)
             }
             _ => {
                 let index = self.n256.take();
                 *self.n256.at(index) = N256::new(header, bytes, links);
-                (Kind::N256, index)
+                (LinkType::N256, index)
             }
         };
         Link::new(kind, depth - from, index)

@@ -5,7 +5,7 @@ use super::path::{End, Slot, descend};
 use crate::leaves;
 use core::mem::swap;
 use lanetree_kernels_cuart::layout::{
-    Header, Kind, Leaf8, Leaf16, Leaf32, Link, N4, device_leaf_units, write_device_leaf,
+    Header, Leaf8, Leaf16, Leaf32, Link, LinkType, N4, device_leaf_units, write_device_leaf,
 };
 
 impl Edit<'_> {
@@ -47,7 +47,7 @@ impl Edit<'_> {
         let (bytes, links) = (children.map(|child| child.0), children.map(|child| child.1));
         let index = self.n4.take();
         *self.n4.at(index) = N4::new(header, &bytes[..count], &links[..count]);
-        let node = Link::new(Kind::N4, at - slot.from, index);
+        let node = Link::new(LinkType::N4, at - slot.from, index);
         self.link(slot, key, node);
         self.enter(Slot { node, byte: key.get(at).copied(), from: at + 1 }, key, leaf);
     }
@@ -55,22 +55,22 @@ impl Edit<'_> {
     fn new_leaf(&mut self, key: &[u8], value: u64) -> Link {
         let kind = leaves::kind(key.len(), self.long_keys);
         let index = match kind {
-            Kind::Leaf8 => {
+            LinkType::Leaf8 => {
                 let index = self.leaf8.take();
                 *self.leaf8.at(index) = Leaf8::new(key, value);
                 index
             }
-            Kind::Leaf16 => {
+            LinkType::Leaf16 => {
                 let index = self.leaf16.take();
                 *self.leaf16.at(index) = Leaf16::new(key, value, 0);
                 index
             }
-            Kind::Leaf32 => {
+            LinkType::Leaf32 => {
                 let index = self.leaf32.take();
                 *self.leaf32.at(index) = Leaf32::new(key, value, 0);
                 index
             }
-            Kind::DeviceLeaf => self.new_device_leaf(key, value),
+            LinkType::DeviceLeaf => self.new_device_leaf(key, value),
             _ => self.new_host_leaf(key, value),
         };
         Link::new(kind, key.len(), index)

@@ -76,11 +76,11 @@ pub(super) fn descend(tree: &Regions<'_>, key: &[u8], path: &mut Vec<Slot>) -> E
             return End::Fork { at, old, byte: Some(path_bytes[alike]) };
         }
         let byte = key.get(depth).copied();
-        let (child, behind) = match byte {
+        let (child, after) = match byte {
             Some(byte) => (tree.child(link, byte), depth + 1),
             None => (header.here, depth),
         };
-        path.push(Slot { node: link, byte, from: behind });
-        (link, from) = (child, behind);
+        path.push(Slot { node: link, byte, from: after });
+        (link, from) = (child, after);
     }
 }

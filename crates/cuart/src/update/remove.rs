@@ -2,7 +2,7 @@
 
 use super::edit::Edit;
 use super::path::{End, Slot, descend};
-use lanetree_kernels_cuart::layout::{Kind, Leaf8, Leaf16, Leaf32, Link, device_leaf_units};
+use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType, device_leaf_units};
 
 impl Edit<'_> {
     /// Removes a key that is present, and the nodes that then have no leaf: every node keeps at least one leaf below
@@ -34,9 +34,9 @@ impl Edit<'_> {
     fn is_vacant(&self, node: Link) -> bool {
         let index = node.index() as usize;
         match node.kind() {
-            Kind::N4 => self.n4.elements[index].is_vacant(),
-            Kind::N16 => self.n16.elements[index].is_vacant(),
-            Kind::N48 => self.n48.elements[index].is_vacant(),
+            LinkType::N4 => self.n4.elements[index].is_vacant(),
+            LinkType::N16 => self.n16.elements[index].is_vacant(),
+            LinkType::N48 => self.n48.elements[index].is_vacant(),
             _ => self.n256.elements[index].is_vacant(),
         }
     }
@@ -45,19 +45,19 @@ impl Edit<'_> {
     fn clear(&mut self, leaf: Link) {
         let index = leaf.index();
         match leaf.kind() {
-            Kind::Leaf8 => {
+            LinkType::Leaf8 => {
                 *self.leaf8.at(index) = Leaf8::default();
                 self.leaf8.give_back(index);
             }
-            Kind::Leaf16 => {
+            LinkType::Leaf16 => {
                 *self.leaf16.at(index) = Leaf16::default();
                 self.leaf16.give_back(index);
             }
-            Kind::Leaf32 => {
+            LinkType::Leaf32 => {
                 *self.leaf32.at(index) = Leaf32::default();
                 self.leaf32.give_back(index);
             }
-            Kind::DeviceLeaf => {
+            LinkType::DeviceLeaf => {
                 let (long, first) = (&mut self.long, index as usize);
                 let [_, len] = long.units[first];
                 let units = first..first + device_leaf_units(len as usize);

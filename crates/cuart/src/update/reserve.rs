@@ -9,7 +9,7 @@ use crate::parts::Parts;
 use crate::region::{FreeList, Region};
 use bytemuck::Pod;
 use lanetree_frame::Result;
-use lanetree_kernels_cuart::layout::{Kind, Link, device_leaf_units};
+use lanetree_kernels_cuart::layout::{Link, LinkType, device_leaf_units};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use rayon::prelude::*;
@@ -33,10 +33,10 @@ impl Parts {
         for &(at, _) in &work.inserts {
             let len = batch.keys().at(at).len();
             match kind(len, long_keys) {
-                Kind::Leaf8 => leaf8.taken += 1,
-                Kind::Leaf16 => leaf16.taken += 1,
-                Kind::Leaf32 => leaf32.taken += 1,
-                Kind::DeviceLeaf => *rooms.entry(device_leaf_units(len)).or_default() += 1,
+                LinkType::Leaf8 => leaf8.taken += 1,
+                LinkType::Leaf16 => leaf16.taken += 1,
+                LinkType::Leaf32 => leaf32.taken += 1,
+                LinkType::DeviceLeaf => *rooms.entry(device_leaf_units(len)).or_default() += 1,
                 _ => (host_leaves, host_bytes) = (host_leaves + 1, host_bytes + len),
             }
         }
@@ -45,10 +45,10 @@ impl Parts {
         let mut removed = 0;
         for &(_, leaf) in &work.removals {
             match leaf.kind() {
-                Kind::Leaf8 => leaf8.given_back += 1,
-                Kind::Leaf16 => leaf16.given_back += 1,
-                Kind::Leaf32 => leaf32.given_back += 1,
-                Kind::DeviceLeaf => {
+                LinkType::Leaf8 => leaf8.given_back += 1,
+                LinkType::Leaf16 => leaf16.given_back += 1,
+                LinkType::Leaf32 => leaf32.given_back += 1,
+                LinkType::DeviceLeaf => {
                     rooms.entry(units(leaf.index())).and_modify(|count| *count -= 1);
                     removed += 1;
                 }
@@ -108,7 +108,7 @@ impl Parts {
         for keys in nodes.chunk_by(|a, b| a == b) {
             let node = Link::from_bits(keys[0]);
             let children = regions.header(node).map_or(0, |header| usize::from(header.count)) + keys.len();
-            let kinds = [(Kind::N4, 4), (Kind::N16, 16), (Kind::N48, 48)];
+            let kinds = [(LinkType::N4, 4), (LinkType::N16, 16), (LinkType::N48, 48)];
             for (outgrown, (kind, room)) in outgrown.iter_mut().zip(kinds) {
                 *outgrown += usize::from(node.kind() as u8 <= kind as u8 && children > room);
             }

@@ -206,11 +206,11 @@ fn adversarial() -> Vec<(&'static str, Vec<Key>)> {
         ("last byte", (0..=255).map(|byte| [vec![1; 40], vec![byte]].concat()).collect()),
         ("last byte of short ones", (0..=255).map(|byte| vec![7, byte]).collect()),
         ("first bytes", (0..=255).map(|byte| vec![byte, 1, byte]).collect()),
-        ("last byte behind 4095 and more", {
+        ("last byte after 4095 and more", {
             let long = |len: usize| (0..3).map(move |byte| [vec![1; len], vec![byte]].concat());
             (4090..4100).flat_map(long).collect()
         }),
-        ("few differ early, behind long paths", {
+        ("few differ early, after long paths", {
             (0..60_u8).map(|byte| [vec![5; 7000], vec![byte / 20], vec![6; 20], vec![byte]].concat()).collect()
         }),
     ]

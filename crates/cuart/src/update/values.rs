@@ -5,7 +5,7 @@ use crate::native::TASK;
 use bytemuck::Pod;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
-use lanetree_kernels_cuart::layout::{Kind, Leaf8, Leaf16, Leaf32, Link};
+use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType};
 use rayon::prelude::*;
 
 impl Edit<'_> {
@@ -23,10 +23,10 @@ impl Edit<'_> {
             let index = leaf.index() as usize;
             // Given the words of a leaf, and which of them holds the value.
             let word = match leaf.kind() {
-                Kind::Leaf8 => &leaf8[index * (size_of::<Leaf8>() / 8) + 1],
-                Kind::Leaf16 => &leaf16[index * (size_of::<Leaf16>() / 8) + 2],
-                Kind::Leaf32 => &leaf32[index * (size_of::<Leaf32>() / 8) + 4],
-                Kind::DeviceLeaf => &units[index * 2],
+                LinkType::Leaf8 => &leaf8[index * (size_of::<Leaf8>() / 8) + 1],
+                LinkType::Leaf16 => &leaf16[index * (size_of::<Leaf16>() / 8) + 2],
+                LinkType::Leaf32 => &leaf32[index * (size_of::<Leaf32>() / 8) + 4],
+                LinkType::DeviceLeaf => &units[index * 2],
                 _ => &host[index],
             };
             word.store(value, Ordering::Relaxed);
@@ -35,10 +35,10 @@ impl Edit<'_> {
 
     fn note_leaf(&mut self, leaf: Link) {
         match leaf.kind() {
-            Kind::Leaf8 => self.leaf8.note(leaf.index()),
-            Kind::Leaf16 => self.leaf16.note(leaf.index()),
-            Kind::Leaf32 => self.leaf32.note(leaf.index()),
-            Kind::DeviceLeaf => self.long.note(leaf.index() as usize..leaf.index() as usize + 1),
+            LinkType::Leaf8 => self.leaf8.note(leaf.index()),
+            LinkType::Leaf16 => self.leaf16.note(leaf.index()),
+            LinkType::Leaf32 => self.leaf32.note(leaf.index()),
+            LinkType::DeviceLeaf => self.long.note(leaf.index() as usize..leaf.index() as usize + 1),
             _ => _ = self.host_mut(),
         }
     }

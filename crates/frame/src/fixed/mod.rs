@@ -4,7 +4,7 @@
 mod host;
 mod on_stream;
 mod ordered;
-mod pairs;
+pub mod pairs;
 mod range;
 pub mod ranges;
 mod staging;

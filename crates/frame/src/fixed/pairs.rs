@@ -20,11 +20,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     /// # Errors
     /// [`Error::LengthMismatch`].
     pub fn sort<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
-        check_lengths(keys, values)?;
-        let mut pairs = encoded(keys, values);
-        // Stable: of equal keys, the last stays the last.
-        pairs.par_sort_by_key(|pair| pair.0);
-        Ok(Self::distinct(pairs))
+        Ok(Self::of(sorted(keys, values)?))
     }
 
     /// Takes pairs in ascending order of their keys. Of equal keys, the last one's value stays.
@@ -33,22 +29,13 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn from_sorted<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
         check_lengths(keys, values)?;
-        if let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) {
-            let [previous, key] = [before, before + 1].map(|at| keys[at].to_string());
-            return Err(Error::NotSorted { index: before + 1, previous, key });
-        }
-        Ok(Self::distinct(encoded(keys, values)))
+        check_ascending(keys)?;
+        let mut pairs = encoded(keys, values);
+        keep_last(&mut pairs);
+        Ok(Self::of(pairs))
     }
 
-    fn distinct(mut pairs: Vec<(B, V)>) -> Self {
-        // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
-        pairs.dedup_by(|later, kept| {
-            let is_equal = later.0 == kept.0;
-            if is_equal {
-                kept.1 = later.1;
-            }
-            is_equal
-        });
+    fn of(pairs: Vec<(B, V)>) -> Self {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         pairs.into_par_iter().unzip_into_vecs(&mut keys, &mut values);
         Self { keys, values }
@@ -98,13 +85,49 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     }
 }
 
-fn encoded<K: Key, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
+/// Pairs in strictly ascending order of their encoded keys. Of equal keys, the last one's value stays.
+///
+/// # Errors
+/// [`Error::LengthMismatch`].
+pub fn sorted<K: Key, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
+    check_lengths(keys, values)?;
+    let mut pairs = encoded(keys, values);
+    // Stable: of equal keys, the last stays the last.
+    pairs.par_sort_by_key(|pair| pair.0);
+    keep_last(&mut pairs);
+    Ok(pairs)
+}
+
+/// Pairs as they come, with their keys encoded.
+pub fn encoded<K: Key, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
     keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect()
+}
+
+/// Of neighbours with equal keys, keeps the last one.
+pub fn keep_last<B: Word, V: Word>(pairs: &mut Vec<(B, V)>) {
+    if pairs.par_windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
+        pairs.dedup_by(|later, kept| {
+            let is_equal = later.0 == kept.0;
+            if is_equal {
+                kept.1 = later.1;
+            }
+            is_equal
+        });
+    }
+}
+
+/// # Errors
+/// [`Error::NotSorted`] with the first key that is below the one before.
+pub fn check_ascending<K: Key>(keys: &[K]) -> Result<()> {
+    let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) else { return Ok(()) };
+    let [previous, key] = [before, before + 1].map(|at| keys[at].to_string());
+    Err(Error::NotSorted { index: before + 1, previous, key })
 }
 
 /// # Errors
 /// [`Error::LengthMismatch`].
-pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
+pub fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
     let (keys, values) = (keys.len(), values.len());
     if keys == values { Ok(()) } else { Err(Error::LengthMismatch { keys, values }) }
 }

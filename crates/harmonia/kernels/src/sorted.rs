@@ -65,12 +65,12 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for GetSorted<K, V, F,
             if start >= args.count {
                 return;
             }
-            let (before, behind) = (part * BOUND_LANES, (part + 1) * BOUND_LANES);
+            let (before, after) = (part * BOUND_LANES, (part + 1) * BOUND_LANES);
             let span = Span {
                 first: simt.shuffle(FULL_MASK, bound, before),
-                last: simt.shuffle(FULL_MASK, bound, behind),
+                last: simt.shuffle(FULL_MASK, bound, after),
                 from: simt.shuffle(FULL_MASK, leaf, before),
-                to: simt.shuffle(FULL_MASK, leaf, behind),
+                to: simt.shuffle(FULL_MASK, leaf, after),
             };
             // SAFETY: the same contract.
             unsafe { Self::part(simt, args, start, &span) };

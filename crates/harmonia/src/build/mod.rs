@@ -9,6 +9,7 @@ use crate::Harmonia;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
+use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
 use lanetree_frame::{Error, IndexBuilder, Result};
 use lanetree_kernels_harmonia::layout::{FANOUTS, Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
@@ -74,13 +75,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`]; [`Error::Runtime`] if
     /// the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
-        check_lengths(keys, values)?;
         self.shape(keys.len())?;
-        let mut pairs: Vec<(K::Bits, V)> =
-            keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect();
-        // Stable: of equal keys, the last stays the last.
-        pairs.par_sort_by_key(|pair| pair.0);
-        self.build_pairs(device, pairs)
+        self.build_pairs(device, &sorted(keys, values)?)
     }
 
     /// Builds a tree over pairs in ascending order of their keys. Of equal keys, which must be next to each other, the
@@ -91,31 +87,16 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
         self.shape(keys.len())?;
-        if let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) {
-            return Err(Error::NotSorted {
-                index: before + 1,
-                previous: keys[before].to_string(),
-                key: keys[before + 1].to_string(),
-            });
-        }
+        check_ascending(keys)?;
         if keys.par_windows(2).any(|pair| pair[0] == pair[1]) {
-            let pairs = keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect();
-            return self.build_pairs(device, pairs);
+            let mut pairs = encoded(keys, values);
+            keep_last(&mut pairs);
+            return self.build_pairs(device, &pairs);
         }
         build_distinct(device, self.shape(keys.len())?, |i| (keys[i].encode(), values[i]))
     }
 
-    fn build_pairs(&self, device: &Device, mut pairs: Vec<(K::Bits, V)>) -> Result<Harmonia<K, V>> {
-        if pairs.par_windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
-            pairs.dedup_by(|later, kept| {
-                let equal = later.0 == kept.0;
-                if equal {
-                    kept.1 = later.1;
-                }
-                equal
-            });
-        }
+    fn build_pairs(&self, device: &Device, pairs: &[(K::Bits, V)]) -> Result<Harmonia<K, V>> {
         build_distinct(device, self.shape(pairs.len())?, |i| pairs[i])
     }
 
@@ -163,13 +144,6 @@ pub(super) fn build_distinct<K: Key, V: Word>(
         whole: Guarded::default(),
         words: PhantomData,
     })
-}
-
-pub(super) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
-    if keys.len() == values.len() {
-        return Ok(());
-    }
-    Err(Error::LengthMismatch { keys: keys.len(), values: values.len() })
 }
 
 /// Lets `fill` write a buffer: in place if it is main memory, else through a copy in main memory.

@@ -15,7 +15,7 @@ use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
-use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, Kind, MOVE_SLOTS, RebuildArgs, apply_warps};
+use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, OpKind, RebuildArgs, apply_warps};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
@@ -82,15 +82,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let mut kinds = Vec::with_capacity(count);
         for op in (0..count).map(op) {
             let (key, value, kind) = match op {
-                Op::Insert(key, value) => (key, value, Kind::Insert),
-                Op::Update(key, value) => (key, value, Kind::Update),
-                Op::Remove(key) => (key, V::MIN, Kind::Remove),
+                Op::Insert(key, value) => (key, value, OpKind::Insert),
+                Op::Update(key, value) => (key, value, OpKind::Update),
+                Op::Remove(key) => (key, V::MIN, OpKind::Remove),
             };
             keys.push(key);
             values.push(value);
             kinds.push(kind as u32);
         }
-        let kinds = match kinds.iter().all(|&kind| kind == Kind::Insert as u32) {
+        let kinds = match kinds.iter().all(|&kind| kind == OpKind::Insert as u32) {
             true => None,
             false => Some(device.upload(&kinds)?),
         };

@@ -3,9 +3,9 @@
 use super::host::{self, Applied};
 use super::{Op, UpdateReport};
 use crate::Harmonia;
-use crate::build::check_lengths;
 use core::ops::Range;
 use lanetree_frame::fixed::Staging;
+use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Batch, Guarded, Mirror, Result, fold, spans};
 use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};

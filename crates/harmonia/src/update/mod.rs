@@ -10,7 +10,7 @@ pub use device::UpdateScratch;
 pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;
-use super::build::check_lengths;
+use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Result, fold};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::DeviceKind;

@@ -1,6 +1,6 @@
 //! CuART trees to be changed, and what they hold.
 
-use super::points::Failed;
+use super::Failed;
 use lanetree::cuart::{Op, RootTable};
 use lanetree::runtime::Failure;
 use lanetree::{ByteKeysBuf, Cuart, Device, Error};

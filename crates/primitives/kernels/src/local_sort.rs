@@ -132,9 +132,9 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         let thread = simt.thread_index();
         let first = u64::from(simt.block_index()) * u64::from(LOCAL_SORT_TILE);
         let left = args.len - first;
-        let behind = if left < u64::from(LOCAL_SORT_TILE + HALO) { left as u32 } else { LOCAL_SORT_TILE + HALO };
+        let after = if left < u64::from(LOCAL_SORT_TILE + HALO) { left as u32 } else { LOCAL_SORT_TILE + HALO };
         let from = if first == 0 { HALO } else { 0 };
-        let window = Window { keys: Self::KEYS, mask: args.mask, from, to: HALO + behind };
+        let window = Window { keys: Self::KEYS, mask: args.mask, from, to: HALO + after };
         // The thread's pairs in the block's keys: those of the tile, and for a few threads one past it.
         let own = |item: usize| HALO + item as u32 * LOCAL_SORT_THREADS + thread;
         let is_there = |item: usize| own(item) < window.to;

@@ -231,8 +231,8 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge
             unsafe { (simt.load(splits, tile, Hint::ReadOnly), simt.load(splits, tile + 1, Hint::ReadOnly)) };
         let from_first = next_split.saturating_sub(split).min(u64::from(len)) as u32;
         let part = Part { first: split, from_first, second: start - split, last: second.saturating_sub(1) };
-        let behind = part.second + u64::from(len - from_first);
-        let has_next = REPLACE && len == TILE as u32 && behind < second;
+        let after = part.second + u64::from(len - from_first);
+        let has_next = REPLACE && len == TILE as u32 && after < second;
 
         let mut keys = [K::MIN; ITEMS];
         unroll::<ITEMS>(|item| {
@@ -259,7 +259,7 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge
             let mut next = K::MIN;
             if has_next {
                 // SAFETY: an element of the second sequence.
-                next = unsafe { simt.load(args.second_keys, behind, Hint::ReadOnly) }.xor(args.flip);
+                next = unsafe { simt.load(args.second_keys, after, Hint::ReadOnly) }.xor(args.flip);
             }
             // SAFETY: as above.
             unsafe { simt.shared_store(Self::KEYS, TILE as u32, next) };

@@ -47,7 +47,7 @@ kernel_args! {
 
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Aggregate {
     /// Its key alone.
     Key,
     /// The value of its last element.
@@ -58,7 +58,7 @@ pub enum Kind {
     Sum,
 }
 
-/// A [`Kind`] with its words.
+/// A [`Aggregate`] with its words.
 pub trait Reduction: 'static {
     /// Values of the input.
     type In: Word;
@@ -69,9 +69,9 @@ pub trait Reduction: 'static {
     /// What a tile passes on.
     type Carry: Carry + OpenRun;
     /// What a run comes to.
-    const KIND: Kind;
+    const KIND: Aggregate;
     /// Whether values are read.
-    const HAS_VALUES: bool = matches!(Self::KIND, Kind::Last | Kind::Sum);
+    const HAS_VALUES: bool = matches!(Self::KIND, Aggregate::Last | Aggregate::Sum);
 }
 
 /// A carry with an open sum.
@@ -103,7 +103,7 @@ macro_rules! reduction {
             type Out = $out;
             type Staged = $staged;
             type Carry = Compacted<$open>;
-            const KIND: Kind = Kind::$kind;
+            const KIND: Aggregate = Aggregate::$kind;
         }
     };
 }
@@ -142,8 +142,8 @@ pub struct Runs<K, R, const STEPS: usize>(PhantomData<(K, R)>);
 impl<K: Word, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
     const SEGMENT: u64 = STEP * STEPS as u64;
     const TILE: u64 = tile::len(STEPS);
-    const HAS_OUTPUT: bool = !matches!(R::KIND, Kind::Key);
-    const IS_DIFFERENCE: bool = matches!(R::KIND, Kind::Length | Kind::Sum);
+    const HAS_OUTPUT: bool = !matches!(R::KIND, Aggregate::Key);
+    const IS_DIFFERENCE: bool = matches!(R::KIND, Aggregate::Length | Aggregate::Sum);
 
     /// Of each run that ends in the tile.
     const KEYS: Shared<K> = Shared::at(STAGE, Self::TILE as u32);
@@ -165,10 +165,10 @@ unsafe fn ends_of_runs<S: Simt, K: Word, const STEPS: usize>(
 ) -> Pairs<bool, STEPS> {
     let lane = simt.lane();
     let mut beyond = K::MIN;
-    let behind = first + STEP * STEPS as u64;
-    if behind < count {
+    let after = first + STEP * STEPS as u64;
+    if after < count {
         // SAFETY: in front of `count`.
-        beyond = unsafe { simt.load(from, behind, Hint::ReadOnly) };
+        beyond = unsafe { simt.load(from, after, Hint::ReadOnly) };
     }
     let mut ends = [[false; 2]; STEPS];
     unroll::<STEPS>(|step| {
@@ -233,10 +233,10 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
         threads: THREADS,
         blocks: match (R::KIND, K::BYTES + R::Out::BYTES) {
-            (Kind::Key, 8) => 5,
-            (Kind::Key, _) | (Kind::Last, 8 | 12) => 4,
-            (Kind::Length | Kind::Last, _) => 3,
-            (Kind::Sum, _) => 2,
+            (Aggregate::Key, 8) => 5,
+            (Aggregate::Key, _) | (Aggregate::Last, 8 | 12) => 4,
+            (Aggregate::Length | Aggregate::Last, _) => 3,
+            (Aggregate::Sum, _) => 2,
         },
     });
 
@@ -263,14 +263,14 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
         // SAFETY: the keys were just loaded from there.
         let kept = Kept::new(simt, unsafe { ends_of_runs(simt, &keys, args.keys, first, count) });
         let mut sums = ([0; STEPS], 0);
-        if R::KIND == Kind::Sum {
+        if R::KIND == Aggregate::Sum {
             sums = segment_scan::<S, ExclusiveSum<R::In>, STEPS>(simt, &values);
         }
         let in_segment = count.saturating_sub(first).min(Self::SEGMENT);
         let open = match R::KIND {
-            Kind::Length => in_segment - u64::from(kept.end),
-            Kind::Sum => sums.1.wrapping_sub(sum_up_to(simt, &values, &sums.0, kept.end)),
-            Kind::Key | Kind::Last => 0,
+            Aggregate::Length => in_segment - u64::from(kept.end),
+            Aggregate::Sum => sums.1.wrapping_sub(sum_up_to(simt, &values, &sums.0, kept.end)),
+            Aggregate::Key | Aggregate::Last => 0,
         };
         if lane == 0 {
             // SAFETY: one element per warp; the barrier separates it from the loads.
@@ -279,7 +279,7 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
                 if Self::IS_DIFFERENCE {
                     simt.shared_store(OPEN, simt.warp(), open);
                 }
-                if R::KIND == Kind::Sum {
+                if R::KIND == Aggregate::Sum {
                     simt.shared_store(SUMS, simt.warp(), sums.1);
                 }
             }
@@ -299,7 +299,7 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
             }
         }
         let mut sum_before = 0;
-        if R::KIND == Kind::Sum {
+        if R::KIND == Aggregate::Sum {
             // SAFETY: as above.
             sum_before = unsafe { tile::sums_before(simt, SUMS) }.0;
         }
@@ -311,9 +311,9 @@ impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
                     let to = warps_before + kept.before(step, odd);
                     let local = in_tile + (STEP as usize * step + odd) as u32 + 2 * lane;
                     let staged = match R::KIND {
-                        Kind::Length => u64::from(local + 1),
-                        Kind::Sum => sum,
-                        Kind::Key | Kind::Last => values[step][odd].widen(),
+                        Aggregate::Length => u64::from(local + 1),
+                        Aggregate::Sum => sum,
+                        Aggregate::Key | Aggregate::Last => values[step][odd].widen(),
                     };
                     // SAFETY: every run that ends in the tile has a place of its own; the barrier below
                     // separates the stores from the loads.

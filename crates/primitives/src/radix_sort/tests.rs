@@ -58,7 +58,7 @@ fn upload<T: bytemuck::Pod>(device: &Device, values: &[T]) -> Buffer<T> {
 fn sorted<T: bytemuck::Pod>(buffer: &Buffer<T>) -> Vec<T> {
     let mut elements = buffer.to_vec().unwrap();
     for element in elements.split_off(elements.len() - BEHIND) {
-        assert!(bytemuck::bytes_of(&element).iter().all(|byte| *byte == 0), "written behind the end");
+        assert!(bytemuck::bytes_of(&element).iter().all(|byte| *byte == 0), "written past the end");
     }
     elements
 }

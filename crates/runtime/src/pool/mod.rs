@@ -76,7 +76,7 @@ pub struct PoolStats {
 
 /// Which memory a block is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum MemoryKind {
     Device,
     Pinned,
 }
@@ -106,14 +106,14 @@ struct State {
 }
 
 impl State {
-    fn arena(&mut self, kind: Kind) -> &mut Arena {
+    fn arena(&mut self, kind: MemoryKind) -> &mut Arena {
         match kind {
-            Kind::Device => &mut self.device,
-            Kind::Pinned => &mut self.pinned,
+            MemoryKind::Device => &mut self.device,
+            MemoryKind::Pinned => &mut self.pinned,
         }
     }
 
-    fn find(&mut self, kind: Kind, bytes: usize) -> Found {
+    fn find(&mut self, kind: MemoryKind, bytes: usize) -> Found {
         let waited = self.waited;
         let found = self.arena(kind).find(bytes, waited);
         self.reuses += u64::from(matches!(found, Found::Ready(_)));
@@ -176,7 +176,7 @@ impl Pool {
     /// Returns all cached blocks to the driver, device memory and pinned memory, and returns their bytes. Waits for all
     /// work on the device if there are any blocks.
     pub fn trim(&self) -> usize {
-        self.shared.trim(Kind::Device) + self.shared.trim(Kind::Pinned)
+        self.shared.trim(MemoryKind::Device) + self.shared.trim(MemoryKind::Pinned)
     }
 
     /// Waits for all work on the device: blocks that were pending no longer are.
@@ -186,7 +186,7 @@ impl Pool {
 
     /// As [`Machine::alloc`].
     pub(crate) fn alloc(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
-        let (at, _) = self.shared.take(Kind::Device, bytes)?;
+        let (at, _) = self.shared.take(MemoryKind::Device, bytes)?;
         let machine = &self.shared.machine;
         // SAFETY: the block has these bytes, and is ready: nobody else uses it.
         unsafe { machine.lend(at, bytes) };
@@ -204,12 +204,12 @@ impl Pool {
     pub(crate) fn free(&self, at: NonNull<u8>) {
         // This comes first: once the block is back, another thread may take it.
         self.shared.machine.take_back(at);
-        self.shared.give_back(Kind::Device, at);
+        self.shared.give_back(MemoryKind::Device, at);
     }
 
     /// As [`Machine::alloc_pinned`].
     pub(crate) fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
-        let (at, used) = self.shared.take(Kind::Pinned, bytes)?;
+        let (at, used) = self.shared.take(MemoryKind::Pinned, bytes)?;
         if used {
             // SAFETY: the block has these bytes, and is ready: nobody else uses it.
             unsafe { at.write_bytes(0, bytes) };
@@ -219,7 +219,7 @@ impl Pool {
 
     /// [`Pool::free`], for memory from [`Pool::alloc_pinned`].
     pub(crate) fn free_pinned(&self, at: NonNull<u8>) {
-        self.shared.give_back(Kind::Pinned, at);
+        self.shared.give_back(MemoryKind::Pinned, at);
     }
 }
 
@@ -230,7 +230,7 @@ impl Shared {
     }
 
     /// A block of at least `bytes` > 0 bytes that no work touches, and whether it was used before.
-    fn take(&self, kind: Kind, bytes: usize) -> Result<(NonNull<u8>, bool)> {
+    fn take(&self, kind: MemoryKind, bytes: usize) -> Result<(NonNull<u8>, bool)> {
         // Bound to a variable first: a lock taken in the scrutinee is held in the arms.
         let found = self.state().find(kind, bytes);
         if let Found::Ready(at) = found {
@@ -252,9 +252,9 @@ impl Shared {
     }
 
     /// A new block.
-    fn grow(&self, kind: Kind, bytes: usize) -> Result<NonNull<u8>> {
+    fn grow(&self, kind: MemoryKind, bytes: usize) -> Result<NonNull<u8>> {
         let block = block_bytes(bytes);
-        let limit = self.limit.filter(|_| kind == Kind::Device);
+        let limit = self.limit.filter(|_| kind == MemoryKind::Device);
         let reserved = self.state().arena(kind).reserve(block, limit.unwrap_or(usize::MAX));
         let too_much = |in_use: usize| Error::PoolLimit {
             requested: block,
@@ -286,14 +286,14 @@ impl Shared {
         }
     }
 
-    fn machine_alloc(&self, kind: Kind, bytes: usize) -> Result<NonNull<u8>> {
+    fn machine_alloc(&self, kind: MemoryKind, bytes: usize) -> Result<NonNull<u8>> {
         match kind {
-            Kind::Device => self.machine.alloc(bytes, false),
-            Kind::Pinned => self.machine.alloc_pinned(bytes),
+            MemoryKind::Device => self.machine.alloc(bytes, false),
+            MemoryKind::Pinned => self.machine.alloc_pinned(bytes),
         }
     }
 
-    fn give_back(&self, kind: Kind, at: NonNull<u8>) {
+    fn give_back(&self, kind: MemoryKind, at: NonNull<u8>) {
         let mut state = self.state();
         let epoch = state.epoch;
         state.arena(kind).give_back(Address(at), epoch);
@@ -312,7 +312,7 @@ impl Shared {
         Ok(())
     }
 
-    fn trim(&self, kind: Kind) -> usize {
+    fn trim(&self, kind: MemoryKind) -> usize {
         let blocks = self.state().arena(kind).drain();
         let bytes = blocks.iter().map(|block| block.bytes).sum();
         self.release(kind, blocks);
@@ -320,7 +320,7 @@ impl Shared {
     }
 
     /// Gives blocks back to the driver, pending ones too.
-    fn release(&self, kind: Kind, blocks: Vec<Block>) {
+    fn release(&self, kind: MemoryKind, blocks: Vec<Block>) {
         if !blocks.is_empty() {
             // Freeing device memory waits for work by itself; for pinned memory the driver does not promise that. An
             // error is that of earlier work, and the caller's next call reports it.
@@ -330,8 +330,8 @@ impl Shared {
             // SAFETY: allocated with this size, and drained from the cache: nobody else has it.
             unsafe {
                 match kind {
-                    Kind::Device => self.machine.free(at.0, bytes),
-                    Kind::Pinned => self.machine.free_pinned(at.0, bytes),
+                    MemoryKind::Device => self.machine.free(at.0, bytes),
+                    MemoryKind::Pinned => self.machine.free_pinned(at.0, bytes),
                 }
             }
         }
@@ -341,8 +341,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Every buffer keeps the pool alive, so no buffer is left: all blocks are cached.
-        self.trim(Kind::Device);
-        self.trim(Kind::Pinned);
+        self.trim(MemoryKind::Device);
+        self.trim(MemoryKind::Pinned);
     }
 }
 

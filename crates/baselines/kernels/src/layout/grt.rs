@@ -89,9 +89,9 @@ pub const LOCKED: u64 = 1 << 63;
 /// The type of a header: a number, with arithmetic on it. The device's compiler would turn a `match` into a table in
 /// memory or an indirect branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind(u32);
+pub struct NodeType(u32);
 
-impl Kind {
+impl NodeType {
     /// A node of up to 4 children.
     pub const N4: Self = Self(1);
     /// A node of up to 16 children.
@@ -148,19 +148,19 @@ pub struct Header(u64);
 impl Header {
     /// The header of a node with a number of children: its first word, and the first 8 bytes of the prefix. `prefix`
     /// has the whole prefix, or more than [`PREFIX`] bytes of it.
-    pub fn node(kind: Kind, children: usize, prefix_len: u32, prefix: &[u8]) -> [u64; 2] {
+    pub fn node(kind: NodeType, children: usize, prefix_len: u32, prefix: &[u8]) -> [u64; 2] {
         let mut stored = [0; 16];
         let kept = prefix.len().min(PREFIX);
         stored[..kept].copy_from_slice(&prefix[..kept]);
-        let [first, behind] = [0, 8].map(|from| stored[from..from + 8].iter().rev().fold(0, push_byte));
+        let [first, after] = [0, 8].map(|from| stored[from..from + 8].iter().rev().fold(0, push_byte));
         let count = u64::from(children as u8);
-        [u64::from(prefix_len) | u64::from(kind.0) << 32 | count << 40 | behind << 48, first]
+        [u64::from(prefix_len) | u64::from(kind.0) << 32 | count << 40 | after << 48, first]
     }
 
     /// The header of a leaf with a key of that many bytes.
     #[inline]
     pub const fn leaf(len: u32) -> Self {
-        Self(len as u64 | (Kind::LEAF.0 as u64) << 32)
+        Self(len as u64 | (NodeType::LEAF.0 as u64) << 32)
     }
 
     /// From the bits in the buffer.
@@ -189,8 +189,8 @@ impl Header {
 
     /// What it is of.
     #[inline(always)]
-    pub const fn kind(self) -> Kind {
-        Kind((self.0 >> 32) as u32 & 0xff)
+    pub const fn kind(self) -> NodeType {
+        NodeType((self.0 >> 32) as u32 & 0xff)
     }
 
     /// Children of a node; of 256, 0.
@@ -201,7 +201,7 @@ impl Header {
 
     /// The prefix's bytes from the eighth on, the first one lowest: as many as a node holds.
     #[inline(always)]
-    pub const fn prefix_behind(self) -> u64 {
+    pub const fn prefix_rest(self) -> u64 {
         self.0 >> 48
     }
 }
@@ -233,12 +233,12 @@ pub const fn leaf_bytes(key_len: u32) -> u64 {
 mod tests {
     use super::*;
 
-    const NODES: [Kind; 4] = [Kind::N4, Kind::N16, Kind::N48, Kind::N256];
+    const NODES: [NodeType; 4] = [NodeType::N4, NodeType::N16, NodeType::N48, NodeType::N256];
 
     #[test]
     fn nodes_and_leaves_are_as_drawn() {
-        assert_eq!(NODES.map(Kind::node_bytes), [64, 168, 664, 2072]);
-        assert_eq!(NODES.map(Kind::links_offset), [32, 40, 280, 24]);
+        assert_eq!(NODES.map(NodeType::node_bytes), [64, 168, 664, 2072]);
+        assert_eq!(NODES.map(NodeType::links_offset), [32, 40, 280, 24]);
         assert_eq!([0, 1, 8, 9, 32, 33].map(leaf_value_offset), [16, 16, 16, 24, 40, 48]);
         assert_eq!([0, 8, 16, 32].map(leaf_bytes), [32, 32, 40, 56]);
         for kind in NODES {
@@ -257,18 +257,18 @@ mod tests {
 
     #[test]
     fn headers_say_what_they_were_told() {
-        for (kind, children) in [(Kind::N4, 1), (Kind::N16, 16), (Kind::N48, 48), (Kind::N256, 255)] {
-            assert_eq!(Kind::of_children(children), kind);
+        for (kind, children) in [(NodeType::N4, 1), (NodeType::N16, 16), (NodeType::N48, 48), (NodeType::N256, 255)] {
+            assert_eq!(NodeType::of_children(children), kind);
             let [word, first] = Header::node(kind, children, 12, b"abcdefghijkl");
             let header = Header::from_bits(word);
             assert_eq!((header.kind(), header.count(), header.len()), (kind, children as u32, 12));
-            assert_eq!((&first.to_le_bytes(), header.prefix_behind()), (b"abcdefgh", 0x6a69));
+            assert_eq!((&first.to_le_bytes(), header.prefix_rest()), (b"abcdefgh", 0x6a69));
             let [word, first] = Header::node(kind, children, 3, b"abc");
             assert_eq!((Header::from_bits(word).len(), &first.to_le_bytes()), (3, b"abc\0\0\0\0\0"));
         }
         for len in [0, 7, u32::MAX] {
             let header = Header::from_bits(Header::leaf(len).bits());
-            assert_eq!((header.kind(), header.len(), header.is_empty()), (Kind::LEAF, len, len == 0));
+            assert_eq!((header.kind(), header.len(), header.is_empty()), (NodeType::LEAF, len, len == 0));
         }
     }
 

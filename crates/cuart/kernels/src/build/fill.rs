@@ -3,7 +3,7 @@
 use super::NodesArgs;
 use super::key::{LeafKey, leaf_at};
 use super::number::Node;
-use crate::layout::{Kind, Link, N4, N16, N48, N256};
+use crate::layout::{Link, LinkType, N4, N16, N48, N256};
 use crate::tree::THREADS;
 use core::mem::offset_of;
 use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, kernel_args, unroll};
@@ -23,20 +23,20 @@ kernel_args! {
 }
 
 /// The kind of nodes by its number.
-const fn kind(number: u8) -> Kind {
+const fn kind(number: u8) -> LinkType {
     match number {
-        1 => Kind::N4,
-        2 => Kind::N16,
-        3 => Kind::N48,
-        _ => Kind::N256,
+        1 => LinkType::N4,
+        2 => LinkType::N16,
+        3 => LinkType::N48,
+        _ => LinkType::N256,
     }
 }
 
 /// Lanes for a node of a kind.
-pub const fn lanes(kind: Kind) -> u32 {
+pub const fn lanes(kind: LinkType) -> u32 {
     match kind {
-        Kind::N4 => 4,
-        Kind::N16 => 16,
+        LinkType::N4 => 4,
+        LinkType::N16 => 16,
         _ => WARP,
     }
 }
@@ -85,7 +85,7 @@ pub(super) unsafe fn link_of<S: Simt>(simt: S, args: &NodesArgs, leader: u32, fr
         let link = simt.load(args.links.as_const(), u64::from(number), Hint::ReadOnly);
         let depth = args.depths_of_boundaries().get(simt, u64::from(leader));
         // It has no span yet.
-        Link::from_bits(link | Link::new(Kind::None, (depth - from) as usize, 0).bits())
+        Link::from_bits(link | Link::new(LinkType::None, (depth - from) as usize, 0).bits())
     }
 }
 
@@ -97,14 +97,14 @@ impl<const KIND: u8> Fill<KIND> {
     const LANES: u32 = lanes(kind(KIND));
     /// Children of a lane.
     const ROUNDS: usize = match kind(KIND) {
-        Kind::N4 | Kind::N16 => 1,
-        Kind::N48 => 2,
+        LinkType::N4 | LinkType::N16 => 1,
+        LinkType::N48 => 2,
         _ => 8,
     };
     const LINKS: u64 = (match kind(KIND) {
-        Kind::N4 => offset_of!(N4, links),
-        Kind::N16 => offset_of!(N16, links),
-        Kind::N48 => offset_of!(N48, links),
+        LinkType::N4 => offset_of!(N4, links),
+        LinkType::N16 => offset_of!(N16, links),
+        LinkType::N48 => offset_of!(N48, links),
         _ => offset_of!(N256, links),
     }) as u64;
 }
@@ -142,7 +142,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
         // SAFETY: all in the node, each by one lane; two stores to one word are ordered by a collective.
         unsafe {
             match kind(KIND) {
-                Kind::N4 | Kind::N16 => {
+                LinkType::N4 | LinkType::N16 => {
                     // A word for each four lanes.
                     keys = bytes[0] << (lane % 4 * 8);
                     keys |= simt.shuffle_xor(FULL_MASK, keys, 1);
@@ -157,7 +157,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
                         simt.store(links, u64::from(lane), children[0].bits(), Hint::Default);
                     }
                 }
-                Kind::N48 => {
+                LinkType::N48 => {
                     // A lane has the slots of eight byte values. The warp has one node, so all lanes have its count.
                     let mut slots = 0_u64;
                     let mut slot = 0;
@@ -198,7 +198,7 @@ impl<const KIND: u8> Kernel for Fill<KIND> {
                 let key = LeafKey::of(simt, &args.tree, leaf);
                 let last = key.bytes_before(simt, node.depth);
                 let before = if node.depth > 4 { key.bytes_before(simt, node.depth - 4) } else { 0 };
-                let keys4 = if KIND == Kind::N4 as u8 { u64::from(keys) << 32 } else { 0 };
+                let keys4 = if KIND == LinkType::N4 as u8 { u64::from(keys) << 32 } else { 0 };
                 let header = at.cast::<u64>();
                 let sizes = u64::from(node.depth) | u64::from(node.count) << 32;
                 simt.store_vector(header, 0, [here.bits(), sizes], Hint::Default);

@@ -21,7 +21,7 @@ impl NodesArgs {
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
     pub(super) before: u32,
-    pub(super) behind: u32,
+    pub(super) after: u32,
 }
 
 impl Sides {
@@ -32,11 +32,11 @@ impl Sides {
     /// The minima are complete.
     #[inline(always)]
     pub(super) unsafe fn is_first<S: Simt>(self, simt: S, minima: Minima) -> bool {
-        if self.before == NONE || self.behind == NONE {
-            return self.behind != NONE;
+        if self.before == NONE || self.after == NONE {
+            return self.after != NONE;
         }
         // SAFETY: both are boundaries.
-        unsafe { minima.get(simt, u64::from(self.behind)) > minima.get(simt, u64::from(self.before)) }
+        unsafe { minima.get(simt, u64::from(self.after)) > minima.get(simt, u64::from(self.before)) }
     }
 }
 
@@ -60,9 +60,9 @@ impl Kernel for Intervals {
                     let before = minima.before(simt, own, depth + 1);
                     leads = before == NONE || minima.get(simt, u64::from(before)) < depth;
                     if leads {
-                        let sides = Sides { before, behind: minima.behind(simt, own, depth) };
+                        let sides = Sides { before, after: minima.after(simt, own, depth) };
                         if sides.is_first(simt, minima) {
-                            simt.store(args.left, u64::from(sides.behind), own, Hint::Default);
+                            simt.store(args.left, u64::from(sides.after), own, Hint::Default);
                         } else if before != NONE {
                             simt.store(args.right, u64::from(before), own, Hint::Default);
                         }

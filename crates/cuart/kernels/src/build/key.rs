@@ -1,6 +1,6 @@
 //! Keys as leaves hold them.
 
-use crate::layout::{Kind, Leaf8, Leaf16, Leaf32, Link, UNIT};
+use crate::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType, UNIT};
 use crate::tree::TreeRef;
 use lanetree_simt::{Global, Hint, Simt, lowest_one};
 
@@ -34,9 +34,9 @@ fn address(tree: &TreeRef, leaf: Link) -> Global<u64> {
     let kind = (leaf.bits() >> 60) as u32;
     let (mut base, mut shift) = (tree.device_leaves, const { lowest_one(UNIT as u64) });
     for (known, own, bits) in [
-        (Kind::Leaf8, tree.leaf8, const { lowest_one(size_of::<Leaf8>() as u64) }),
-        (Kind::Leaf16, tree.leaf16, const { lowest_one(size_of::<Leaf16>() as u64) }),
-        (Kind::Leaf32, tree.leaf32, const { lowest_one(size_of::<Leaf32>() as u64) }),
+        (LinkType::Leaf8, tree.leaf8, const { lowest_one(size_of::<Leaf8>() as u64) }),
+        (LinkType::Leaf16, tree.leaf16, const { lowest_one(size_of::<Leaf16>() as u64) }),
+        (LinkType::Leaf32, tree.leaf32, const { lowest_one(size_of::<Leaf32>() as u64) }),
     ]
     .into_iter()
     .rev()
@@ -62,7 +62,7 @@ impl LeafKey {
     #[inline(always)]
     pub(super) unsafe fn of<S: Simt>(simt: S, tree: &TreeRef, leaf: Link) -> Self {
         let at = address(tree, leaf);
-        if leaf.kind() != Kind::DeviceLeaf {
+        if leaf.kind() != LinkType::DeviceLeaf {
             return Self { words: at, len: leaf.span() };
         }
         let len = if leaf.span() < Link::LONG {

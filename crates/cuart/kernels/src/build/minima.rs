@@ -84,7 +84,7 @@ impl Minima {
     /// # Safety
     /// As [`Minima::before`].
     #[inline(always)]
-    pub(super) unsafe fn behind<S: Simt>(self, simt: S, from: u32, bound: u32) -> u32 {
+    pub(super) unsafe fn after<S: Simt>(self, simt: S, from: u32, bound: u32) -> u32 {
         let (mut level, mut base, mut at) = (0, 0, u64::from(from));
         'up: loop {
             let end = at / BLOCK * BLOCK + BLOCK;

@@ -4,7 +4,7 @@
 
 use super::key::LeafKey;
 use super::{NodesArgs, block_rank, findings, rank_shared};
-use crate::layout::{Kind, Link};
+use crate::layout::{Link, LinkType};
 use lanetree_simt::{Hint, Kernel, LaunchBounds, Simt, WARP};
 
 use crate::tree::THREADS;
@@ -112,7 +112,7 @@ impl<const LIST: bool> Kernel for Place<LIST> {
         if number < u64::from(args.nodes) {
             // SAFETY: a node.
             let node = unsafe { Node::get(simt, args, number) };
-            class = Kind::of_children(node.count as usize) as u32 - Kind::N4 as u32;
+            class = LinkType::of_children(node.count as usize) as u32 - LinkType::N4 as u32;
             depth = node.depth;
         }
         let class = simt.opaque(class) as usize;
@@ -131,10 +131,10 @@ impl<const LIST: bool> Kernel for Place<LIST> {
             if class < KINDS {
                 let place = before(class as u64, block) + u64::from(rank);
                 let kind = match class {
-                    0 => Kind::N4,
-                    1 => Kind::N16,
-                    2 => Kind::N48,
-                    _ => Kind::N256,
+                    0 => LinkType::N4,
+                    1 => LinkType::N16,
+                    2 => LinkType::N48,
+                    _ => LinkType::N256,
                 };
                 let index = place - before(class as u64, 0);
                 simt.store(args.links, number, Link::new(kind, 0, index).bits(), Hint::Default);

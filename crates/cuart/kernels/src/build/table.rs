@@ -50,9 +50,9 @@ impl Kernel for Table {
             if rank < args.boundaries && minima.get(simt, u64::from(rank)) >= all.bytes {
                 // The node of all keys with this prefix.
                 let before = rank.checked_sub(1).unwrap_or(NONE);
-                let sides = Sides { before, behind: minima.behind(simt, rank, all.bytes) };
+                let sides = Sides { before, after: minima.after(simt, rank, all.bytes) };
                 let leader = if sides.is_first(simt, minima) {
-                    simt.load(args.left.as_const(), u64::from(sides.behind), Hint::ReadOnly)
+                    simt.load(args.left.as_const(), u64::from(sides.after), Hint::ReadOnly)
                 } else if before != NONE {
                     simt.load(args.right.as_const(), u64::from(before), Hint::ReadOnly)
                 } else {

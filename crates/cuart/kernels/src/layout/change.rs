@@ -198,11 +198,11 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
+    use super::super::LinkType;
     use super::*;
 
     fn link(index: u64) -> Link {
-        Link::new(Kind::Leaf8, 1, index)
+        Link::new(LinkType::Leaf8, 1, index)
     }
 
     /// Children are inserted, removed and inserted again in any order; a model says which there are.

@@ -1,6 +1,6 @@
 //! Leaves: of three fixed sizes, dynamically sized, and in main memory.
 
-use super::Kind;
+use super::LinkType;
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of the unit that device leaves are made of.
@@ -150,7 +150,7 @@ pub struct LeafRef<'a> {
     pub rank: u64,
 }
 
-impl Kind {
+impl LinkType {
     /// Bytes of one element of the buffer of this kind; 0 if there is no buffer of a fixed stride on the device.
     #[inline(always)]
     pub const fn stride(self) -> u64 {

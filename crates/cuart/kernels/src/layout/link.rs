@@ -6,7 +6,7 @@ use core::fmt;
 /// What a [`Link`] leads to, with the paper's numbers, including its two ways to store long keys.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LinkType {
     /// Nothing.
     None = 0,
     /// A node of up to 4 children.
@@ -29,7 +29,7 @@ pub enum Kind {
     HostLeaf = 9,
 }
 
-impl Kind {
+impl LinkType {
     /// The node for that many children.
     #[inline(always)]
     pub const fn of_children(count: usize) -> Self {
@@ -94,7 +94,7 @@ impl Link {
 
     /// The link to a node or leaf; `span` is the length of its prefix or key.
     #[inline(always)]
-    pub const fn new(kind: Kind, span: usize, index: u64) -> Self {
+    pub const fn new(kind: LinkType, span: usize, index: u64) -> Self {
         debug_assert!(index <= Self::MAX_INDEX);
         let span = if span < Self::LONG as usize { span as u64 } else { Self::LONG as u64 };
         Self((kind as u64) << KIND_SHIFT | span << INDEX_BITS | index)
@@ -118,20 +118,20 @@ impl Link {
         self.0 == 0
     }
 
-    /// What the link leads to; [`Kind::None`] also for bits that are not a link.
+    /// What the link leads to; [`LinkType::None`] also for bits that are not a link.
     #[inline(always)]
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> LinkType {
         match self.0 >> KIND_SHIFT {
-            1 => Kind::N4,
-            2 => Kind::N16,
-            3 => Kind::N48,
-            4 => Kind::N256,
-            5 => Kind::Leaf8,
-            6 => Kind::Leaf16,
-            7 => Kind::Leaf32,
-            8 => Kind::DeviceLeaf,
-            9 => Kind::HostLeaf,
-            _ => Kind::None,
+            1 => LinkType::N4,
+            2 => LinkType::N16,
+            3 => LinkType::N48,
+            4 => LinkType::N256,
+            5 => LinkType::Leaf8,
+            6 => LinkType::Leaf16,
+            7 => LinkType::Leaf32,
+            8 => LinkType::DeviceLeaf,
+            9 => LinkType::HostLeaf,
+            _ => LinkType::None,
         }
     }
 
@@ -157,7 +157,7 @@ impl Link {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            Kind::None => write!(f, "Link({:#x})", self.0),
+            LinkType::None => write!(f, "Link({:#x})", self.0),
             kind => write!(f, "{kind:?}[{}; {}]", self.index(), self.span()),
         }
     }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn links_keep_what_they_are_made_of() {
-        use Kind::*;
+        use LinkType::*;
         for (number, kind) in (1_u8..).zip([N4, N16, N48, N256, Leaf8, Leaf16, Leaf32, DeviceLeaf, HostLeaf]) {
             assert_eq!(kind as u8, number, "the paper's numbers");
             let link = Link::new(kind, 17, Link::MAX_INDEX);
@@ -185,10 +185,25 @@ mod tests {
 
     #[test]
     fn kinds_follow_from_numbers() {
-        let kinds = [0, 4, 5, 16, 17, 48, 49, 256].map(Kind::of_children);
-        assert_eq!(kinds, [Kind::N4, Kind::N4, Kind::N16, Kind::N16, Kind::N48, Kind::N48, Kind::N256, Kind::N256]);
-        let leaves = [0, 8, 9, 16, 17, 32].map(|len| Kind::of_key(len).unwrap());
-        assert_eq!(leaves, [Kind::Leaf8, Kind::Leaf8, Kind::Leaf16, Kind::Leaf16, Kind::Leaf32, Kind::Leaf32]);
-        assert_eq!(Kind::of_key(33), None);
+        let kinds = [0, 4, 5, 16, 17, 48, 49, 256].map(LinkType::of_children);
+        assert_eq!(
+            kinds,
+            [
+                LinkType::N4,
+                LinkType::N4,
+                LinkType::N16,
+                LinkType::N16,
+                LinkType::N48,
+                LinkType::N48,
+                LinkType::N256,
+                LinkType::N256
+            ]
+        );
+        let leaves = [0, 8, 9, 16, 17, 32].map(|len| LinkType::of_key(len).unwrap());
+        assert_eq!(
+            leaves,
+            [LinkType::Leaf8, LinkType::Leaf8, LinkType::Leaf16, LinkType::Leaf16, LinkType::Leaf32, LinkType::Leaf32]
+        );
+        assert_eq!(LinkType::of_key(33), None);
     }
 }

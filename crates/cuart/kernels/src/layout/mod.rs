@@ -105,7 +105,7 @@ mod regions;
 
 pub use change::Children;
 pub use leaf::{HostLeaves, Leaf8, Leaf16, Leaf32, LeafRef, UNIT, device_leaf_units, write_device_leaf};
-pub use link::{Kind, Link};
+pub use link::{Link, LinkType};
 pub use node::{Header, N4, N16, N48, N256, PREFIX};
 pub use regions::{Regions, probe_offset};
 

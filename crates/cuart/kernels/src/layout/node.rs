@@ -261,7 +261,7 @@ fn fill_keys(keys: &mut [u8], bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
+    use super::super::LinkType;
     use super::*;
     use core::mem::offset_of;
 
@@ -300,7 +300,7 @@ mod tests {
         for count in 1..=256_usize {
             // 0 and 255 among them.
             let bytes: Vec<u8> = (0..count).map(|i| (i * 255 / (count - 1).max(1)) as u8).collect();
-            let links: Vec<Link> = (0..count).map(|i| Link::new(Kind::Leaf8, 1, i as u64)).collect();
+            let links: Vec<Link> = (0..count).map(|i| Link::new(LinkType::Leaf8, 1, i as u64)).collect();
             macro_rules! check {
                 ($node:ident) => {{
                     let node = $node::new(header, &bytes, &links);

@@ -2,7 +2,7 @@
 
 use super::leaf::read_device_leaf;
 use super::node::Header;
-use super::{HostLeaves, Kind, Leaf8, Leaf16, Leaf32, LeafRef, Link, N4, N16, N48, N256, table_index};
+use super::{HostLeaves, Leaf8, Leaf16, Leaf32, LeafRef, Link, LinkType, N4, N16, N48, N256, table_index};
 use core::mem::offset_of;
 
 /// The buffers of a tree.
@@ -46,11 +46,11 @@ pub struct Regions<'a> {
 /// Byte offset, within its buffer element, of what a look-up reads first in a leaf, or in a node that it leaves by
 /// `byte`.
 #[inline(always)]
-pub const fn probe_offset(kind: Kind, byte: u8) -> u64 {
+pub const fn probe_offset(kind: LinkType, byte: u8) -> u64 {
     match kind {
-        Kind::N16 => offset_of!(N16, keys) as u64,
-        Kind::N48 => offset_of!(N48, slots) as u64 + byte as u64,
-        Kind::N256 => offset_of!(N256, links) as u64 + byte as u64 * size_of::<Link>() as u64,
+        LinkType::N16 => offset_of!(N16, keys) as u64,
+        LinkType::N48 => offset_of!(N48, slots) as u64 + byte as u64,
+        LinkType::N256 => offset_of!(N256, links) as u64 + byte as u64 * size_of::<Link>() as u64,
         _ => 0,
     }
 }
@@ -61,10 +61,10 @@ impl<'a> Regions<'a> {
     pub fn header(&self, node: Link) -> Option<&'a Header> {
         let index = node.index() as usize;
         Some(match node.kind() {
-            Kind::N4 => &self.n4[index].header,
-            Kind::N16 => &self.n16[index].header,
-            Kind::N48 => &self.n48[index].header,
-            Kind::N256 => &self.n256[index].header,
+            LinkType::N4 => &self.n4[index].header,
+            LinkType::N16 => &self.n16[index].header,
+            LinkType::N48 => &self.n48[index].header,
+            LinkType::N256 => &self.n256[index].header,
             _ => return None,
         })
     }
@@ -74,10 +74,10 @@ impl<'a> Regions<'a> {
     pub fn child(&self, node: Link, byte: u8) -> Link {
         let index = node.index() as usize;
         match node.kind() {
-            Kind::N4 => self.n4[index].child(byte),
-            Kind::N16 => self.n16[index].child(byte),
-            Kind::N48 => self.n48[index].child(byte),
-            Kind::N256 => self.n256[index].child(byte),
+            LinkType::N4 => self.n4[index].child(byte),
+            LinkType::N16 => self.n16[index].child(byte),
+            LinkType::N48 => self.n48[index].child(byte),
+            LinkType::N256 => self.n256[index].child(byte),
             _ => Link::NONE,
         }
     }
@@ -87,10 +87,10 @@ impl<'a> Regions<'a> {
     pub fn child_from(&self, node: Link, byte: u8) -> Option<(u8, Link)> {
         let index = node.index() as usize;
         match node.kind() {
-            Kind::N4 => self.n4[index].child_from(byte),
-            Kind::N16 => self.n16[index].child_from(byte),
-            Kind::N48 => self.n48[index].child_from(byte),
-            Kind::N256 => self.n256[index].child_from(byte),
+            LinkType::N4 => self.n4[index].child_from(byte),
+            LinkType::N16 => self.n16[index].child_from(byte),
+            LinkType::N48 => self.n48[index].child_from(byte),
+            LinkType::N256 => self.n256[index].child_from(byte),
             _ => None,
         }
     }
@@ -100,10 +100,10 @@ impl<'a> Regions<'a> {
     pub fn child_to(&self, node: Link, byte: u8) -> Option<(u8, Link)> {
         let index = node.index() as usize;
         match node.kind() {
-            Kind::N4 => self.n4[index].child_to(byte),
-            Kind::N16 => self.n16[index].child_to(byte),
-            Kind::N48 => self.n48[index].child_to(byte),
-            Kind::N256 => self.n256[index].child_to(byte),
+            LinkType::N4 => self.n4[index].child_to(byte),
+            LinkType::N16 => self.n16[index].child_to(byte),
+            LinkType::N48 => self.n48[index].child_to(byte),
+            LinkType::N256 => self.n256[index].child_to(byte),
             _ => None,
         }
     }
@@ -122,21 +122,21 @@ impl<'a> Regions<'a> {
     pub fn leaf(&self, leaf: Link) -> Option<LeafRef<'a>> {
         let (index, len) = (leaf.index() as usize, leaf.span() as usize);
         Some(match leaf.kind() {
-            Kind::Leaf8 => {
+            LinkType::Leaf8 => {
                 let rank = self.ranks8.get(index).copied().unwrap_or(index as u64);
                 let leaf = &self.leaf8[index];
                 LeafRef { key: &leaf.key[..len], value: leaf.value, rank }
             }
-            Kind::Leaf16 => {
+            LinkType::Leaf16 => {
                 let leaf = &self.leaf16[index];
                 LeafRef { key: &leaf.key[..len], value: leaf.value, rank: leaf.rank }
             }
-            Kind::Leaf32 => {
+            LinkType::Leaf32 => {
                 let leaf = &self.leaf32[index];
                 LeafRef { key: &leaf.key[..len], value: leaf.value, rank: leaf.rank }
             }
-            Kind::DeviceLeaf => read_device_leaf(&self.device_leaves[index..]),
-            Kind::HostLeaf => self.host_leaves.get(index),
+            LinkType::DeviceLeaf => read_device_leaf(&self.device_leaves[index..]),
+            LinkType::HostLeaf => self.host_leaves.get(index),
             _ => return None,
         })
     }
@@ -200,11 +200,11 @@ mod tests {
     #[test]
     fn probes_are_where_the_types_have_them() {
         for byte in [0, 1, 77, 255] {
-            assert_eq!(probe_offset(Kind::N4, byte), 0, "keys and links of an N4 are read together");
-            assert_eq!(probe_offset(Kind::N16, byte), 32);
-            assert_eq!(probe_offset(Kind::N48, byte), 32 + u64::from(byte));
-            assert_eq!(probe_offset(Kind::N256, byte), 32 + 8 * u64::from(byte));
-            assert_eq!(probe_offset(Kind::Leaf32, byte), 0);
+            assert_eq!(probe_offset(LinkType::N4, byte), 0, "keys and links of an N4 are read together");
+            assert_eq!(probe_offset(LinkType::N16, byte), 32);
+            assert_eq!(probe_offset(LinkType::N48, byte), 32 + u64::from(byte));
+            assert_eq!(probe_offset(LinkType::N256, byte), 32 + 8 * u64::from(byte));
+            assert_eq!(probe_offset(LinkType::Leaf32, byte), 0);
         }
     }
 
@@ -212,13 +212,13 @@ mod tests {
     fn a_small_tree_by_hand() {
         // "", "a", "ab", "b"
         let leaves = [b"".as_slice(), b"a", b"ab", b"b"].map(|key| Leaf8::new(key, key.len() as u64 + 10));
-        let order = [0_usize, 1, 2, 1].map(|len| Link::new(Kind::Leaf8, len, 0));
+        let order = [0_usize, 1, 2, 1].map(|len| Link::new(LinkType::Leaf8, len, 0));
         let order: [Link; 4] = core::array::from_fn(|i| order[i].offset(i as u64));
         let n4 = [
-            N4::new(Header::new(b"", 0, order[0]), b"ab", &[Link::new(Kind::N4, 0, 1), order[3]]),
+            N4::new(Header::new(b"", 0, order[0]), b"ab", &[Link::new(LinkType::N4, 0, 1), order[3]]),
             N4::new(Header::new(b"a", 1, order[1]), b"b", &[order[2]]),
         ];
-        let root = Link::new(Kind::N4, 0, 0);
+        let root = Link::new(LinkType::N4, 0, 0);
         let tree = Regions { root, len: 4, n4: &n4, leaf8: &leaves, order: &order, ..Regions::default() };
         assert_eq!((tree.first_leaf(root), tree.last_leaf(root)), (order[0], order[3]));
         let a = tree.child(root, b'a');

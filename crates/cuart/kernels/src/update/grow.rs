@@ -3,7 +3,7 @@
 use super::insert_args::InsertArgs;
 use super::lock::TOUCHED;
 use super::slot::{peek, publish};
-use crate::layout::{Header, Kind, Link, N4, N16, N48, N256};
+use crate::layout::{Header, Link, LinkType, N4, N16, N48, N256};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, Hint, Order, Scope, Simt, Word};
 
@@ -15,18 +15,18 @@ use lanetree_simt::{GlobalMut, Hint, Order, Scope, Simt, Word};
 pub(super) unsafe fn append<S: Simt>(simt: S, args: &InsertArgs, node: Link, count: u32, byte: u32, child: Link) {
     let at = args.tree.address(node);
     let (links, keys) = match node.kind() {
-        Kind::N4 => (offset_of!(N4, links), offset_of!(Header, keys4)),
-        Kind::N16 => (offset_of!(N16, links), offset_of!(N16, keys)),
+        LinkType::N4 => (offset_of!(N4, links), offset_of!(Header, keys4)),
+        LinkType::N16 => (offset_of!(N16, links), offset_of!(N16, keys)),
         _ => (offset_of!(N48, links), offset_of!(N48, slots)),
     };
     // The position and the value of the new byte among the keys; in an N48, the slot's number at the child's byte.
-    let (place, key) = if node.kind() == Kind::N48 { (byte, count + 1) } else { (count, byte) };
+    let (place, key) = if node.kind() == LinkType::N48 { (byte, count + 1) } else { (count, byte) };
     // SAFETY: the words lie in the node.
     unsafe {
         publish(simt, at.byte_add(links as u64 + 8 * u64::from(count)).cast(), child);
         // In words as wide as those in which other threads read them.
         let keys = at.byte_add(keys as u64);
-        if node.kind() == Kind::N16 {
+        if node.kind() == LinkType::N16 {
             set_byte::<S, u64>(simt, keys.cast(), place, key);
         } else {
             set_byte::<S, u32>(simt, keys.cast(), place, key);
@@ -58,9 +58,9 @@ unsafe fn set_byte<S: Simt, T: Word>(simt: S, words: GlobalMut<T>, place: u32, b
 pub(super) unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth: u32, byte: u32, child: Link) -> Link {
     let from = args.tree.address(node);
     let kind = match node.kind() {
-        Kind::N4 => Kind::N16,
-        Kind::N16 => Kind::N48,
-        _ => Kind::N256,
+        LinkType::N4 => LinkType::N16,
+        LinkType::N16 => LinkType::N48,
+        _ => LinkType::N256,
     };
     // SAFETY: the words lie in the nodes, and the new one is this thread's until it is linked.
     unsafe {
@@ -78,12 +78,12 @@ pub(super) unsafe fn grow<S: Simt>(simt: S, args: &InsertArgs, node: Link, depth
             word += 2;
         }
         let count = match kind {
-            Kind::N16 => grow_n4(simt, from, to, byte, child),
-            Kind::N48 => grow_n16(simt, from, to, byte, child),
+            LinkType::N16 => grow_n4(simt, from, to, byte, child),
+            LinkType::N48 => grow_n16(simt, from, to, byte, child),
             _ => grow_n48(simt, from, to, byte, child),
         };
         // The new child follows those that were in order.
-        let word = count | if kind == Kind::N16 { TOUCHED } else { 0 };
+        let word = count | if kind == LinkType::N16 { TOUCHED } else { 0 };
         simt.store_vector(words, 0, [here, u64::from_halves(depth, word)], Hint::Default);
         simt.store_vector(words, 2, [low, u64::from_halves(high, 0)], Hint::Default);
         link

@@ -16,7 +16,7 @@ use super::insert_args::InsertArgs;
 use super::lock::{COUNT_MASK, OBSOLETE, TOUCHED, try_lock, unlock};
 use super::slot::{Edge, capacity, entry_index, follow, publish, root_edge};
 use super::supply::{DEVICE_LEAVES, PUT_OFF, Supply, UNUSED};
-use crate::layout::{Header, Kind, Leaf32, Link, PREFIX, device_leaf_units};
+use crate::layout::{Header, Leaf32, Link, LinkType, PREFIX, device_leaf_units};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, Hint, Kernel, KeyRef, Order, Scope, Simt, Word, instance};
 
@@ -56,11 +56,11 @@ impl Kernel for Insert {
 
 /// The type of the leaves that are assigned to threads.
 #[inline(always)]
-fn assigned_kind(supply: &Supply) -> Kind {
+fn assigned_kind(supply: &Supply) -> LinkType {
     match supply.assigned {
-        n if n == Kind::Leaf8 as u64 => Kind::Leaf8,
-        n if n == Kind::Leaf16 as u64 => Kind::Leaf16,
-        _ => Kind::Leaf32,
+        n if n == LinkType::Leaf8 as u64 => LinkType::Leaf8,
+        n if n == LinkType::Leaf16 as u64 => LinkType::Leaf16,
+        _ => LinkType::Leaf32,
     }
 }
 
@@ -206,7 +206,7 @@ unsafe fn fill<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge) -
             set_entry(simt, args, key, edge, leaf, 0);
             publish(simt, edge.slot, leaf);
             // A full node's empty slots are those without a child, or whose child was removed.
-            if edge.owner.kind() == Kind::N256 && edge.depth < key.len() && word & COUNT_MASK < 256 {
+            if edge.owner.kind() == LinkType::N256 && edge.depth < key.len() && word & COUNT_MASK < 256 {
                 word += 1;
             }
         }
@@ -265,8 +265,8 @@ unsafe fn split<S: Simt>(
                 Some(own) => (other, Some(own)),
             };
             let last = second.map_or(first.0, |child| child.0);
-            let index = args.supply.take(simt, Kind::N4);
-            let link = Link::new(Kind::N4, (depth - from) as usize, index);
+            let index = args.supply.take(simt, LinkType::N4);
+            let link = Link::new(LinkType::N4, (depth - from) as usize, index);
             let at = args.tree.address(link);
             let (low, high) = path_before(simt, key, depth);
             let count = 1 + u32::from(second.is_some());
@@ -320,23 +320,23 @@ unsafe fn make_leaf<S: Simt>(simt: S, args: &InsertArgs, op: Operation) -> Link 
     let (key, len) = (op.key, op.key.len());
     // SAFETY: the leaf is this thread's until it is linked.
     unsafe {
-        let Some(kind) = Kind::of_key(len as usize) else {
+        let Some(kind) = LinkType::of_key(len as usize) else {
             return make_device_leaf(simt, args, key);
         };
         let supply = &args.supply;
         let index = if supply.assigned == 0 { supply.take(simt, kind) } else { supply.element(simt, kind, op.index) };
         let link = Link::new(kind, len as usize, index);
         let at = args.tree.address(link).cast::<u64>();
-        if kind == Kind::Leaf8 {
+        if kind == LinkType::Leaf8 {
             simt.store_vector(at, 0, [key.word(simt, 0), 0], Hint::Default);
             return link;
         }
         simt.store_vector(at, 0, [key.word(simt, 0), key.word(simt, 8)], Hint::Default);
-        if kind == Kind::Leaf32 {
+        if kind == LinkType::Leaf32 {
             simt.store_vector(at, 2, [key.word(simt, 16), key.word(simt, 24)], Hint::Default);
             simt.store_vector(at, 6, [0, 0], Hint::Default);
         }
-        simt.store_vector(at, if kind == Kind::Leaf32 { LEAF32_VALUE } else { 2 }, [0, 0], Hint::Default);
+        simt.store_vector(at, if kind == LinkType::Leaf32 { LEAF32_VALUE } else { 2 }, [0, 0], Hint::Default);
         link
     }
 }
@@ -353,8 +353,8 @@ unsafe fn make_device_leaf<S: Simt>(simt: S, args: &InsertArgs, key: KeyRef) -> 
     // SAFETY: the leaf is this thread's until it is linked.
     unsafe {
         args.supply.count(simt, DEVICE_LEAVES, 1);
-        let index = args.supply.units + args.supply.count(simt, Kind::DeviceLeaf as u64 - 1, units);
-        let link = Link::new(Kind::DeviceLeaf, key.len() as usize, index);
+        let index = args.supply.units + args.supply.count(simt, LinkType::DeviceLeaf as u64 - 1, units);
+        let link = Link::new(LinkType::DeviceLeaf, key.len() as usize, index);
         let at = args.tree.address(link).cast::<u64>();
         simt.store_vector(at, 0, [0, u64::from(key.len())], Hint::Default);
         simt.store(at, 2, 0, Hint::Default);
@@ -407,7 +407,7 @@ unsafe fn add<S: Simt>(simt: S, args: &InsertArgs, op: Operation, edge: Edge, no
             set_entry(simt, args, key, edge, grown, depth);
             set_entry(simt, args, key, Edge { owner: node, depth, ..edge }, leaf, 0);
             publish(simt, edge.slot, grown);
-            let touched = if grown.kind() == Kind::N16 { grown } else { Link::NONE };
+            let touched = if grown.kind() == LinkType::N16 { grown } else { Link::NONE };
             done = Done { end: End::Made, touched, retired: node };
         }
         unlock(simt, parent, parent_word);

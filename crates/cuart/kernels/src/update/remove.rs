@@ -3,7 +3,7 @@
 
 use super::TreeMut;
 use super::slot::{Edge, entry_index, follow, root_edge};
-use crate::layout::{Header, Kind, Link};
+use crate::layout::{Header, Link, LinkType};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, Hint, Kernel, KeyRef, KeysRef, Order, Scope, Simt, instance, kernel_args};
 
@@ -51,7 +51,7 @@ impl Kernel for Remove {
             if simt.atomic_compare_exchange(edge.slot, 0, leaf.bits(), 0, order, scope) != leaf.bits() {
                 return;
             }
-            if edge.owner.kind() == Kind::N256 && edge.depth < key.len() {
+            if edge.owner.kind() == LinkType::N256 && edge.depth < key.len() {
                 // In other nodes slots are counted, and these stay.
                 let count = args.tree.address(edge.owner).byte_add(offset_of!(Header, count) as u64);
                 simt.atomic_add(count.cast::<u32>(), 0, u32::MAX, order, scope);
@@ -103,9 +103,9 @@ unsafe fn find<S: Simt>(simt: S, tree: &TreeMut, root: GlobalMut<u64>, key: KeyR
 #[inline(always)]
 unsafe fn clear<S: Simt>(simt: S, args: &RemoveArgs, leaf: Link) {
     let words = match leaf.kind() {
-        Kind::Leaf8 => 2,
-        Kind::Leaf16 => 4,
-        Kind::Leaf32 => 8,
+        LinkType::Leaf8 => 2,
+        LinkType::Leaf16 => 4,
+        LinkType::Leaf32 => 8,
         // Its length stays: it says where the next leaf begins.
         _ => 1,
     };
@@ -117,12 +117,12 @@ unsafe fn clear<S: Simt>(simt: S, args: &RemoveArgs, leaf: Link) {
             simt.atomic_store(at, word, 0, Order::Relaxed, Scope::Device);
             word += 1;
         }
-        let number = leaf.kind() as u64 - Kind::Leaf8 as u64;
+        let number = leaf.kind() as u64 - LinkType::Leaf8 as u64;
         let place = simt.atomic_add(args.removed, number, 1, Order::Relaxed, Scope::Device);
         let (list, len) = match leaf.kind() {
-            Kind::Leaf8 => (args.free[0], args.free_len[0]),
-            Kind::Leaf16 => (args.free[1], args.free_len[1]),
-            Kind::Leaf32 => (args.free[2], args.free_len[2]),
+            LinkType::Leaf8 => (args.free[0], args.free_len[0]),
+            LinkType::Leaf16 => (args.free[1], args.free_len[1]),
+            LinkType::Leaf32 => (args.free[2], args.free_len[2]),
             _ => return,
         };
         simt.store(list, len + place, leaf.index(), Hint::Default);

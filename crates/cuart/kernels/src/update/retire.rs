@@ -1,6 +1,6 @@
 //! Work before and after inserts: counting the leaves of each size that a batch may take, and freeing replaced nodes.
 
-use crate::layout::{Kind, Link, device_leaf_units};
+use crate::layout::{Link, LinkType, device_leaf_units};
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeysRef, Order, Scope, Simt, Word, instance, kernel_args,
 };
@@ -30,7 +30,7 @@ impl Kernel for CountLeaves {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        let (mut kind, mut units) = (Kind::None, 0);
+        let (mut kind, mut units) = (LinkType::None, 0);
         if index < args.count {
             // SAFETY: `index` is a key.
             let len = unsafe {
@@ -38,12 +38,12 @@ impl Kernel for CountLeaves {
                     if args.picks.is_null() { index } else { simt.load(args.picks, index, Hint::Streaming).widen() };
                 args.queries.at(simt, pick).len() as usize
             };
-            kind = Kind::of_key(len).unwrap_or(Kind::DeviceLeaf);
-            units = if kind == Kind::DeviceLeaf { device_leaf_units(len) as u64 } else { 0 };
+            kind = LinkType::of_key(len).unwrap_or(LinkType::DeviceLeaf);
+            units = if kind == LinkType::DeviceLeaf { device_leaf_units(len) as u64 } else { 0 };
         }
         let mut counter = 0;
         while counter < 3 {
-            let own = simt.ballot(FULL_MASK, kind as u64 == Kind::Leaf8 as u64 + counter).count_ones();
+            let own = simt.ballot(FULL_MASK, kind as u64 == LinkType::Leaf8 as u64 + counter).count_ones();
             if simt.lane() == 0 && own > 0 {
                 // SAFETY: one of the counters.
                 unsafe { simt.atomic_add(args.counts, counter, u64::from(own), Order::Relaxed, Scope::Device) };
@@ -93,8 +93,8 @@ impl Kernel for Retire {
                 return;
             }
             let (number, list, len) = match node.kind() {
-                Kind::N4 => (0, args.free[0], args.free_len[0]),
-                Kind::N16 => (1, args.free[1], args.free_len[1]),
+                LinkType::N4 => (0, args.free[0], args.free_len[0]),
+                LinkType::N16 => (1, args.free[1], args.free_len[1]),
                 _ => (2, args.free[2], args.free_len[2]),
             };
             let place = simt.atomic_add(args.counts, number, 1, Order::Relaxed, Scope::Device);

@@ -2,7 +2,7 @@
 //! followed only with acquire order, so that its target is visible.
 
 use super::TreeMut;
-use crate::layout::{Header, Kind, Link, N4, N16, N48, N256, PREFIX};
+use crate::layout::{Header, Link, LinkType, N4, N16, N48, N256, PREFIX};
 use core::mem::offset_of;
 use lanetree_simt::{GlobalMut, KeyRef, Order, Scope, Simt, Word, first_equal, lowest_one};
 
@@ -85,17 +85,17 @@ impl TreeMut {
         // SAFETY: the words lie in the node.
         let (links, slot) = unsafe {
             match node.kind() {
-                Kind::N4 => {
+                LinkType::N4 => {
                     let keys: u32 = peek(simt, at, offset_of!(Header, keys4));
                     // The upper half repeats the lower half, where a match is found first.
                     (offset_of!(N4, links), first_equal(u64::from_halves(keys, keys), byte))
                 }
-                Kind::N16 => {
+                LinkType::N16 => {
                     let low = first_equal(peek(simt, at, offset_of!(N16, keys)), byte);
                     let high = first_equal(peek(simt, at, offset_of!(N16, keys) + 8), byte);
                     (offset_of!(N16, links), if low < 8 { low } else { 8 + high })
                 }
-                Kind::N48 => {
+                LinkType::N48 => {
                     let word: u32 = peek(simt, at, offset_of!(N48, slots) + (byte & !3) as usize);
                     (offset_of!(N48, links), (word >> (8 * (byte & 3)) & 0xff).wrapping_sub(1))
                 }
@@ -157,7 +157,7 @@ impl TreeMut {
         // SAFETY: the words lie in the leaf.
         unsafe {
             let len = self.leaf_len(simt, leaf);
-            let first = if leaf.kind() == Kind::DeviceLeaf { 24 } else { 0 };
+            let first = if leaf.kind() == LinkType::DeviceLeaf { 24 } else { 0 };
             let end = if len < key.len() { len } else { key.len() };
             // In words of 8 bytes, like removals: atomics of different widths are not atomic to each other.
             let read = |word: u32| peek::<S, u64>(simt, at, first + 8 * word as usize);
@@ -185,7 +185,7 @@ impl TreeMut {
     /// A leaf of the tree.
     #[inline(always)]
     pub(super) unsafe fn leaf_len<S: Simt>(&self, simt: S, leaf: Link) -> u32 {
-        if leaf.kind() != Kind::DeviceLeaf {
+        if leaf.kind() != LinkType::DeviceLeaf {
             return leaf.span();
         }
         // SAFETY: the second word of a dynamically sized leaf.
@@ -204,9 +204,9 @@ impl TreeMut {
             while link.kind().is_node() {
                 let here = follow(simt, self.here_slot(link));
                 let links = match link.kind() {
-                    Kind::N4 => offset_of!(N4, links),
-                    Kind::N16 => offset_of!(N16, links),
-                    Kind::N48 => offset_of!(N48, links),
+                    LinkType::N4 => offset_of!(N4, links),
+                    LinkType::N16 => offset_of!(N16, links),
+                    LinkType::N48 => offset_of!(N48, links),
                     _ => offset_of!(N256, links),
                 };
                 let slots = self.address(link).byte_add(links as u64);
@@ -225,11 +225,11 @@ impl TreeMut {
 
 /// The most children of a node type.
 #[inline(always)]
-pub(super) const fn capacity(kind: Kind) -> u32 {
+pub(super) const fn capacity(kind: LinkType) -> u32 {
     match kind {
-        Kind::N4 => 4,
-        Kind::N16 => 16,
-        Kind::N48 => 48,
+        LinkType::N4 => 4,
+        LinkType::N16 => 16,
+        LinkType::N48 => 48,
         _ => 256,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{TreeMut, pick, store_found};
 use crate::get::{descend, leaf_equals, value_word};
-use crate::layout::{Kind, Link};
+use crate::layout::{Link, LinkType};
 use crate::query::Query;
 use crate::tree::{THREADS, TreeRef};
 use core::marker::PhantomData;
@@ -78,8 +78,8 @@ unsafe fn locate<S: Simt, const WORDS: usize>(simt: S, tree: &TreeRef, queries: 
     unsafe {
         let query = Query::<WORDS>::load(simt, queries, index);
         let leaf = descend(simt, tree, &query, Hint::ReadOnly);
-        let held =
-            leaf.kind() == Kind::HostLeaf || !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate);
+        let held = leaf.kind() == LinkType::HostLeaf
+            || !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate);
         if held { leaf } else { Link::NONE }
     }
 }
@@ -91,7 +91,7 @@ kernel_args! {
         pub locate: LocateArgs,
         /// The highest stamp of each leaf: first those of 8, then of 16, 32, and dynamically sized (one for each unit).
         pub stamps: GlobalMut<u64>,
-        /// Where those of each kind begin, from [`Kind::Leaf16`] on.
+        /// Where those of each kind begin, from [`LinkType::Leaf16`] on.
         pub firsts: [u64; 3],
         /// The stamp of the batch's first operation, above all before it.
         pub first_stamp: u64,
@@ -103,9 +103,9 @@ kernel_args! {
 fn stamp_of(leaf: Link, firsts: &[u64; 3]) -> u64 {
     leaf.index()
         + match leaf.kind() {
-            Kind::Leaf8 => 0,
-            Kind::Leaf16 => firsts[0],
-            Kind::Leaf32 => firsts[1],
+            LinkType::Leaf8 => 0,
+            LinkType::Leaf16 => firsts[0],
+            LinkType::Leaf32 => firsts[1],
             _ => firsts[2],
         }
 }

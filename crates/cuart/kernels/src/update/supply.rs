@@ -1,6 +1,6 @@
 //! Where inserts take nodes and leaves from.
 
-use crate::layout::Kind;
+use crate::layout::LinkType;
 use lanetree_simt::{Global, GlobalMut, Hint, Order, Scope, Simt, kernel_args};
 
 kernel_args! {
@@ -79,7 +79,7 @@ impl Supply {
     /// # Safety
     /// There is room for another one.
     #[inline(always)]
-    pub(super) unsafe fn take<S: Simt>(&self, simt: S, kind: Kind) -> u64 {
+    pub(super) unsafe fn take<S: Simt>(&self, simt: S, kind: LinkType) -> u64 {
         // SAFETY: one of the counters, and the caller's promise.
         unsafe {
             let place = self.count(simt, kind as u64 - 1, 1);
@@ -92,16 +92,16 @@ impl Supply {
     /// # Safety
     /// There is room for so many.
     #[inline(always)]
-    pub(super) unsafe fn element<S: Simt>(&self, simt: S, kind: Kind, place: u64) -> u64 {
+    pub(super) unsafe fn element<S: Simt>(&self, simt: S, kind: LinkType, place: u64) -> u64 {
         // By a chain of comparisons, as for addresses: with a `match`, the arguments would move to local memory.
         let mut stock = self.leaf32;
         for (known, own) in [
-            (Kind::Leaf16, self.leaf16),
-            (Kind::Leaf8, self.leaf8),
-            (Kind::N256, self.n256),
-            (Kind::N48, self.n48),
-            (Kind::N16, self.n16),
-            (Kind::N4, self.n4),
+            (LinkType::Leaf16, self.leaf16),
+            (LinkType::Leaf8, self.leaf8),
+            (LinkType::N256, self.n256),
+            (LinkType::N48, self.n48),
+            (LinkType::N16, self.n16),
+            (LinkType::N4, self.n4),
         ] {
             let is_known = kind as u32 <= known as u32;
             stock = Stock {

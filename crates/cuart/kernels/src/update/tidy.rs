@@ -2,7 +2,7 @@
 
 use super::TreeMut;
 use super::lock::{COUNT_MASK, OBSOLETE};
-use crate::layout::{Header, Kind, Link, N4, N16};
+use crate::layout::{Header, Link, LinkType, N4, N16};
 use core::mem::offset_of;
 use lanetree_simt::{Global, Hint, Kernel, Simt, instance, kernel_args, unroll};
 
@@ -34,9 +34,9 @@ impl Kernel for Tidy {
         // SAFETY: the nodes are the tree's, and each is this thread's alone.
         unsafe {
             let node = Link::from_bits(simt.load(args.touched, index, Hint::Streaming));
-            if node.kind() == Kind::N4 {
+            if node.kind() == LinkType::N4 {
                 order::<S, 4>(simt, &args.tree, node, offset_of!(Header, keys4), offset_of!(N4, links));
-            } else if node.kind() == Kind::N16 {
+            } else if node.kind() == LinkType::N16 {
                 order::<S, 16>(simt, &args.tree, node, offset_of!(N16, keys), offset_of!(N16, links));
             }
         }

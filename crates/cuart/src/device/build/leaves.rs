@@ -8,7 +8,7 @@ use lanetree_frame::error::same_device;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::build::leaves::{LeavesArgs, NumbersArgs};
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::layout::{Kind, Link, MAX_FIXED};
+use lanetree_kernels_cuart::layout::{Link, LinkType, MAX_FIXED};
 use lanetree_layout::Word;
 use lanetree_primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
@@ -142,12 +142,12 @@ pub(super) enum Made {
 
 /// Room for the leaves of keys of a width up to [`MAX_FIXED`], and the link of the first one.
 fn room(device: &Device, width: usize, len: usize) -> Result<(LeafBuffers, Link)> {
-    let kind = Kind::of_key(width).unwrap_or(Kind::Leaf32);
-    let len_of = |own: Kind| if own == kind { len } else { 0 };
+    let kind = LinkType::of_key(width).unwrap_or(LinkType::Leaf32);
+    let len_of = |own: LinkType| if own == kind { len } else { 0 };
     let room = Room {
-        leaf8: len_of(Kind::Leaf8),
-        leaf16: len_of(Kind::Leaf16),
-        leaf32: len_of(Kind::Leaf32),
+        leaf8: len_of(LinkType::Leaf8),
+        leaf16: len_of(LinkType::Leaf16),
+        leaf32: len_of(LinkType::Leaf32),
         ..Room::default()
     };
     Ok((room.alloc(device)?, if len == 0 { Link::NONE } else { Link::new(kind, width, 0) }))
@@ -165,8 +165,8 @@ pub(super) fn leaves<V: Word>(stream: &Stream, keys: &Sorted, values: &Buffer<V>
         keys: keys.keys,
         values: values.read_on(stream)?,
         leaves: match first.kind() {
-            Kind::Leaf8 => leaves.leaf8.buffer.write_on(stream)?.cast(),
-            Kind::Leaf16 => leaves.leaf16.buffer.write_on(stream)?.cast(),
+            LinkType::Leaf8 => leaves.leaf8.buffer.write_on(stream)?.cast(),
+            LinkType::Leaf16 => leaves.leaf16.buffer.write_on(stream)?.cast(),
             _ => leaves.leaf32.buffer.write_on(stream)?.cast(),
         },
         findings: found.write_on(stream)?,

@@ -4,7 +4,7 @@ use super::above;
 use crate::Cuart;
 use crate::RootTable;
 use lanetree_frame::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceNumber, Result, Stream, Word};
-use lanetree_kernels_cuart::layout::{Kind, Link, Regions};
+use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -58,13 +58,13 @@ impl Comparison<'_> {
             assert_eq!(self.host.header(host), self.device.header(device));
             let (i, j) = (host.index() as usize, device.index() as usize);
             let (links, others): (&[Link], &[Link]) = match host.kind() {
-                Kind::N4 => (&self.host.n4[i].links, &self.device.n4[j].links),
-                Kind::N16 => {
+                LinkType::N4 => (&self.host.n4[i].links, &self.device.n4[j].links),
+                LinkType::N16 => {
                     let (node, other) = (&self.host.n16[i], &self.device.n16[j]);
                     assert_eq!((node.keys, node.reserved), (other.keys, other.reserved));
                     (&node.links, &other.links)
                 }
-                Kind::N48 => {
+                LinkType::N48 => {
                     assert_eq!(self.host.n48[i].slots, self.device.n48[j].slots);
                     (&self.host.n48[i].links, &self.device.n48[j].links)
                 }

@@ -56,8 +56,8 @@ impl Queries for Short<'_> {
         let offsets: &mut [u32] = bytemuck::cast_slice_mut(offsets);
         // Adjacent short strings are copied together.
         let (mut copied, mut end, mut first) = (0, 0, 0);
-        let mut copy = |first: usize, behind: usize, end: usize| {
-            to[copied..end].copy_from_slice(Strings(self.keys.slice(first..behind)).bytes());
+        let mut copy = |first: usize, after: usize, end: usize| {
+            to[copied..end].copy_from_slice(Strings(self.keys.slice(first..after)).bytes());
             copied = end;
         };
         for (index, key) in self.keys.iter().enumerate() {

@@ -107,8 +107,8 @@ impl<K: Word, V: Word, const F: u32, const G: u32, const S: usize> Kernel for Ap
                 values[j] = simt.load(leaf.values.as_const(), u64::from(slot(j)), Hint::Default);
             });
             if args.lens.is_null() {
-                let (before, behind) = args.tree.leaf_ranks(simt, number);
-                (behind - before) as u32
+                let (before, after) = args.tree.leaf_ranks(simt, number);
+                (after - before) as u32
             } else {
                 simt.load(args.lens.as_const(), u64::from(number), Hint::Default)
             }

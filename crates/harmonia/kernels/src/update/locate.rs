@@ -1,6 +1,6 @@
 //! From sorted operations to the changes that they make.
 
-use super::{Effect, Kind, pack};
+use super::{Effect, OpKind, pack};
 use crate::layout::leaf_offset;
 use crate::tree::{Rounds, TreeRef, children, count_below, descend_levels, launch_bounds, tile_start};
 use core::marker::PhantomData;
@@ -13,7 +13,7 @@ kernel_args! {
     pub struct MarkBasesArgs {
         /// Indexes in the batch of the sorted operations: `[count]`.
         pub order: Global<u32>,
-        /// [`Kind`]s, in the batch's order: `[count]`.
+        /// [`OpKind`]s, in the batch's order: `[count]`.
         pub kinds: Global<u32>,
         /// Out: `[count]`, 0 for an update, else the position in the sorted order, from 1.
         pub marks: GlobalMut<u32>,
@@ -43,9 +43,9 @@ impl Kernel for MarkBases {
             unsafe {
                 let place = simt.load(args.order, index, Hint::ReadOnly);
                 let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
-                let mark = if kind == Kind::Update as u32 { 0 } else { index as u32 + 1 };
+                let mark = if kind == OpKind::Update as u32 { 0 } else { index as u32 + 1 };
                 simt.store(args.marks, index, mark, Hint::Default);
-                if kind > Kind::Remove as u32 {
+                if kind > OpKind::Remove as u32 {
                     let first = u64::from(u32::MAX - place) << 32 | u64::from(kind);
                     simt.atomic_add(args.unknown, 0, 1, Order::Relaxed, Scope::Device);
                     simt.atomic_max(args.unknown, 1, first, Order::Relaxed, Scope::Device);
@@ -64,7 +64,7 @@ kernel_args! {
         pub keys: Global<K>,
         /// Their indexes in the batch: `[count]`.
         pub order: Global<u32>,
-        /// [`Kind`]s, in the batch's order: `[count]`. Null for a batch of inserts.
+        /// [`OpKind`]s, in the batch's order: `[count]`. Null for a batch of inserts.
         pub kinds: Global<u32>,
         /// The running maximum of [`MarkBases`]' marks: `[count]`. Null where `kinds` is.
         pub bases: Global<u32>,
@@ -193,10 +193,10 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
     let kind = unsafe { folded_kind(simt, args, at, raw) };
     let effect = match (kind, is_there) {
         _ if !is_last => Effect::None,
-        (Kind::Insert, false) => Effect::Insert,
-        (Kind::Insert | Kind::Update, true) => Effect::Replace,
-        (Kind::Remove, true) => Effect::Remove,
-        (Kind::Update | Kind::Remove, false) => Effect::None,
+        (OpKind::Insert, false) => Effect::Insert,
+        (OpKind::Insert | OpKind::Update, true) => Effect::Replace,
+        (OpKind::Remove, true) => Effect::Remove,
+        (OpKind::Update | OpKind::Remove, false) => Effect::None,
     };
     if in_batch {
         // SAFETY: an operation's index.
@@ -223,18 +223,18 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
 /// # Safety
 /// `index` is an operation, with this key.
 #[inline(always)]
-unsafe fn folded_kind<S: Simt, K: Word>(simt: S, args: &LocateArgs<K>, index: u64, key: K) -> Kind {
+unsafe fn folded_kind<S: Simt, K: Word>(simt: S, args: &LocateArgs<K>, index: u64, key: K) -> OpKind {
     if args.kinds.is_null() {
-        return Kind::Insert;
+        return OpKind::Insert;
     }
     // SAFETY: `index` is an operation; bases are 0 or operations, counted from 1; positions are operations.
     unsafe {
         let base = simt.load(args.bases, index, Hint::ReadOnly);
         if base == 0 || simt.load(args.keys, u64::from(base - 1), Hint::ReadOnly) != key {
-            return Kind::Update;
+            return OpKind::Update;
         }
         let place = simt.load(args.order, u64::from(base - 1), Hint::ReadOnly);
         let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
-        if kind == Kind::Remove as u32 { Kind::Remove } else { Kind::Insert }
+        if kind == OpKind::Remove as u32 { OpKind::Remove } else { OpKind::Insert }
     }
 }

@@ -32,7 +32,7 @@ use lanetree_simt::{Global, Hint, Simt, Word, kernel_args};
 /// What an operation of a batch is.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OpKind {
     /// Inserts a pair or replaces a value.
     Insert = 0,
     /// Replaces a value.

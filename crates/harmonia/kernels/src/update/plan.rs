@@ -213,8 +213,8 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
         unsafe {
             let (first_leaf, leaves) = children_of(simt, &args.tree, unit);
             let (before, _) = args.tree.leaf_ranks(simt, first_leaf);
-            let (_, behind) = args.tree.leaf_ranks(simt, first_leaf + leaves - 1);
-            let (len, leaves) = ((behind - before) as i64 + net, i64::from(leaves));
+            let (_, after) = args.tree.leaf_ranks(simt, first_leaf + leaves - 1);
+            let (len, leaves) = ((after - before) as i64 + net, i64::from(leaves));
             if leaves > 1 && len >= leaves && len <= leaves * i64::from(args.fanout) { Fit::Evenly } else { Fit::No }
         }
     } else {
@@ -245,8 +245,8 @@ impl Operation {
             let unit = simt.load(units(args), index, Hint::ReadOnly);
             let (effect, leaf) = (args.changes.effect(simt, index), args.changes.leaf(simt, index));
             let len = if args.lens.is_null() {
-                let (before, behind) = args.tree.leaf_ranks(simt, leaf);
-                (behind - before) as u32
+                let (before, after) = args.tree.leaf_ranks(simt, leaf);
+                (after - before) as u32
             } else {
                 simt.load(args.lens, u64::from(leaf), Hint::ReadOnly)
             };
@@ -316,8 +316,8 @@ impl<K: Word> Kernel for FillLens<K> {
         if leaf < u64::from(args.tree.leaf_count) {
             // SAFETY: a leaf of the tree.
             unsafe {
-                let (before, behind) = args.tree.leaf_ranks(simt, leaf as u32);
-                simt.store(args.lens, leaf, (behind - before) as u32, Hint::Default);
+                let (before, after) = args.tree.leaf_ranks(simt, leaf as u32);
+                simt.store(args.lens, leaf, (after - before) as u32, Hint::Default);
             }
         }
     }
