@@ -59,7 +59,7 @@ impl Packed {
             bytes.extend(string);
             offsets.push(bytes.len() as u64);
         }
-        bytes.extend(b"after");
+        bytes.extend(b"beyond");
         Self { bytes, offsets }
     }
 
