@@ -182,20 +182,20 @@ pub(crate) enum Check {
         batch: Batch,
         lanes: Option<u32>,
         child: ChildRegion,
-        found: bool,
+        hits: bool,
         miss: Miss,
     },
     /// The look-up of queries that are said to be sorted; they are where `sort` says so.
     GetSorted {
         batch: Batch,
         sort: bool,
-        found: bool,
+        hits: bool,
     },
     /// The look-up of queries that are sorted on the way, by so many of their top bits, or all.
     GetBySorting {
         batch: Batch,
         bits: Option<u32>,
-        found: bool,
+        hits: bool,
     },
     Rank {
         batch: Batch,
@@ -204,7 +204,7 @@ pub(crate) enum Check {
     Neighbor {
         batch: Batch,
         predecessor: bool,
-        found: bool,
+        hits: bool,
         miss: Miss,
     },
     Range {
@@ -255,23 +255,23 @@ impl Check {
     pub(crate) fn name(&self) -> String {
         let side = |upper: bool| if upper { "upper_bound" } else { "lower_bound" };
         let neighbor = |predecessor: bool| if predecessor { "predecessor" } else { "successor" };
-        let with = |found: bool| if found { "found" } else { "no-found" };
+        let with = |hits: bool| if hits { "hits" } else { "no-hits" };
         match *self {
-            Self::Get { batch, lanes, child, found, miss } => {
+            Self::Get { batch, lanes, child, hits, miss } => {
                 let lanes = lanes.map_or("auto".into(), |lanes| format!("g{lanes}"));
-                format!("get/{lanes}-{}/{}/miss-{miss:?}/{}", child_name(child), with(found), batch.name())
+                format!("get/{lanes}-{}/{}/miss-{miss:?}/{}", child_name(child), with(hits), batch.name())
             }
-            Self::GetSorted { batch, sort, found } => {
+            Self::GetSorted { batch, sort, hits } => {
                 let order = if sort { "sorted" } else { "said-to-be-sorted" };
-                format!("get/{order}/{}/{}", with(found), batch.name())
+                format!("get/{order}/{}/{}", with(hits), batch.name())
             }
-            Self::GetBySorting { batch, bits, found } => {
+            Self::GetBySorting { batch, bits, hits } => {
                 let bits = bits.map_or("all".into(), |bits| bits.to_string());
-                format!("get/by-sorting-{bits}-bits/{}/{}", with(found), batch.name())
+                format!("get/by-sorting-{bits}-bits/{}/{}", with(hits), batch.name())
             }
             Self::Rank { batch, upper } => format!("{}/{}", side(upper), batch.name()),
-            Self::Neighbor { batch, predecessor, found, miss } => {
-                format!("{}/{}/miss-{miss:?}/{}", neighbor(predecessor), with(found), batch.name())
+            Self::Neighbor { batch, predecessor, hits, miss } => {
+                format!("{}/{}/miss-{miss:?}/{}", neighbor(predecessor), with(hits), batch.name())
             }
             Self::Range { batch, limit, room } => format!("range/{limit:?}/{room:?}/{}", batch.name()),
             Self::Count { batch, limit } => format!("count/{limit:?}/{}", batch.name()),
@@ -310,22 +310,22 @@ pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     let batches = &Batch::ALL;
     let get = |v: usize, b: usize| {
         let (lanes, child) = variants[v % variants.len()];
-        let (found, miss) = (!(v + b + turn).is_multiple_of(4), misses[(v + turn) % 3]);
-        Check::Get { batch: batches[b % batches.len()], lanes, child, found, miss }
+        let (hits, miss) = (!(v + b + turn).is_multiple_of(4), misses[(v + turn) % 3]);
+        Check::Get { batch: batches[b % batches.len()], lanes, child, hits, miss }
     };
     // Each variant once, over a batch that is not empty; then each batch once.
     checks.extend((0..variants.len()).map(|v| get(v, (v + turn) % (batches.len() - 1))));
     checks.extend((0..batches.len()).map(|b| get(b + turn, b)));
-    checks.push(Check::GetSorted { batch: Batch::Larger, sort: true, found: !turn.is_multiple_of(3) });
+    checks.push(Check::GetSorted { batch: Batch::Larger, sort: true, hits: !turn.is_multiple_of(3) });
     let batch = batches[turn % batches.len()];
-    checks.push(Check::GetSorted { batch, sort: turn.is_multiple_of(2), found: turn.is_multiple_of(3) });
+    checks.push(Check::GetSorted { batch, sort: turn.is_multiple_of(2), hits: turn.is_multiple_of(3) });
     let bits = [Some(5), None, Some(16), Some(0)][turn / 2 % 4];
-    checks.push(Check::GetBySorting { batch, bits, found: turn.is_multiple_of(2) });
+    checks.push(Check::GetBySorting { batch, bits, hits: turn.is_multiple_of(2) });
     for (i, &batch) in batches.iter().enumerate() {
         let other = !(i + turn).is_multiple_of(2);
-        let (found, miss) = (!(i + turn).is_multiple_of(3), misses[(i + turn) % 3]);
+        let (hits, miss) = (!(i + turn).is_multiple_of(3), misses[(i + turn) % 3]);
         checks.push(Check::Rank { batch, upper: other });
-        checks.push(Check::Neighbor { batch, predecessor: other, found, miss });
+        checks.push(Check::Neighbor { batch, predecessor: other, hits, miss });
     }
     for (i, room) in ROOMS.into_iter().enumerate() {
         let batch = RangeBatch::ALL[(i + turn) % (RangeBatch::ALL.len() - 1)];

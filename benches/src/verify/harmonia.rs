@@ -69,11 +69,11 @@ impl<K: Key, V: Word> Subject<K, V> {
 
     pub(crate) fn run(&mut self, check: Check) -> Result<Answer> {
         match check {
-            Check::Get { batch, lanes, child, found, miss } => self.get(batch, lanes, child, found, miss),
-            Check::GetSorted { batch, sort, found } => self.get_sorted(batch, sort, found),
-            Check::GetBySorting { batch, bits, found } => self.get_by_sorting(batch, bits, found),
+            Check::Get { batch, lanes, child, hits, miss } => self.get(batch, lanes, child, hits, miss),
+            Check::GetSorted { batch, sort, hits } => self.get_sorted(batch, sort, hits),
+            Check::GetBySorting { batch, bits, hits } => self.get_by_sorting(batch, bits, hits),
             Check::Rank { batch, upper } => self.rank(batch, upper),
-            Check::Neighbor { batch, predecessor, found, miss } => self.neighbor(batch, predecessor, found, miss),
+            Check::Neighbor { batch, predecessor, hits, miss } => self.neighbor(batch, predecessor, hits, miss),
             Check::Range { batch, limit, room } => self.range(batch, limit, room),
             Check::Count { batch, limit } => self.count(batch, limit),
             Check::GetMany { batch } => self.get_many(batch),
@@ -122,15 +122,15 @@ impl<K: Key, V: Word> Subject<K, V> {
         }
     }
 
-    fn get(&mut self, batch: Batch, lanes: Option<u32>, child: ChildRegion, found: bool, miss: Miss) -> Result<Answer> {
+    fn get(&mut self, batch: Batch, lanes: Option<u32>, child: ChildRegion, hits: bool, miss: Miss) -> Result<Answer> {
         let queries = self.load(batch)?;
         let order = if queries.keys.is_sorted() { BatchOrder::Sorted } else { BatchOrder::Clustered };
         let width = lanes.map_or(GroupWidth::Auto, GroupWidth::Lanes);
         let on = self.tree.on(&self.stream).child_region(child).group(width).order(order);
-        self.get_on(on, &queries, found, self.miss_value(miss))
+        self.get_on(on, &queries, hits, self.miss_value(miss))
     }
 
-    fn get_sorted(&mut self, batch: Batch, sort: bool, found: bool) -> Result<Answer> {
+    fn get_sorted(&mut self, batch: Batch, sort: bool, hits: bool) -> Result<Answer> {
         let mut queries = self.load(batch)?;
         if sort {
             let mut keys = queries.keys.clone();
@@ -138,34 +138,34 @@ impl<K: Key, V: Word> Subject<K, V> {
             queries = Arc::new(Queries { buffer: self.device.upload(&keys)?, keys });
         }
         let on = self.tree.on(&self.stream).order(BatchOrder::Sorted);
-        self.get_on(on, &queries, found, self.miss_value(Miss::Stored))
+        self.get_on(on, &queries, hits, self.miss_value(Miss::Stored))
     }
 
-    fn get_by_sorting(&mut self, batch: Batch, bits: Option<u32>, found: bool) -> Result<Answer> {
+    fn get_by_sorting(&mut self, batch: Batch, bits: Option<u32>, hits: bool) -> Result<Answer> {
         let queries = self.load(batch)?;
         let (keys, miss) = (&queries.keys, self.miss_value(Miss::Max));
         let mut scratch = PsaScratch::<K, V>::new(&self.device, keys.len())?;
         let sort = bits.map_or(QuerySort::Full, QuerySort::TopBits);
-        self.compare_get(&queries, found, miss, |values, bits| {
+        self.compare_get(&queries, hits, miss, |values, bits| {
             self.tree.on(&self.stream).get_by_sorting(sort, &queries.buffer, values, bits, miss, &mut scratch)
         })
     }
 
-    fn get_on(&self, on: OnStream<'_, K, V>, queries: &Queries<K>, found: bool, miss: V) -> Result<Answer> {
-        self.compare_get(queries, found, miss, |values, bits| on.get(&queries.buffer, values, bits, miss))
+    fn get_on(&self, on: OnStream<'_, K, V>, queries: &Queries<K>, hits: bool, miss: V) -> Result<Answer> {
+        self.compare_get(queries, hits, miss, |values, bits| on.get(&queries.buffer, values, bits, miss))
     }
 
     /// Compares what a look-up writes with what is right.
     fn compare_get(
         &self,
         queries: &Queries<K>,
-        found: bool,
+        hits: bool,
         miss: V,
         get: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>) -> Result<()>,
     ) -> Result<Answer> {
         let keys = &queries.keys;
         let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
-        let mut bits = self.found_bits(found, keys.len())?;
+        let mut bits = self.hit_mask(hits, keys.len())?;
         let start = Instant::now();
         get(&mut values.buffer, bits.as_mut().map(|bits| &mut bits.buffer))?;
         self.stream.synchronize()?;
@@ -180,7 +180,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         Ok(Answer { queries: keys.len(), time, difference })
     }
 
-    fn found_bits(&self, wanted: bool, queries: usize) -> Result<Option<Output<u32>>> {
+    fn hit_mask(&self, wanted: bool, queries: usize) -> Result<Option<Output<u32>>> {
         wanted.then(|| Output::new(&self.device, "hit mask", queries.div_ceil(32))).transpose()
     }
 
@@ -211,12 +211,12 @@ impl<K: Key, V: Word> Subject<K, V> {
         if predecessor { self.oracle.predecessor(key) } else { self.oracle.successor(key) }
     }
 
-    fn neighbor(&mut self, batch: Batch, predecessor: bool, found: bool, miss: Miss) -> Result<Answer> {
+    fn neighbor(&mut self, batch: Batch, predecessor: bool, hits: bool, miss: Miss) -> Result<Answer> {
         let queries = self.load(batch)?;
         let (keys, miss) = (&queries.keys, self.miss_value(miss));
         let mut found_keys = Output::<K>::new(&self.device, "keys", keys.len())?;
         let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
-        let mut bits = self.found_bits(found, keys.len())?;
+        let mut bits = self.hit_mask(hits, keys.len())?;
         let on = self.tree.on(&self.stream);
         let bits_buffer = bits.as_mut().map(|bits| &mut bits.buffer);
         let start = Instant::now();

@@ -112,14 +112,14 @@ pub enum Error {
     },
 
     /// A buffer, slice or scratch memory of the wrong length.
-    #[error("{what} holds {}, but {}", elements(*found), wanted(*expected, *found))]
+    #[error("{what} holds {}, but {}", elements(*actual), wanted(*expected, *actual))]
     OutputLength {
         /// Which one.
         what: &'static str,
         /// Elements needed.
         expected: usize,
         /// Elements it has room for.
-        found: usize,
+        actual: usize,
     },
 
     /// An offset of packed strings that is below the one before it.
@@ -330,9 +330,9 @@ fn elements(count: usize) -> String {
 }
 
 /// What the length should have been: more, or exactly that.
-fn wanted(expected: usize, found: usize) -> String {
+fn wanted(expected: usize, actual: usize) -> String {
     let are = if expected == 1 { "is" } else { "are" };
-    match found < expected {
+    match actual < expected {
         true => format!("{expected} {are} needed; allocate at least {expected}"),
         false => format!("exactly {expected} {are} needed"),
     }
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn lengths_are_told_with_what_to_do() {
-        let message = |expected, found| Error::OutputLength { what: "`values`", expected, found }.to_string();
+        let message = |expected, actual| Error::OutputLength { what: "`values`", expected, actual }.to_string();
         assert_eq!(message(3, 1), "`values` holds 1 element, but 3 are needed; allocate at least 3");
         assert_eq!(message(1, 0), "`values` holds 0 elements, but 1 is needed; allocate at least 1");
         assert_eq!(message(2, 3), "`values` holds 3 elements, but exactly 2 are needed");

@@ -32,7 +32,7 @@ impl<V: Word> Cuart<V> {
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {
-            return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
         }
         let tree = self.parts()?;
         if self.device.kind() != DeviceKind::Host {

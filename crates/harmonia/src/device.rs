@@ -153,11 +153,11 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         queries: Global<K::Bits>,
         count: usize,
         values: GlobalMut<V>,
-        found: GlobalMut<u32>,
+        hits: GlobalMut<u32>,
         miss: V,
     ) -> Result<()> {
         let group = self.group_width(tuning)?;
-        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, found, miss };
+        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
         if self.is_dense(tuning, count) {
             let launch = launch::over(stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
             // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
@@ -192,9 +192,9 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         miss: V,
         side: Side,
     ) -> Result<()> {
-        let NeighborOutputs { keys, values, found } = outputs;
+        let NeighborOutputs { keys, values, hits } = outputs;
         let (tree, side) = (self.tree_ref(stream)?, side as u32);
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, found, side, padding: 0, miss };
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, side, padding: 0, miss };
         let launch = launch::over(stream, count, 1)?;
         // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
         Ok(unsafe { launch.run(calls::neighbor::<K::Bits, V>(self.fanout(), &args)) }?)

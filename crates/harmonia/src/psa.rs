@@ -71,7 +71,7 @@ pub struct PsaScratch<K: Key, V: Word> {
     keys: Buffer<K>,
     positions: Buffer<u32>,
     values: Buffer<V>,
-    found: Buffer<u32>,
+    hits: Buffer<u32>,
     sort: RadixSortScratch<K, u32>,
 }
 
@@ -85,14 +85,14 @@ impl<K: Key, V: Word> PsaScratch<K, V> {
             keys: device.alloc(queries)?,
             positions: device.alloc(queries)?,
             values: device.alloc(queries)?,
-            found: device.alloc(queries.div_ceil(32))?,
+            hits: device.alloc(queries.div_ceil(32))?,
             sort: RadixSortScratch::for_pairs(device, queries)?,
         })
     }
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let (words, own) = (self.positions.bytes() + self.found.bytes(), self.keys.bytes() + self.values.bytes());
+        let (words, own) = (self.positions.bytes() + self.hits.bytes(), self.keys.bytes() + self.values.bytes());
         words + own + self.sort.bytes()
     }
 }
@@ -109,7 +109,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         sort: QuerySort,
         queries: &Buffer<K>,
         values: &mut Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: V,
         scratch: &mut PsaScratch<K, V>,
     ) -> Result<()> {
@@ -119,19 +119,19 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             return Err(Error::BitRange { start: 0, end: bits, width });
         }
         if bits == 0 || self.stream().device().kind() == DeviceKind::Host {
-            return self.get(queries, values, found, miss);
+            return self.get(queries, values, hits, miss);
         }
         self.check("the values' buffer", count, values)?;
         self.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
-        if let Some(found) = &found {
-            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        if let Some(hits) = &hits {
+            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         if count == 0 {
             return Ok(());
         }
         let sorted = (&mut scratch.keys, &mut scratch.positions);
         radix_argsort(self.stream(), queries, count, width - bits..width, sorted, &mut scratch.sort)?;
-        let wanted = if found.is_some() { scratch.found.write_on(self.stream())? } else { GlobalMut::null() };
+        let wanted = if hits.is_some() { scratch.hits.write_on(self.stream())? } else { GlobalMut::null() };
         let keys = lanetree_frame::fixed::bits::<K>(self.stream(), &scratch.keys)?;
         let by_order = scratch.values.write_on(self.stream())?;
         // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
@@ -140,13 +140,13 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             self.index().launch_get(self.stream(), &tuned, keys, count, by_order, wanted, miss)?;
         }
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
-        if let Some(found) = found {
-            found.fill_zero_range(self.stream(), 0..count.div_ceil(32))?;
-            (found_at, out_found) = (scratch.found.read_on(self.stream())?, found.write_on(self.stream())?);
+        if let Some(hits) = hits {
+            hits.fill_zero_range(self.stream(), 0..count.div_ceil(32))?;
+            (found_at, out_found) = (scratch.hits.read_on(self.stream())?, hits.write_on(self.stream())?);
         }
         let args = ScatterArgs {
             values: scratch.values.read_on(self.stream())?,
-            found: found_at,
+            hits: found_at,
             positions: scratch.positions.read_on(self.stream())?,
             count: count as u64,
             out: values.write_on(self.stream())?,
@@ -290,7 +290,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let sorted = get(orders[2], &scratch.keys, &mut scratch.values)?;
         let args = ScatterArgs {
             values: scratch.values.read_on(stream)?,
-            found: Global::null(),
+            hits: Global::null(),
             positions: scratch.positions.read_on(stream)?,
             count: count as u64,
             out: values.write_on(stream)?,
@@ -331,14 +331,14 @@ mod tests {
             let mut scratch = PsaScratch::new(&device, 777).unwrap();
             for sort in [QuerySort::None, QuerySort::TopBits(5), QuerySort::TopBits(12), QuerySort::Full] {
                 let mut out = device.upload(&[7_u64; 780]).unwrap();
-                let mut found = device.upload(&[u32::MAX; 26]).unwrap();
+                let mut hits = device.upload(&[u32::MAX; 26]).unwrap();
                 let on = tree.on(&stream);
-                on.get_by_sorting(sort, &buffer, &mut out, Some(&mut found), 99, &mut scratch).unwrap();
-                let (out, found) = (out.to_vec().unwrap(), found.to_vec().unwrap());
+                on.get_by_sorting(sort, &buffer, &mut out, Some(&mut hits), 99, &mut scratch).unwrap();
+                let (out, hits) = (out.to_vec().unwrap(), hits.to_vec().unwrap());
                 for (i, value) in expected.iter().enumerate() {
-                    assert_eq!((out[i], found[i / 32] >> (i % 32) & 1 == 1), (value.unwrap_or(99), value.is_some()));
+                    assert_eq!((out[i], hits[i / 32] >> (i % 32) & 1 == 1), (value.unwrap_or(99), value.is_some()));
                 }
-                assert_eq!((&out[777..], found[25]), (&[7; 3][..], u32::MAX), "beyond the batch, {sort}");
+                assert_eq!((&out[777..], hits[25]), (&[7; 3][..], u32::MAX), "beyond the batch, {sort}");
                 on.get_by_sorting(sort, &buffer, &mut device.alloc(777).unwrap(), None, 99, &mut scratch).unwrap();
             }
             let error = tree

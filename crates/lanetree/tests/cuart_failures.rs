@@ -116,7 +116,7 @@ struct Batch {
     stream: Stream,
     keys: DeviceKeys,
     values: Buffer<u32>,
-    found: Buffer<u32>,
+    hits: Buffer<u32>,
     scratch: ChangeScratch,
     /// Whether the call has returned, with its work on its way.
     on_its_way: Cell<bool>,
@@ -131,7 +131,7 @@ impl Batch {
             stream: device.stream().unwrap(),
             keys: DeviceKeys::upload(&device, &packed(keys)).unwrap(),
             values: device.upload(&values).unwrap(),
-            found: device.alloc(keys.len().div_ceil(32)).unwrap(),
+            hits: device.alloc(keys.len().div_ceil(32)).unwrap(),
             scratch: ChangeScratch::for_inserts(&device, keys.len(), engine).unwrap().pieces_of(100),
             on_its_way: Cell::new(false),
         }
@@ -139,8 +139,8 @@ impl Batch {
 
     fn call(&mut self, call: &Call) -> Result<()> {
         self.on_its_way.set(false);
-        let Self { subject: Subject { tree, .. }, stream, keys, values, found, scratch, .. } = self;
-        call(tree, stream, keys, values, found, scratch)?;
+        let Self { subject: Subject { tree, .. }, stream, keys, values, hits, scratch, .. } = self;
+        call(tree, stream, keys, values, hits, scratch)?;
         self.on_its_way.set(true);
         Ok(self.stream.synchronize()?)
     }
@@ -151,11 +151,11 @@ impl Batch {
             // here that a test can repair it.
             return assert!(matches!(error, Error::Runtime(_)), "{error}");
         }
-        let Self { subject, stream, keys, values, found, scratch, .. } = self;
-        let scratch = core::cell::RefCell::new((found, scratch));
+        let Self { subject, stream, keys, values, hits, scratch, .. } = self;
+        let scratch = core::cell::RefCell::new((hits, scratch));
         subject.check(error, |tree| {
-            let (found, scratch) = &mut *scratch.borrow_mut();
-            call(tree, stream, keys, values, found, scratch)
+            let (hits, scratch) = &mut *scratch.borrow_mut();
+            call(tree, stream, keys, values, hits, scratch)
         });
     }
 }
@@ -199,7 +199,7 @@ fn updates_in_device_form_that_fail_leave_the_tree_as_it_was_or_lost() {
             |device| Subject::new(device, long_keys, &ops),
             &keys,
             engine,
-            &|tree, stream, keys, values, found, scratch| tree.update_on(stream, keys, values, Some(found), scratch),
+            &|tree, stream, keys, values, hits, scratch| tree.update_on(stream, keys, values, Some(hits), scratch),
         );
         assert!(failed.len() > 1, "{engine:?}");
         assert_memory_loses_nothing(&failed);

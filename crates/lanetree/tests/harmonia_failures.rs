@@ -287,7 +287,7 @@ struct Queries {
     keys: Buffer<u32>,
     values: Buffer<u64>,
     ranks: Buffer<u64>,
-    found: Buffer<u32>,
+    hits: Buffer<u32>,
     scratch: RangeScratch,
     ranges: DeviceRanges<u32, u64>,
 }
@@ -297,14 +297,14 @@ fn queries_in_device_form_that_fail_say_so_and_the_next_ones_answer() {
     const LEN: usize = 70;
     type Call = fn(&mut Queries) -> Result<()>;
     let calls: [Call; 7] = [
-        |it| it.tree.on(&it.stream).get(&it.queries, &mut it.values, Some(&mut it.found), 0),
+        |it| it.tree.on(&it.stream).get(&it.queries, &mut it.values, Some(&mut it.hits), 0),
         |it| it.tree.on(&it.stream).lower_bound(&it.queries, &mut it.ranks),
         |it| it.tree.on(&it.stream).upper_bound(&it.queries, &mut it.ranks),
         |it| {
             let on = it.tree.on(&it.stream);
-            on.predecessor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.found), 0)
+            on.predecessor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.hits), 0)
         },
-        |it| it.tree.on(&it.stream).successor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.found), 0),
+        |it| it.tree.on(&it.stream).successor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.hits), 0),
         |it| {
             let on = it.tree.on(&it.stream);
             on.range(&it.queries, &it.queries, None, 9, &mut it.scratch, &mut it.ranges)
@@ -321,7 +321,7 @@ fn queries_in_device_form_that_fail_say_so_and_the_next_ones_answer() {
         let all = |it: &Queries| {
             (
                 (it.keys.to_vec().unwrap(), it.values.to_vec().unwrap(), it.ranks.to_vec().unwrap()),
-                (it.found.to_vec().unwrap(), it.ranges.offsets.to_vec().unwrap(), it.ranges.keys.to_vec().unwrap()),
+                (it.hits.to_vec().unwrap(), it.ranges.offsets.to_vec().unwrap(), it.ranges.keys.to_vec().unwrap()),
             )
         };
         let set_up = |device: &Device| Queries {
@@ -331,7 +331,7 @@ fn queries_in_device_form_that_fail_say_so_and_the_next_ones_answer() {
             keys: device.alloc_zeroed(LEN).unwrap(),
             values: device.alloc_zeroed(LEN).unwrap(),
             ranks: device.alloc_zeroed(LEN).unwrap(),
-            found: device.alloc_zeroed(LEN.div_ceil(32)).unwrap(),
+            hits: device.alloc_zeroed(LEN.div_ceil(32)).unwrap(),
             scratch: RangeScratch::new(device, LEN).unwrap(),
             ranges: DeviceRanges {
                 offsets: device.alloc_zeroed(LEN + 1).unwrap(),

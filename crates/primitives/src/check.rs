@@ -13,7 +13,7 @@ pub(super) fn buffer<T: bytemuck::Pod>(
     buffer: &Buffer<T>,
 ) -> Result<()> {
     if buffer.len() < expected {
-        return Err(Error::OutputLength { what, expected, found: buffer.len() });
+        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
     }
     same_device(stream.device(), buffer.device(), what)
 }

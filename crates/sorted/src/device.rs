@@ -74,10 +74,10 @@ impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         queries: Global<K::Bits>,
         count: usize,
         values: GlobalMut<V>,
-        found: GlobalMut<u32>,
+        hits: GlobalMut<u32>,
         miss: V,
     ) -> Result<()> {
-        let args = GetArgs { array: self.array(stream)?, queries, count: count as u64, values, found, miss };
+        let args = GetArgs { array: self.array(stream)?, queries, count: count as u64, values, hits, miss };
         // SAFETY: the caller's contract; the array is valid, and borrowed.
         Ok(unsafe { over_queries(stream, count)?.run(calls::get(&args)) }?)
     }
@@ -101,12 +101,12 @@ impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         stream: &Stream,
         queries: Global<K::Bits>,
         count: usize,
-        NeighborOutputs { keys, values, found }: NeighborOutputs<K::Bits, V>,
+        NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
         miss: V,
         side: Side,
     ) -> Result<()> {
         let (array, predecessor) = (self.array(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { array, queries, count: count as u64, keys, values, found, predecessor, miss };
+        let args = NeighborArgs { array, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the array is valid, and borrowed.
         Ok(unsafe { over_queries(stream, count)?.run(calls::neighbor(&args)) }?)
     }

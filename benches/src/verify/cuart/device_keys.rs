@@ -118,7 +118,7 @@ fn offsets<O: Word, V: Word>(
             }
             "no offsets" => {
                 bad.clear();
-                Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 }
+                Error::OutputLength { what: "the offsets' buffer", expected: 1, actual: 0 }
             }
             _ => {
                 // None after it is below it, and it is the first that is too large.

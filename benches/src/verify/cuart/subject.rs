@@ -81,15 +81,15 @@ impl<V: Word> Subject<V> {
     pub(crate) fn get_keys(&mut self, keys: &DeviceKeys, queries: &[Vec<u8>]) -> Result<Option<Difference>> {
         let (count, device) = (queries.len(), &self.device);
         let mut values = Output::<V>::new(device, "values", count)?;
-        let mut found = Output::<u32>::new(device, "found", count.div_ceil(32))?;
+        let mut hits = Output::<u32>::new(device, "hits", count.div_ceil(32))?;
         let start = Instant::now();
         let on = self.tree.on(&self.stream).with_lanes(self.lanes());
-        on.get(keys, &mut values.buffer, Some(&mut found.buffer), V::MAX)?;
+        on.get(keys, &mut values.buffer, Some(&mut hits.buffer), V::MAX)?;
         self.stream.synchronize()?;
         self.took(start, count);
         let expected = |i: usize| Some(self.model.get(&queries[i]).copied().unwrap_or(V::MAX));
         let values = values.read(self.sabotage)?.differs(&expected, &|i| described(&queries[i]));
-        Ok(values.or(self.found_differs(found, queries)?))
+        Ok(values.or(self.hits_differ(hits, queries)?))
     }
 
     /// Looks up `queries` in a tree with leaves in main memory, and does the CPU's part.
@@ -97,18 +97,18 @@ impl<V: Word> Subject<V> {
         let keys = self.keys(queries)?;
         let (count, device) = (queries.len(), &self.device);
         let mut values = Output::<V>::new(device, "values", count)?;
-        let mut found = Output::<u32>::new(device, "found", count.div_ceil(32))?;
+        let mut hits = Output::<u32>::new(device, "hits", count.div_ceil(32))?;
         let mut pending = Output::<u32>::new(device, "pending", count.div_ceil(32))?;
         let start = Instant::now();
-        let buffers = (&mut values.buffer, &mut found.buffer, &mut pending.buffer);
+        let buffers = (&mut values.buffer, &mut hits.buffer, &mut pending.buffer);
         let on = self.tree.on(&self.stream).with_lanes(self.lanes());
         on.get_pending(&keys, buffers.0, buffers.1, buffers.2, V::MAX)?;
         self.stream.synchronize()?;
         self.took(start, count);
-        let (values, found, pending) =
-            (values.read(self.sabotage)?, found.read(self.sabotage)?, pending.read(self.sabotage)?);
+        let (values, hits, pending) =
+            (values.read(self.sabotage)?, hits.read(self.sabotage)?, pending.read(self.sabotage)?);
         let bit = |words: &[u32], i: usize| words[i / 32] >> (i % 32) & 1 == 1;
-        let answer = |i: usize| match (bit(&found.elements, i), bit(&pending.elements, i)) {
+        let answer = |i: usize| match (bit(&hits.elements, i), bit(&pending.elements, i)) {
             (true, false) => Ok(Some(values.elements[i])),
             (false, true) => match self.tree.host_leaf(values.elements[i].widen()) {
                 Some((key, value)) => Ok((key == queries[i]).then_some(value)),
@@ -116,12 +116,12 @@ impl<V: Word> Subject<V> {
             },
             (false, false) if values.elements[i] != V::MAX => Err("another value than that of a miss"),
             (false, false) => Ok(None),
-            (true, true) => Err("found and pending"),
+            (true, true) => Err("a hit, and pending"),
         };
         let answers: Vec<_> = (0..count).map(answer).collect();
         let expected = |i: usize| Ok(self.model.get(&queries[i]).copied());
         let wrong = items_differ("values", &answers, count, &expected, &|i| described(&queries[i]));
-        Ok(wrong.or(values.touched()).or(found.touched()).or(pending.touched()))
+        Ok(wrong.or(values.touched()).or(hits.touched()).or(pending.touched()))
     }
 
     /// The host call.
@@ -155,14 +155,14 @@ impl<V: Word> Subject<V> {
         batch: &[Vec<u8>],
         values: &[V],
         scratch: &mut ChangeScratch,
-        with_found: bool,
+        with_hits: bool,
     ) -> Result<Option<Difference>> {
         // What is ordered has no offsets and no hit mask.
-        let keys = if with_found { self.keys(batch)? } else { upload(&self.device, batch, Packing::Fixed)? };
+        let keys = if with_hits { self.keys(batch)? } else { upload(&self.device, batch, Packing::Fixed)? };
         let new = self.device.upload(values)?;
-        let mut found = Output::<u32>::new(&self.device, "found by updates", batch.len().div_ceil(32))?;
+        let mut hits = Output::<u32>::new(&self.device, "hits of updates", batch.len().div_ceil(32))?;
         let start = Instant::now();
-        self.tree.update_on(&self.stream, &keys, &new, with_found.then_some(&mut found.buffer), scratch)?;
+        self.tree.update_on(&self.stream, &keys, &new, with_hits.then_some(&mut hits.buffer), scratch)?;
         self.stream.synchronize()?;
         self.took(start, batch.len());
         for (key, &value) in batch.iter().zip(values) {
@@ -170,7 +170,7 @@ impl<V: Word> Subject<V> {
                 *old = value;
             }
         }
-        if with_found { self.found_differs(found, batch) } else { Ok(None) }
+        if with_hits { self.hits_differ(hits, batch) } else { Ok(None) }
     }
 
     pub(crate) fn insert(
@@ -204,9 +204,9 @@ impl<V: Word> Subject<V> {
         differ("the tree's length", self.model.len() as u64, self.tree.len())
     }
 
-    fn found_differs(&self, found: Output<u32>, keys: &[Vec<u8>]) -> Result<Option<Difference>> {
+    fn hits_differ(&self, hits: Output<u32>, keys: &[Vec<u8>]) -> Result<Option<Difference>> {
         let expected = |i: usize| self.model.contains_key(&keys[i]);
-        Ok(bits_differ(&found.read(self.sabotage)?, keys.len(), &expected, &|i| described(&keys[i])))
+        Ok(bits_differ(&hits.read(self.sabotage)?, keys.len(), &expected, &|i| described(&keys[i])))
     }
 }
 

@@ -165,7 +165,7 @@ impl DeviceKeys {
         let (what, width) = ("the strings' buffer", K::WIDTH);
         let expected = numbers.bytes().div_ceil(8);
         if self.width() != Some(width) || self.bytes.len() < expected {
-            return Err(Error::OutputLength { what, expected, found: self.bytes.len() });
+            return Err(Error::OutputLength { what, expected, actual: self.bytes.len() });
         }
         same_device(stream.device(), numbers.device(), "the numbers' buffer")?;
         same_device(stream.device(), self.device(), what)?;
@@ -311,7 +311,7 @@ fn check_offsets<O: Word>(stream: &Stream, offsets: &Buffer<O>, bytes: usize) ->
     let device = stream.device();
     same_device(device, offsets.device(), "the offsets' buffer")?;
     if offsets.is_empty() {
-        return Err(Error::OutputLength { what: "the offsets' buffer", expected: 1, found: 0 });
+        return Err(Error::OutputLength { what: "the offsets' buffer", expected: 1, actual: 0 });
     }
     let mut first = [u64::MAX; 2];
     if let (DeviceKind::Host, Some(offsets)) = (device.kind(), offsets.as_slice()) {

@@ -72,7 +72,7 @@ impl Results {
         let offsets = self.offsets(count);
         let at = |offset: usize| output.byte_add(offset as u64);
         let bits = |array: usize| if array < self.bits { at(offsets[2 + array]).cast() } else { GlobalMut::null() };
-        Addresses { arrays: [at(offsets[0]), at(offsets[1])], found: bits(0), pending: bits(1) }
+        Addresses { arrays: [at(offsets[0]), at(offsets[1])], hits: bits(0), pending: bits(1) }
     }
 }
 
@@ -86,7 +86,7 @@ pub struct Addresses {
     /// The arrays.
     pub arrays: [GlobalMut<u8>; 2],
     /// The hit mask; null if there is none.
-    pub found: GlobalMut<u32>,
+    pub hits: GlobalMut<u32>,
     /// The second array of bits.
     pub pending: GlobalMut<u32>,
 }

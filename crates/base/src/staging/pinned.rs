@@ -24,7 +24,7 @@ pub struct PinnedBatch<'a, Q, V> {
     /// Out: their values.
     pub values: &'a mut PinnedBuffer<V>,
     /// Out: the hit mask, if it is wanted.
-    pub found: Option<&'a mut PinnedBuffer<u32>>,
+    pub hits: Option<&'a mut PinnedBuffer<u32>>,
 }
 
 impl<Q, V: Word> PinnedBatch<'_, Q, V> {
@@ -36,21 +36,21 @@ impl<Q, V: Word> PinnedBatch<'_, Q, V> {
     /// [`Error::OutputLength`] if there is no room for the results.
     pub fn check(&self) -> Result<()> {
         let (count, words) = (self.count(), self.count().div_ceil(32));
-        let found_words = self.found.as_ref().map_or(words, |found| found.len());
+        let hit_words = self.hits.as_ref().map_or(words, |hits| hits.len());
         for (what, expected, len) in
-            [("the values' buffer", count, self.values.len()), ("the hit mask", words, found_words)]
+            [("the values' buffer", count, self.values.len()), ("the hit mask", words, hit_words)]
         {
             if len < expected {
-                return Err(Error::OutputLength { what, expected, found: len });
+                return Err(Error::OutputLength { what, expected, actual: len });
             }
         }
         Ok(())
     }
 
     /// Takes results that the CPU has found.
-    pub fn fill(&mut self, hits: Vec<Option<V>>, miss: V) {
-        let mut bits = self.found.as_mut().map(|found| &mut found[..hits.len().div_ceil(32)]);
-        for (i, value) in hits.into_iter().enumerate() {
+    pub fn fill(&mut self, found: Vec<Option<V>>, miss: V) {
+        let mut bits = self.hits.as_mut().map(|hits| &mut hits[..found.len().div_ceil(32)]);
+        for (i, value) in found.into_iter().enumerate() {
             self.values[i] = value.unwrap_or(miss);
             if let Some(bits) = &mut bits {
                 let word = &mut bits[i / 32];
@@ -65,13 +65,13 @@ struct PinnedSlot<Q, V> {
     stream: Stream,
     queries: Buffer<Q>,
     values: Buffer<V>,
-    found: Buffer<u32>,
+    hits: Buffer<u32>,
 }
 
 impl<Q: Pod, V: Word> PinnedSlot<Q, V> {
     fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
-        Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, found: device.alloc(0)? })
+        Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, hits: device.alloc(0)? })
     }
 
     /// Makes room for a number of elements of queries, and a number of queries. Memory grows in powers of two up to a
@@ -85,14 +85,14 @@ impl<Q: Pod, V: Word> PinnedSlot<Q, V> {
         if self.values.len() < queries {
             self.values = device.alloc(queries.next_power_of_two())?;
         }
-        if self.found.len() < queries.div_ceil(32) {
-            self.found = device.alloc(queries.div_ceil(32).next_power_of_two())?;
+        if self.hits.len() < queries.div_ceil(32) {
+            self.hits = device.alloc(queries.div_ceil(32).next_power_of_two())?;
         }
         Ok(())
     }
 
     fn bytes(&self) -> usize {
-        self.queries.bytes() + self.values.bytes() + self.found.bytes()
+        self.queries.bytes() + self.values.bytes() + self.hits.bytes()
     }
 }
 
@@ -155,14 +155,14 @@ impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
             }
             let slot = &mut slots[next];
             slot.reserve(device, range.len() * width, range.len())?;
-            let PinnedSlot { stream, queries, values, found } = slot;
+            let PinnedSlot { stream, queries, values, hits } = slot;
             let elements = range.start * width..range.end * width;
             queries.upload_async(stream, 0, batch.queries, elements)?;
-            let wanted = if batch.found.is_some() { found.write_on(stream)? } else { GlobalMut::null() };
+            let wanted = if batch.hits.is_some() { hits.write_on(stream)? } else { GlobalMut::null() };
             launch(stream, queries.read_on(stream)?, range.len(), values.write_on(stream)?, wanted)?;
             values.download_async(stream, 0..range.len(), batch.values, start)?;
-            if let Some(bits) = &mut batch.found {
-                found.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
+            if let Some(bits) = &mut batch.hits {
+                hits.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;
             }
         }
         Ok(())

@@ -33,7 +33,7 @@ kernel_args! {
         pub values: GlobalMut<V>,
         /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
         /// if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
     }
@@ -63,7 +63,7 @@ impl<V: Word> Kernel for Get<V> {
             }
         }
         // SAFETY: one word per started tile of the batch.
-        unsafe { store_bits(simt, args.found, args.count, found) };
+        unsafe { store_bits(simt, args.hits, args.count, found) };
     }
 }
 
@@ -80,7 +80,7 @@ kernel_args! {
         pub values: Global<V>,
         /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if key `i` is in the tree;
         /// null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// Number of updates of this tree in all earlier batches, so that stamps ascend from batch to batch.
         pub before: u64,
     }
@@ -118,7 +118,7 @@ impl<V: Word> Kernel for Update<V> {
             }
         }
         // SAFETY: one word per started tile of the batch.
-        unsafe { store_bits(simt, args.found, args.count, found) };
+        unsafe { store_bits(simt, args.hits, args.count, found) };
     }
 }
 

@@ -72,7 +72,7 @@ impl<V: Word> Grt<V> {
         self.buffer.bytes() as u64
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `i`, or `miss`; bit `i % 32` of `found[i / 32]`
+    /// Looks up `queries`: `values[i]` becomes the value of key `i`, or `miss`; bit `i % 32` of `hits[i / 32]`
     /// says whether there is one. In the stream's order; may return before it is done.
     ///
     /// # Errors
@@ -83,14 +83,14 @@ impl<V: Word> Grt<V> {
         stream: &Stream,
         queries: Queries<'_>,
         values: &mut Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
         at_least("the results of GRT", queries.len(), values.len())?;
         for device in [self.buffer.device(), values.device()] {
             same_device(stream, device)?;
         }
-        let found = self.checked(stream, &queries, found)?;
+        let hits = self.checked(stream, &queries, hits)?;
         if queries.is_empty() {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl<V: Word> Grt<V> {
             queries: queries.keys(stream)?,
             count: queries.len() as u64,
             values: values.write_on(stream)?,
-            found,
+            hits,
             miss,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
@@ -110,7 +110,7 @@ impl<V: Word> Grt<V> {
     }
 
     /// Sets the values of keys: that of key `i`, if it is in the tree, becomes `values[i]`; of equal keys in a
-    /// batch, the last one's stays. Bit `i % 32` of `found[i / 32]` says whether key `i` is in the tree. In the
+    /// batch, the last one's stays. Bit `i % 32` of `hits[i / 32]` says whether key `i` is in the tree. In the
     /// stream's order; may return before it is done.
     ///
     /// # Errors
@@ -120,13 +120,13 @@ impl<V: Word> Grt<V> {
         stream: &Stream,
         queries: Queries<'_>,
         values: &Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
     ) -> Result<()> {
         at_least("the new values for GRT", queries.len(), values.len())?;
         for device in [self.buffer.device(), values.device()] {
             same_device(stream, device)?;
         }
-        let found = self.checked(stream, &queries, found)?;
+        let hits = self.checked(stream, &queries, hits)?;
         if queries.is_empty() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl<V: Word> Grt<V> {
             queries: queries.keys(stream)?,
             count: queries.len() as u64,
             values: values.read_on(stream)?,
-            found,
+            hits,
             before: self.updates,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
@@ -150,13 +150,13 @@ impl<V: Word> Grt<V> {
         &self,
         stream: &Stream,
         queries: &Queries<'_>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
     ) -> Result<GlobalMut<u32>> {
         same_device(stream, queries.device())?;
-        let Some(found) = found else { return Ok(GlobalMut::null()) };
-        at_least("the hit mask of GRT", queries.len().div_ceil(WARP as usize), found.len())?;
-        same_device(stream, found.device())?;
-        found.write_on(stream)
+        let Some(hits) = hits else { return Ok(GlobalMut::null()) };
+        at_least("the hit mask of GRT", queries.len().div_ceil(WARP as usize), hits.len())?;
+        same_device(stream, hits.device())?;
+        hits.write_on(stream)
     }
 }
 

@@ -23,8 +23,8 @@ kernel_args! {
         pub values: GlobalMut<V>,
         /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
         /// if not wanted.
-        pub found: GlobalMut<u32>,
-        /// Out: as `found`; set if a leaf in main memory must be compared (section 3.2.3 of the paper); null if the
+        pub hits: GlobalMut<u32>,
+        /// Out: as `hits`; set if a leaf in main memory must be compared (section 3.2.3 of the paper); null if the
         /// tree has no such leaves.
         pub pending: GlobalMut<u32>,
         /// The value written to `values` for a key that is not in the tree.
@@ -60,7 +60,7 @@ impl<V: Word, const WORDS: usize> Kernel for Get<V, WORDS> {
         }
         // SAFETY: one word per started tile of the batch.
         unsafe {
-            store_bits(simt, args.found, args.count, found);
+            store_bits(simt, args.hits, args.count, found);
             store_bits(simt, args.pending, args.count, pending);
         }
     }

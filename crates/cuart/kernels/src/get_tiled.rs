@@ -63,7 +63,7 @@ impl<V: Word, const LANES: usize> Kernel for GetTiled<V, LANES> {
             if index < args.count {
                 simt.store(args.values, index, value, Hint::Streaming);
             }
-            store_bits(simt, args.found, args.count, found);
+            store_bits(simt, args.hits, args.count, found);
             store_bits(simt, args.pending, args.count, pending);
         }
     }

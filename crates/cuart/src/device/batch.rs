@@ -13,7 +13,7 @@ pub(super) struct UpdateBatch<'a, V> {
     pub(super) queries: KeysRef,
     pub(super) values: Global<V>,
     /// Found bits, or null.
-    pub(super) found: GlobalMut<u32>,
+    pub(super) hits: GlobalMut<u32>,
     /// In which order it is processed; null for its own.
     pub(super) picks: Global<u32>,
     pub(super) count: usize,
@@ -25,10 +25,10 @@ impl<'a, V: Word> UpdateBatch<'a, V> {
         stream: &Stream,
         keys: &'a DeviceKeys,
         values: &'a Buffer<V>,
-        found: Option<&'a mut Buffer<u32>>,
+        hits: Option<&'a mut Buffer<u32>>,
     ) -> Result<Self> {
         let (queries, values) = (keys.keys_ref(stream)?, values.read_on(stream)?);
-        let found = optional_mut(found, stream)?;
-        Ok(Self { keys, queries, values, found, picks: Global::null(), count: keys.len() })
+        let hits = optional_mut(hits, stream)?;
+        Ok(Self { keys, queries, values, hits, picks: Global::null(), count: keys.len() })
     }
 }

@@ -16,7 +16,7 @@ pub struct ChangeScratch {
 /// What inserts need beyond updates.
 #[derive(Debug)]
 pub(super) struct Inserting {
-    pub(super) found: Buffer<u32>,
+    pub(super) hits: Buffer<u32>,
     pub(super) positions: Buffer<u32>,
     pub(super) partitioned: Buffer<u32>,
     pub(super) counts: Buffer<u64>,
@@ -43,7 +43,7 @@ impl ChangeScratch {
         let scratch = Self::for_updates(device, operations, engine)?;
         let positions: Vec<u32> = (0..operations as u32).collect();
         let inserting = Inserting {
-            found: device.alloc(operations.div_ceil(32))?,
+            hits: device.alloc(operations.div_ceil(32))?,
             positions: device.upload(&positions)?,
             partitioned: device.alloc(operations)?,
             counts: device.alloc(4)?,
@@ -74,7 +74,7 @@ impl ChangeScratch {
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
         let inserting = self.inserting.as_ref().map_or(0, |it| {
-            it.found.bytes() + it.positions.bytes() + it.partitioned.bytes() + it.counts.bytes() + it.select.bytes()
+            it.hits.bytes() + it.positions.bytes() + it.partitioned.bytes() + it.counts.bytes() + it.select.bytes()
         });
         self.engine.bytes() + inserting
     }

@@ -131,7 +131,7 @@ fn order<V: Word>(
         return Ok(Global::null());
     };
     // The hit mask would have to be set bit by bit.
-    if batch.keys.width().is_none_or(|width| width < 4) || !batch.found.is_null() {
+    if batch.keys.width().is_none_or(|width| width < 4) || !batch.hits.is_null() {
         return Ok(Global::null());
     }
     let skip = if tree.root.kind().is_node() { tree.root.span().min(8) } else { 0 };
@@ -164,7 +164,7 @@ fn claim<V: Word>(
         mask: places as u32 - 1,
         padding: 0,
         slots: memory.slots.write_on(stream)?,
-        found: batch.found,
+        hits: batch.hits,
     };
     // SAFETY: the tree is valid and without leaves in main memory; there are that many queries from the first on, a
     // place in `slots` for each of them, a hit mask for the batch, and twice as many places, all free, in the table.
@@ -205,7 +205,7 @@ fn locating<V: Word>(
         picks: batch.picks,
         count: batch.count as u64,
         links: links.write_on(stream)?,
-        found: batch.found,
+        hits: batch.hits,
     })
 }
 

@@ -72,11 +72,11 @@ impl<'a, V: Word> OnStream<'a, V> {
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
-    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value
     /// equals `miss`.
     ///
-    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word of `found` become zero.
+    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `hits` become zero.
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
@@ -86,18 +86,18 @@ impl<'a, V: Word> OnStream<'a, V> {
         &self,
         queries: &DeviceKeys,
         values: &mut Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
         let tree = self.tree.parts()?;
         if self.stream.device().kind() != DeviceKind::Host {
             tree.check_on_device("OnStream::get")?;
         }
-        self.get_first(tree, queries, values, found, None, miss)
+        self.get_first(tree, queries, values, hits, None, miss)
     }
 
     /// As [`OnStream::get`], of a tree with leaves in main memory (section 3.2.3 of the paper): where a query ends
-    /// at one of those, its bit in `pending` is set instead of that in `found`, and `values[i]` becomes the leaf's
+    /// at one of those, its bit in `pending` is set instead of that in `hits`, and `values[i]` becomes the leaf's
     /// index. The CPU compares the key: [`Cuart::host_leaf`].
     ///
     /// # Errors
@@ -106,13 +106,13 @@ impl<'a, V: Word> OnStream<'a, V> {
         &self,
         queries: &DeviceKeys,
         values: &mut Buffer<V>,
-        found: &mut Buffer<u32>,
+        hits: &mut Buffer<u32>,
         pending: &mut Buffer<u32>,
         miss: V,
     ) -> Result<()> {
         let tree = self.tree.parts()?;
         self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
-        self.get_first(tree, queries, values, Some(found), Some(pending), miss)
+        self.get_first(tree, queries, values, Some(hits), Some(pending), miss)
     }
 
     fn get_first(
@@ -120,15 +120,15 @@ impl<'a, V: Word> OnStream<'a, V> {
         tree: &Parts,
         queries: &DeviceKeys,
         values: &mut Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         pending: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
         let count = queries.len();
         self.check_keys(queries)?;
         self.check("the values' buffer", count, values)?;
-        if let Some(found) = &found {
-            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        if let Some(hits) = &hits {
+            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         if count == 0 {
             return Ok(());
@@ -137,11 +137,11 @@ impl<'a, V: Word> OnStream<'a, V> {
             if let Some(pending) = pending {
                 pending.as_mut_slice().unwrap_or(&mut [])[..count.div_ceil(32)].fill(0);
             }
-            get_on_host(tree, queries, values, found, miss);
+            get_on_host(tree, queries, values, hits, miss);
             return Ok(());
         }
         let bits = |bits: Option<&mut Buffer<u32>>| optional_mut(bits, self.stream);
-        let outputs = (values.write_on(self.stream)?, bits(found)?, bits(pending)?);
+        let outputs = (values.write_on(self.stream)?, bits(hits)?, bits(pending)?);
         let queries = queries.keys_ref(self.stream)?;
         // SAFETY: that many queries, and room for their results.
         unsafe { tree.launch_get(self.stream, self.lanes, queries, count, outputs, miss) }
@@ -165,7 +165,7 @@ impl<'a, V: Word> OnStream<'a, V> {
             picks: Global::null(),
             count: count as u64,
             links: links.write_on(self.stream)?.cast(),
-            found: GlobalMut::null(),
+            hits: GlobalMut::null(),
         };
         // SAFETY: the tree is valid and without leaves in main memory; that many queries, and a link for each.
         Ok(unsafe { over(self.stream, count)?.run(calls::locate(tree.query_words(), &args)) }?)
@@ -180,7 +180,7 @@ impl<'a, V: Word> OnStream<'a, V> {
     /// Checks a buffer's length and device.
     pub(super) fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
         if buffer.len() < expected {
-            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
         }
         same_device(self.tree.device(), buffer.device(), what)
     }
@@ -199,7 +199,7 @@ fn get_on_host<V: Word>(
     tree: &Parts,
     queries: &DeviceKeys,
     values: &mut Buffer<V>,
-    found: Option<&mut Buffer<u32>>,
+    hits: Option<&mut Buffer<u32>>,
     miss: V,
 ) {
     let tree = tree.view();
@@ -207,22 +207,22 @@ fn get_on_host<V: Word>(
     let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
     let mut unwanted = Vec::new();
     let words = keys.len().div_ceil(32);
-    let found = match found.and_then(Buffer::as_mut_slice) {
-        Some(found) => &mut found[..words],
+    let hits = match hits.and_then(Buffer::as_mut_slice) {
+        Some(hits) => &mut hits[..words],
         None => {
             unwanted.resize(words, 0);
             &mut unwanted[..]
         }
     };
-    let tasks = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK / 32)).enumerate();
-    tasks.for_each(|(task, (values, found))| {
+    let tasks = values.par_chunks_mut(TASK).zip(hits.par_chunks_mut(TASK / 32)).enumerate();
+    tasks.for_each(|(task, (values, hits))| {
         let first = task * TASK;
-        let mut hits = vec![None; values.len()];
-        tree.get::<V>(keys, first..first + values.len(), &mut hits);
-        found.fill(0);
-        for (i, (value, hit)) in values.iter_mut().zip(hits).enumerate() {
+        let mut found = vec![None; values.len()];
+        tree.get::<V>(keys, first..first + values.len(), &mut found);
+        hits.fill(0);
+        for (i, (value, hit)) in values.iter_mut().zip(found).enumerate() {
             *value = hit.unwrap_or(miss);
-            found[i / 32] |= u32::from(hit.is_some()) << (i % 32);
+            hits[i / 32] |= u32::from(hit.is_some()) << (i % 32);
         }
     });
 }

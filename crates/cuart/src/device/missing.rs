@@ -53,7 +53,7 @@ pub(super) fn find_missing<V: Word>(
         picks: Global::null(),
         count: count as u64,
         links: GlobalMut::null(),
-        found: scratch.found.write_on(stream)?,
+        hits: scratch.hits.write_on(stream)?,
     };
     // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, and a hit mask for
     // them.
@@ -61,7 +61,7 @@ pub(super) fn find_missing<V: Word>(
     let input = Keys { keys: &scratch.positions, count: count.into() };
     let output = KeysMut { keys: &mut scratch.partitioned, count: &mut scratch.counts };
     // Those that were found come first.
-    partition_keys(stream, input, &scratch.found, output, &mut scratch.select)?;
+    partition_keys(stream, input, &scratch.hits, output, &mut scratch.select)?;
     let mut found = [0];
     stream.synchronize()?;
     scratch.counts.copy_range_to(0, &mut found)?;

@@ -134,8 +134,8 @@ impl<V: Word> OnStream<'_, V> {
     pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, limit: u64, spans: &mut Buffer<u64>) -> Result<()> {
         let count = starts.len();
         if ends.len() != count {
-            let (what, found) = ("the ends", ends.len());
-            return Err(lanetree_frame::Error::OutputLength { what, expected: count, found });
+            let (what, actual) = ("the ends", ends.len());
+            return Err(lanetree_frame::Error::OutputLength { what, expected: count, actual });
         }
         self.rank_into(starts, Side::Lower, spans, 2, 0)?;
         self.rank_into(ends, Side::Upper, spans, 2, 1)?;

@@ -59,7 +59,7 @@ pub(super) fn write_latest<V: Word>(
         count: batch.count as u64,
         sequence,
         padding: 0,
-        found: batch.found,
+        hits: batch.hits,
     };
     // SAFETY: the tree is valid and without long keys; there are that many queries and values of 32 bits, and a hit
     // mask for them. All numbers in leaves are below those of the batch.

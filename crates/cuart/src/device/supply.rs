@@ -112,7 +112,7 @@ impl<'o, V: Word> Inserts<'o, V> {
         scratch: &mut ChangeScratch,
     ) -> Result<Self> {
         let Some(inserting) = &mut scratch.inserting else {
-            return Err(Error::OutputLength { what: "the scratch memory", expected: keys.len(), found: 0 });
+            return Err(Error::OutputLength { what: "the scratch memory", expected: keys.len(), actual: 0 });
         };
         let missing = find_missing(tree, options, stream, keys, inserting)?;
         let with_long_keys = missing.leaves[3] > 0;

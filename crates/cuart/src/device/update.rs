@@ -13,7 +13,7 @@ use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Stream};
 
 impl<V: Word> Cuart<V> {
-    /// Replaces the values of keys that are present; of several operations on a key, the last one wins. `found` as in
+    /// Replaces the values of keys that are present; of several operations on a key, the last one wins. `hits` as in
     /// [`OnStream::get`](super::OnStream::get).
     ///
     /// Runs in the stream's order and may return before it is done. Look-ups in other streams see the tree as before
@@ -30,18 +30,18 @@ impl<V: Word> Cuart<V> {
         stream: &Stream,
         keys: &DeviceKeys,
         values: &Buffer<V>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         scratch: &mut ChangeScratch,
     ) -> Result<()> {
         self.check_change("Cuart::update_on", stream, keys, values, scratch)?;
-        if let Some(found) = &found {
-            self.on(stream).check("the hit mask's buffer", keys.len().div_ceil(32), found)?;
+        if let Some(hits) = &hits {
+            self.on(stream).check("the hit mask's buffer", keys.len().div_ceil(32), hits)?;
         }
         if keys.is_empty() {
             return Ok(());
         }
         let memory = &mut scratch.engine;
-        let mut batch = UpdateBatch::new(stream, keys, values, found)?;
+        let mut batch = UpdateBatch::new(stream, keys, values, hits)?;
         let begun = engine::begin(self.parts.get_mut()?, stream, &mut batch, memory)?;
         self.parts.change(|tree| engine::finish(tree, stream, &batch, begun, memory))
     }
@@ -108,8 +108,8 @@ impl<V: Word> Cuart<V> {
         self.check_place(call, stream, keys)?;
         self.on(stream).check("the values' buffer", keys.len(), values)?;
         if scratch.operations < keys.len() {
-            let (expected, found) = (keys.len(), scratch.operations);
-            return Err(Error::OutputLength { what: "the scratch memory", expected, found });
+            let (expected, actual) = (keys.len(), scratch.operations);
+            return Err(Error::OutputLength { what: "the scratch memory", expected, actual });
         }
         same_device(&self.device, scratch.engine.device(), "the scratch memory")?;
         scratch.engine.check::<V>(self.parts()?, false)

@@ -33,7 +33,7 @@ impl<V: Word> Hybrid<V> {
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {
-            return Err(Error::OutputLength { what: "the output", expected: keys.len(), found: out.len() });
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
         }
         let (device, host) = self.trees()?;
         match Long::of(keys, self.max) {

@@ -335,7 +335,7 @@ fn what_is_wrong_is_named_by_its_place_in_the_batch() {
     assert!(matches!(tree.insert_many(&keys, &[1; 5]), Err(Error::LengthMismatch { keys: 4, values: 5 })));
     assert!(matches!(tree.update_many(&keys, &[1; 3]), Err(Error::LengthMismatch { keys: 4, values: 3 })));
     let short = tree.get_many_into(&keys, &mut [None; 3]);
-    assert!(matches!(short, Err(Error::OutputLength { expected: 4, found: 3, .. })));
+    assert!(matches!(short, Err(Error::OutputLength { expected: 4, actual: 3, .. })));
     let reversed = tree.range_many([&b"a"[..]..&b"b"[..], b"b".."a long key".as_bytes()]);
     assert!(matches!(reversed, Err(Error::ReversedRange { index: 1, .. })));
     assert_eq!(tree.get_many(&keys).unwrap(), [Some(1); 4]);

@@ -54,7 +54,7 @@ pub trait HostForm: FixedIndex {
                         queries,
                         count,
                         out.arrays[0].cast(),
-                        out.found,
+                        out.hits,
                         Self::Value::MIN,
                     )
                 }
@@ -92,7 +92,7 @@ pub trait HostForm: FixedIndex {
                         queries,
                         count,
                         out.arrays[0].cast(),
-                        out.found,
+                        out.hits,
                         miss,
                     )
                 }
@@ -176,7 +176,7 @@ pub trait HostForm: FixedIndex {
             Results { arrays: [Self::Value::BYTES, <Self::Key as Key>::Bits::BYTES], bits: 1 },
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
-                let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), found: out.found };
+                let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), hits: out.hits };
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
             },
@@ -213,7 +213,7 @@ pub trait HostForm: FixedIndex {
     }
 
     /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
-    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `found[i / 32]` (the hit mask) says whether key
+    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `hits[i / 32]` (the hit mask) says whether key
     /// `i` is present. Returns when the results are complete.
     ///
     /// # Errors
@@ -222,19 +222,19 @@ pub trait HostForm: FixedIndex {
         &self,
         keys: &PinnedBuffer<Self::Key>,
         values: &mut PinnedBuffer<Self::Value>,
-        found: Option<&mut PinnedBuffer<u32>>,
+        hits: Option<&mut PinnedBuffer<u32>>,
         miss: Self::Value,
     ) -> Result<()> {
-        let mut batch = PinnedBatch { queries: keys, width: 1, values, found };
+        let mut batch = PinnedBatch { queries: keys, width: 1, values, hits };
         batch.check()?;
         if self.device().kind() == DeviceKind::Host {
             batch.fill(self.get_many(keys)?, miss);
             return Ok(());
         }
         self.check_not_lost()?;
-        self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, found| {
+        self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, hits| {
             // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-            unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, found, miss) }
+            unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, hits, miss) }
         })
     }
 
@@ -343,7 +343,7 @@ fn check_output(keys: usize, out: usize) -> Result<()> {
     if out == keys {
         return Ok(());
     }
-    Err(Error::OutputLength { what: "the output", expected: keys, found: out })
+    Err(Error::OutputLength { what: "the output", expected: keys, actual: out })
 }
 
 /// Gives an index over keys of a fixed size the methods of [`HostForm`](crate::fixed::HostForm) as its own, so that its
@@ -385,10 +385,10 @@ macro_rules! inherent_forms {
                 &self,
                 keys: &$crate::PinnedBuffer<$k>,
                 values: &mut $crate::PinnedBuffer<$v>,
-                found: Option<&mut $crate::PinnedBuffer<u32>>,
+                hits: Option<&mut $crate::PinnedBuffer<u32>>,
                 miss: $v,
             ) -> $crate::Result<()> {
-                $crate::fixed::HostForm::get_many_pinned(self, keys, values, found, miss)
+                $crate::fixed::HostForm::get_many_pinned(self, keys, values, hits, miss)
             }
 
             /// [`HostForm::lower_bound_many`]($crate::fixed::HostForm::lower_bound_many).

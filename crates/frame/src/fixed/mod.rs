@@ -50,7 +50,7 @@ pub struct NeighborOutputs<B, V> {
     /// Values.
     pub values: GlobalMut<V>,
     /// The hit mask; null if it is not wanted.
-    pub found: GlobalMut<u32>,
+    pub hits: GlobalMut<u32>,
 }
 
 /// An index as the CPU searches it, in main memory. The methods take a batch and call `each` for each query, with its
@@ -156,7 +156,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         queries: Global<<Self::Key as Key>::Bits>,
         count: usize,
         values: GlobalMut<Self::Value>,
-        found: GlobalMut<u32>,
+        hits: GlobalMut<u32>,
         miss: Self::Value,
     ) -> Result<()>;
 

@@ -53,11 +53,11 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
-    /// `found` is the hit mask: bit `i % 32` of `found[i / 32]` says whether key `i` is present, even if a stored value
+    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value
     /// equals `miss`.
     ///
-    /// `values` must have at least one element per query, `found` at least one per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word of `found` become zero.
+    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word of `hits` become zero.
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
@@ -66,10 +66,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         &self,
         queries: &Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        self.get_first(queries.len(), queries, values, found, miss)
+        self.get_first(queries.len(), queries, values, hits, miss)
     }
 
     /// [`OnStream::get`] for the first `count` queries.
@@ -78,13 +78,13 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         count: usize,
         queries: &Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
         self.check("the queries' buffer", count, queries)?;
         self.check("the values' buffer", count, values)?;
-        if let Some(found) = &found {
-            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        if let Some(hits) = &hits {
+            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         self.index.check_tuning(&self.tuning)?;
         if count == 0 {
@@ -93,30 +93,30 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         if let Some((queries, values)) = self.on_host(queries, values) {
             let tree = self.index.view().expect("a tree on the host is in main memory");
             let (queries, values) = (&queries[..count], &mut values[..count]);
-            let search = |queries: &[I::Key], values: &mut [I::Value], mut found: Option<&mut [u32]>| {
-                if let Some(found) = &mut found {
-                    found.fill(0);
+            let search = |queries: &[I::Key], values: &mut [I::Value], mut hits: Option<&mut [u32]>| {
+                if let Some(hits) = &mut hits {
+                    hits.fill(0);
                 }
                 tree.get(queries, |i, hit| {
                     values[i] = hit.unwrap_or(miss);
-                    if let (Some(found), Some(_)) = (&mut found, hit) {
-                        found[i / 32] |= 1 << (i % 32);
+                    if let (Some(hits), Some(_)) = (&mut hits, hit) {
+                        hits[i / 32] |= 1 << (i % 32);
                     }
                 });
             };
             let tasks = queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK));
-            match found.and_then(Buffer::as_mut_slice) {
+            match hits.and_then(Buffer::as_mut_slice) {
                 None => tasks.for_each(|(queries, values)| search(queries, values, None)),
-                Some(found) => tasks
-                    .zip(found[..count.div_ceil(32)].par_chunks_mut(TASK / 32))
-                    .for_each(|((queries, values), found)| search(queries, values, Some(found))),
+                Some(hits) => tasks
+                    .zip(hits[..count.div_ceil(32)].par_chunks_mut(TASK / 32))
+                    .for_each(|((queries, values), hits)| search(queries, values, Some(hits))),
             }
             return Ok(());
         }
-        let found = optional_mut(found, self.stream)?;
+        let hits = optional_mut(hits, self.stream)?;
         let (queries, values) = (bits::<I::Key>(self.stream, queries)?, values.write_on(self.stream)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_get(self.stream, &self.tuning, queries, count, values, found, miss) }
+        unsafe { self.index.launch_get(self.stream, &self.tuning, queries, count, values, hits, miss) }
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
@@ -154,7 +154,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
-    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `found` as in [`OnStream::get`].
+    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `hits` as in [`OnStream::get`].
     ///
     /// # Errors
     /// As [`OnStream::get`].
@@ -163,10 +163,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Upper)
+        self.neighbor_first(queries.len(), queries, keys, values, hits, miss, Side::Upper)
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
@@ -178,10 +178,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        self.neighbor_first(queries.len(), queries, keys, values, found, miss, Side::Lower)
+        self.neighbor_first(queries.len(), queries, keys, values, hits, miss, Side::Lower)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the public calls above name them in twos and threes")]
@@ -191,15 +191,15 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        found: Option<&mut Buffer<u32>>,
+        hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
         side: Side,
     ) -> Result<()> {
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;
-        if let Some(found) = &found {
-            self.check("the hit mask's buffer", count.div_ceil(32), found)?;
+        if let Some(hits) = &hits {
+            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         if count == 0 {
             return Ok(());
@@ -213,8 +213,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
             };
             let mut unwanted = Vec::new();
             let words = count.div_ceil(32);
-            let found = match found.and_then(Buffer::as_mut_slice) {
-                Some(found) => &mut found[..words],
+            let hits = match hits.and_then(Buffer::as_mut_slice) {
+                Some(hits) => &mut hits[..words],
                 None => {
                     unwanted.resize(words, 0);
                     &mut unwanted[..]
@@ -224,14 +224,14 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
                 .par_chunks(TASK)
                 .zip(keys.par_chunks_mut(TASK))
                 .zip(values.par_chunks_mut(TASK))
-                .zip(found.par_chunks_mut(TASK / 32))
-                .for_each(|(((queries, keys), values), found)| {
-                    found.fill(0);
+                .zip(hits.par_chunks_mut(TASK / 32))
+                .for_each(|(((queries, keys), values), hits)| {
+                    hits.fill(0);
                     tree.neighbor(queries, side == Side::Upper, |i, neighbor| {
                         values[i] = miss;
                         if let Some(pair) = neighbor {
                             (keys[i], values[i]) = pair;
-                            found[i / 32] |= 1 << (i % 32);
+                            hits[i / 32] |= 1 << (i % 32);
                         }
                     });
                 });
@@ -240,7 +240,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         let outputs = NeighborOutputs {
             keys: keys.write_on(self.stream)?.cast(),
             values: values.write_on(self.stream)?,
-            found: optional_mut(found, self.stream)?,
+            hits: optional_mut(hits, self.stream)?,
         };
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
         unsafe {
@@ -255,7 +255,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     pub fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
         self.index.check_not_lost()?;
         if buffer.len() < expected {
-            return Err(Error::OutputLength { what, expected, found: buffer.len() });
+            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
         }
         same_device(self.index.device(), self.stream.device(), "the stream")?;
         same_device(self.index.device(), buffer.device(), what)

@@ -18,7 +18,7 @@ kernel_args! {
         pub values: GlobalMut<V>,
         /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
         /// if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// The value written to `values` for a key that is not in the tree.
         pub miss: V,
     }
@@ -89,11 +89,11 @@ pub(crate) unsafe fn get_tile<
         // SAFETY: `index` is a query.
         unsafe { simt.store(args.values, index, value, Hint::Streaming) };
     }
-    if !args.found.is_null() {
+    if !args.hits.is_null() {
         let word = simt.ballot(FULL_MASK, found && index < args.count);
         if lane == 0 {
             // SAFETY: one word per started tile.
-            unsafe { simt.store(args.found, tile / u64::from(WARP), word, Hint::Streaming) };
+            unsafe { simt.store(args.hits, tile / u64::from(WARP), word, Hint::Streaming) };
         }
     }
 }

@@ -19,7 +19,7 @@ kernel_args! {
         /// Out: `[count]`, its value, or `miss`.
         pub values: GlobalMut<V>,
         /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// [`Side::Upper`]: the predecessor, the last key at or below the query. [`Side::Lower`]: the successor, the
         /// first key at or above it.
         pub side: u32,
@@ -86,11 +86,11 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
             // SAFETY: `index` is a query.
             unsafe { simt.store(args.values, index, value, Hint::Streaming) };
         }
-        if !args.found.is_null() {
+        if !args.hits.is_null() {
             let bits = simt.ballot(FULL_MASK, place.is_some() && index < args.count);
             if lane == 0 {
                 // SAFETY: one word per started tile.
-                unsafe { simt.store(args.found, tile / u64::from(WARP), bits, Hint::Streaming) };
+                unsafe { simt.store(args.hits, tile / u64::from(WARP), bits, Hint::Streaming) };
             }
         }
     }

@@ -9,7 +9,7 @@ kernel_args! {
         /// Results, in the order of the sorted queries: `[count]`.
         pub values: Global<V>,
         /// Their hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
-        pub found: Global<u32>,
+        pub hits: Global<u32>,
         /// The original position of each query: `[count]`, each position once.
         pub positions: Global<u32>,
         /// How many.
@@ -48,8 +48,8 @@ impl<V: Word> Kernel for Scatter<V> {
                 // SAFETY: `at(j)` and the position are queries; bits of the hit mask are only added.
                 unsafe {
                     simt.store(args.out, u64::from(position), value, Hint::Default);
-                    if !args.found.is_null() {
-                        let word = simt.load(args.found, at(j) / 32, Hint::ReadOnly);
+                    if !args.hits.is_null() {
+                        let word = simt.load(args.hits, at(j) / 32, Hint::ReadOnly);
                         if word >> (at(j) % 32) & 1 == 1 {
                             let to = u64::from(position / 32);
                             let bit = 1_u32 << (position % 32);

@@ -142,11 +142,11 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
                 // SAFETY: a query's index.
                 unsafe { simt.store(args.values, at(j), value, Hint::Streaming) };
             }
-            if !args.found.is_null() {
+            if !args.hits.is_null() {
                 let word = simt.ballot(FULL_MASK, hit);
                 if simt.lane() == 0 && at(j) < args.count {
                     // SAFETY: one word per 32 queries, rounded up.
-                    unsafe { simt.store(args.found, at(j) / u64::from(WARP), word, Hint::Streaming) };
+                    unsafe { simt.store(args.hits, at(j) / u64::from(WARP), word, Hint::Streaming) };
                 }
             }
         }

@@ -104,7 +104,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.shape(len)?;
         let (Some(mut sorted), Some(sort)) = (scratch.sorted.take(), &mut scratch.sort) else {
             let what = "the scratch memory for unsorted pairs";
-            return Err(Error::OutputLength { what, expected: len, found: 0 });
+            return Err(Error::OutputLength { what, expected: len, actual: 0 });
         };
         let bits = 0..K::Bits::BITS;
         let result = radix_sort_pairs(stream, (keys, values), len, bits, (&mut sorted.0, &mut sorted.1), sort)
@@ -209,11 +209,11 @@ fn check_input<K: Key, V: Word>(
     len: usize,
     scratch: &Device,
 ) -> Result<()> {
-    for (what, found, device) in
+    for (what, actual, device) in
         [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
     {
-        if found < len {
-            return Err(Error::OutputLength { what, expected: len, found });
+        if actual < len {
+            return Err(Error::OutputLength { what, expected: len, actual });
         }
         same_device(stream.device(), device, what)?;
     }

@@ -114,7 +114,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             return Err(Error::TooManyOperations { operations: count });
         }
         let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
-        for (what, found, device) in [
+        for (what, actual, device) in [
             ("the values' buffer", values.len(), values.device()),
             ("the scratch memory of updates", scratch.operations, &scratch.device),
             ("the stream", count, stream.device()),
@@ -122,8 +122,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         .into_iter()
         .chain(kinds)
         {
-            if found < count {
-                return Err(Error::OutputLength { what, expected: count, found });
+            if actual < count {
+                return Err(Error::OutputLength { what, expected: count, actual });
             }
             same_device(&self.device, device, what)?;
         }

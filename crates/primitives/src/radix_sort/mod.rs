@@ -275,7 +275,7 @@ fn check<K: Key>(bits: &Range<u32>) -> Result<u32> {
 
 fn require<T: bytemuck::Pod>(stream: &Stream, what: &'static str, len: usize, buffer: &Buffer<T>) -> Result<()> {
     if buffer.len() < len {
-        return Err(Error::OutputLength { what, expected: len, found: buffer.len() });
+        return Err(Error::OutputLength { what, expected: len, actual: buffer.len() });
     }
     same_device(stream.device(), buffer.device(), what)
 }
@@ -284,7 +284,7 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
     fn require(&self, stream: &Stream, len: usize, spare_keys: bool, spare_values: bool) -> Result<()> {
         if self.len < len {
             let what = "the radix sort's scratch memory";
-            return Err(Error::OutputLength { what, expected: len, found: self.len });
+            return Err(Error::OutputLength { what, expected: len, actual: self.len });
         }
         require(stream, "the radix sort's scratch memory", 0, &self.states)?;
         require(stream, "the radix sort's spare-key buffer", if spare_keys { len } else { 0 }, &self.keys)?;

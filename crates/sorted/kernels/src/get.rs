@@ -17,7 +17,7 @@ kernel_args! {
         pub values: GlobalMut<V>,
         /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
         /// if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// The value written to `values` for a key that is not present.
         pub miss: V,
     }
@@ -52,6 +52,6 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
             }
         }
         // SAFETY: there are as many queries.
-        unsafe { store_hits(simt, args.found, places, hits, args.count) };
+        unsafe { store_hits(simt, args.hits, places, hits, args.count) };
     }
 }

@@ -18,7 +18,7 @@ kernel_args! {
         /// Out: `[count]`, its value, or `miss`.
         pub values: GlobalMut<V>,
         /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
         /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
         pub predecessor: u32,
         /// The value written to `values` if there is no neighbour.
@@ -59,6 +59,6 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
             }
         }
         // SAFETY: there are as many queries.
-        unsafe { store_hits(simt, args.found, places, hits, args.count) };
+        unsafe { store_hits(simt, args.hits, places, hits, args.count) };
     }
 }

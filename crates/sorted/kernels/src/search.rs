@@ -107,22 +107,22 @@ fn comes_before<K: Word>(key: K, word: K, upper: bool) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn store_hits<S: Simt>(
     simt: S,
-    found: GlobalMut<u32>,
+    hits: GlobalMut<u32>,
     places: [u64; IN_FLIGHT],
-    hits: [bool; IN_FLIGHT],
+    is_hit: [bool; IN_FLIGHT],
     count: u64,
 ) {
-    if found.is_null() {
+    if hits.is_null() {
         return;
     }
-    let words = hits.map(|hit| simt.ballot(FULL_MASK, hit));
+    let words = is_hit.map(|hit| simt.ballot(FULL_MASK, hit));
     if simt.lane() == 0 {
         for j in 0..IN_FLIGHT {
             // The callers have branched by this before the ballots.
             let at = simt.opaque(places[j]);
             if at < count {
                 // SAFETY: one word per 32 queries.
-                unsafe { simt.store(found, at / u64::from(WARP), words[j], Hint::Streaming) };
+                unsafe { simt.store(hits, at / u64::from(WARP), words[j], Hint::Streaming) };
             }
         }
     }

@@ -36,7 +36,7 @@ kernel_args! {
         /// Out: `[count]`, each operation's place in the hash table, or [`UNCLAIMED`].
         pub slots: GlobalMut<u32>,
         /// Out: the hit mask of the batch; null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
     }
 }
 
@@ -64,8 +64,8 @@ impl<const WORDS: usize> Kernel for Claim<WORDS> {
                 simt.store(args.slots, index, slot, Hint::Default);
             }
         }
-        if !args.found.is_null() {
-            let found = GlobalMut::new(args.found.as_ptr().wrapping_add((args.first / 32) as usize));
+        if !args.hits.is_null() {
+            let found = GlobalMut::new(args.hits.as_ptr().wrapping_add((args.first / 32) as usize));
             // SAFETY: a word for every 32 operations.
             unsafe { store_bits(simt, found, args.count, slot != UNCLAIMED) };
         }

@@ -1,7 +1,7 @@
 //! Updates in one stage: a leaf has room for the operation's number above a 32-bit value, and the maximum of both
 //! together keeps the last operation's value.
 
-use super::{TreeMut, pick, store_found};
+use super::{TreeMut, pick, store_picked_hits};
 use crate::get::{descend, leaf_equals, value_word};
 use crate::query::Query;
 use crate::tree::THREADS;
@@ -29,7 +29,7 @@ kernel_args! {
         #[doc(hidden)]
         pub padding: u32,
         /// Out: the hit mask of the batch, zeroed before if there are picks; null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
     }
 }
 
@@ -63,7 +63,7 @@ impl<const WORDS: usize> Kernel for Latest<WORDS> {
             }
         }
         // SAFETY: a word for every 32 operations; zeroed before if they are not processed in order.
-        unsafe { store_found(simt, args.found, args.picks, args.count, operation, found) };
+        unsafe { store_picked_hits(simt, args.hits, args.picks, args.count, operation, found) };
     }
 }
 

@@ -85,14 +85,14 @@ unsafe fn pick<S: Simt>(simt: S, picks: Global<u32>, index: u64) -> u64 {
     unsafe { simt.load(picks, index, Hint::Streaming) }.widen()
 }
 
-/// Warp collective (all lanes). Stores whether each thread's operation found its key, if `found` is not null.
+/// Warp collective (all lanes). Stores whether each thread's operation found its key, if `hits` is not null.
 ///
 /// # Safety
-/// `found` is null, or has a word for every 32 of `count`, zeroed before if there are picks.
+/// `hits` is null, or has a word for every 32 of `count`, zeroed before if there are picks.
 #[inline(always)]
-unsafe fn store_found<S: Simt>(
+unsafe fn store_picked_hits<S: Simt>(
     simt: S,
-    found: GlobalMut<u32>,
+    hits: GlobalMut<u32>,
     picks: Global<u32>,
     count: u64,
     operation: u64,
@@ -101,9 +101,9 @@ unsafe fn store_found<S: Simt>(
     // SAFETY: the caller's promise.
     unsafe {
         if picks.is_null() {
-            store_bits(simt, found, count, bit);
-        } else if bit && !found.is_null() {
-            simt.atomic_or(found, operation / 32, 1_u32 << (operation % 32), Order::Relaxed, Scope::Device);
+            store_bits(simt, hits, count, bit);
+        } else if bit && !hits.is_null() {
+            simt.atomic_or(hits, operation / 32, 1_u32 << (operation % 32), Order::Relaxed, Scope::Device);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Alternatives to the paper's hash table: keeping the highest index in an array with one entry per leaf, and sorting
 //! the operations by their leaves.
 
-use super::{TreeMut, pick, store_found};
+use super::{TreeMut, pick, store_picked_hits};
 use crate::get::{descend, leaf_equals, value_word};
 use crate::layout::{Link, LinkType};
 use crate::query::Query;
@@ -26,7 +26,7 @@ kernel_args! {
         /// not in the tree. Null if not wanted; only [`Locate`] accepts null.
         pub links: GlobalMut<u64>,
         /// Out: the hit mask of the batch, zeroed before if there are picks; null if not wanted.
-        pub found: GlobalMut<u32>,
+        pub hits: GlobalMut<u32>,
     }
 }
 
@@ -48,7 +48,7 @@ impl<const WORDS: usize> Kernel for Locate<WORDS> {
             unsafe { simt.store(args.links, index, leaf.bits(), Hint::Streaming) };
         }
         // SAFETY: a word for every 32 queries.
-        unsafe { store_found(simt, args.found, args.picks, args.count, operation, !leaf.is_none()) };
+        unsafe { store_picked_hits(simt, args.hits, args.picks, args.count, operation, !leaf.is_none()) };
     }
 }
 
@@ -134,7 +134,7 @@ impl<const WORDS: usize> Kernel for Stamp<WORDS> {
             }
         }
         // SAFETY: a word for every 32 operations.
-        unsafe { store_found(simt, locating.found, locating.picks, locating.count, operation, !leaf.is_none()) };
+        unsafe { store_picked_hits(simt, locating.hits, locating.picks, locating.count, operation, !leaf.is_none()) };
     }
 }
 

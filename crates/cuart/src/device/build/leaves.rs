@@ -51,7 +51,7 @@ impl<V: Word> Builder<V> {
         same_device(device, keys.device(), "the keys' buffer")?;
         same_device(device, values.device(), "the values' buffer")?;
         if values.len() < len {
-            return Err(Error::OutputLength { what: "the values' buffer", expected: len, found: values.len() });
+            return Err(Error::OutputLength { what: "the values' buffer", expected: len, actual: values.len() });
         }
         if let (DeviceKind::Host, Some(keys), Some(values)) = (device.kind(), keys.as_keys(), values.as_slice()) {
             return self.build(device, keys, &values[..len]);

@@ -35,7 +35,7 @@ impl<V: Word> Cuart<V> {
             // In a tree with long keys the kernel reads a query's bytes at each branch, and again at the leaf.
             reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Strings<'_>, input, out| {
-                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.found, out.pending));
+                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.hits, out.pending));
                 // SAFETY: staged queries, and room for their results.
                 unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
             },
@@ -46,7 +46,7 @@ impl<V: Word> Cuart<V> {
 
     /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
     /// directions at once, and the CPU copies nothing. All keys have one width and lie one after another. Bit `i % 32`
-    /// of `found[i / 32]` (the hit mask) says whether key `i` is present. Returns when the results are complete.
+    /// of `hits[i / 32]` (the hit mask) says whether key `i` is present. Returns when the results are complete.
     ///
     /// ```
     /// use lanetree::{ByteKeysBuf, Cuart, Device};
@@ -71,14 +71,14 @@ impl<V: Word> Cuart<V> {
         width: usize,
         keys: &PinnedBuffer<u8>,
         values: &mut PinnedBuffer<V>,
-        found: Option<&mut PinnedBuffer<u32>>,
+        hits: Option<&mut PinnedBuffer<u32>>,
         miss: V,
     ) -> Result<()> {
         let strings = ByteKeys::fixed(width, keys)?;
         if width > MAX_KEY {
             return Err(Error::KeyWidth { width, bytes: keys.len() });
         }
-        let mut batch = PinnedBatch { queries: keys, width, values, found };
+        let mut batch = PinnedBatch { queries: keys, width, values, hits };
         batch.check()?;
         let tree = self.parts()?;
         if self.device.kind() == DeviceKind::Host {
@@ -86,10 +86,10 @@ impl<V: Word> Cuart<V> {
             return Ok(());
         }
         tree.check_on_device("Cuart::get_many_pinned")?;
-        self.batches.pinned.send(&self.device, batch, &|stream, bytes, count, values, found| {
+        self.batches.pinned.send(&self.device, batch, &|stream, bytes, count, values, hits| {
             let bytes = bytes.cast();
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
-            let outputs = (values, found, GlobalMut::null());
+            let outputs = (values, hits, GlobalMut::null());
             // SAFETY: that many queries of the width, and room for their results.
             unsafe { tree.launch_get(stream, Lanes::Auto, queries, count, outputs, miss) }
         })
@@ -134,11 +134,11 @@ impl Parts {
         lanes: Lanes,
         queries: KeysRef,
         count: usize,
-        (values, found, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
+        (values, hits, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
         miss: V,
     ) -> Result<()> {
         let tree = self.tree_ref(stream)?;
-        let args = GetArgs { tree, queries, count: count as u64, values, found, pending, miss };
+        let args = GetArgs { tree, queries, count: count as u64, values, hits, pending, miss };
         let (words, launch) = (self.query_words(), over(stream, count)?);
         let call = match lanes.number(words) {
             1 => calls::get(words, &args),

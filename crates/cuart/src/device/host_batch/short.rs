@@ -84,7 +84,7 @@ impl<V: Word> Cuart<V> {
             results: Results { arrays: [V::BYTES, 0], bits: 1 },
             reads_once: tree.query_words() > 0,
             launch: &|stream, keys: Short<'_>, input, out| {
-                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.found, out.pending));
+                let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.hits, out.pending));
                 // SAFETY: staged queries, and room for their results.
                 unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
             },
