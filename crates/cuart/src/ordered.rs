@@ -8,43 +8,69 @@ use lanetree_frame::{
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 
+/// What [`Cuart`] and [`Hybrid`](crate::Hybrid) have as methods of their own, with the names of [`OrderedIndex`].
+macro_rules! own_methods {
+    ($v:ident) => {
+        fn device(&self) -> &Device {
+            self.device()
+        }
+        fn len(&self) -> u64 {
+            self.len()
+        }
+        fn is_lost(&self) -> bool {
+            self.is_lost()
+        }
+        fn get_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<$v>>> {
+            self.get_many(keys)
+        }
+        fn lower_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
+            self.lower_bound_many(keys)
+        }
+        fn upper_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
+            self.upper_bound_many(keys)
+        }
+        fn predecessor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, $v)>>> {
+            self.predecessor_many(keys)
+        }
+        fn successor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, $v)>>> {
+            self.successor_many(keys)
+        }
+        fn range_many(&self, ranges: &[ByteRange<'_>]) -> Result<ByteRanges<$v>> {
+            self.range_many(ranges.iter().copied())
+        }
+        fn count_many(&self, ranges: &[ByteRange<'_>]) -> Result<Vec<u64>> {
+            self.count_many(ranges.iter().copied())
+        }
+        fn apply(&mut self, ops: &[Op<Vec<u8>, $v>]) -> Result<UpdateReport> {
+            self.apply(ops)
+        }
+        fn insert_many(&mut self, keys: ByteKeys<'_>, values: &[$v]) -> Result<UpdateReport> {
+            self.insert_many(keys, values)
+        }
+        fn update_many(&mut self, keys: ByteKeys<'_>, values: &[$v]) -> Result<UpdateReport> {
+            self.update_many(keys, values)
+        }
+        fn remove_many(&mut self, keys: ByteKeys<'_>) -> Result<UpdateReport> {
+            self.remove_many(keys)
+        }
+        fn restore_order(&mut self) -> Result<bool> {
+            let was_out_of_order = !self.is_compact();
+            self.compact()?;
+            Ok(was_out_of_order)
+        }
+    };
+}
+pub(crate) use own_methods;
+
 impl<V: Word> OrderedIndex for Cuart<V> {
     type Domain = ByteString;
     type Value = V;
     const NAME: &'static str = "cuart";
 
-    fn device(&self) -> &Device {
-        self.device()
-    }
-    fn len(&self) -> u64 {
-        self.len()
-    }
+    own_methods!(V);
+
     fn bytes(&self) -> u64 {
         self.stats().bytes()
-    }
-    fn is_lost(&self) -> bool {
-        self.is_lost()
-    }
-    fn get_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<V>>> {
-        self.get_many(keys)
-    }
-    fn lower_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
-        self.lower_bound_many(keys)
-    }
-    fn upper_bound_many(&self, keys: ByteKeys<'_>) -> Result<Vec<u64>> {
-        self.upper_bound_many(keys)
-    }
-    fn predecessor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
-        self.predecessor_many(keys)
-    }
-    fn successor_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Option<(Vec<u8>, V)>>> {
-        self.successor_many(keys)
-    }
-    fn range_many(&self, ranges: &[ByteRange<'_>]) -> Result<ByteRanges<V>> {
-        self.range_many(ranges.iter().copied())
-    }
-    fn count_many(&self, ranges: &[ByteRange<'_>]) -> Result<Vec<u64>> {
-        self.count_many(ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
         // A device finds ranges by ranks and gathers them from its own leaves; the host follows links to all leaves.
@@ -55,23 +81,6 @@ impl<V: Word> OrderedIndex for Cuart<V> {
         let all = self.range_many([..])?;
         let (keys, values) = all.get(0);
         Ok(keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect())
-    }
-    fn apply(&mut self, ops: &[Op<Vec<u8>, V>]) -> Result<UpdateReport> {
-        self.apply(ops)
-    }
-    fn insert_many(&mut self, keys: ByteKeys<'_>, values: &[V]) -> Result<UpdateReport> {
-        self.insert_many(keys, values)
-    }
-    fn update_many(&mut self, keys: ByteKeys<'_>, values: &[V]) -> Result<UpdateReport> {
-        self.update_many(keys, values)
-    }
-    fn remove_many(&mut self, keys: ByteKeys<'_>) -> Result<UpdateReport> {
-        self.remove_many(keys)
-    }
-    fn restore_order(&mut self) -> Result<bool> {
-        let was_out_of_order = !self.is_compact();
-        self.compact()?;
-        Ok(was_out_of_order)
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<ByteString, V>> {
         Some(self)

@@ -32,8 +32,8 @@ use lanetree_base::{
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 
-/// What keys an index has, and in which forms batches of them come. A key type of a fixed size is its own domain;
-/// [`ByteString`] is that of byte strings of any length.
+/// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;
+/// [`ByteString`] is the domain of byte strings of any length.
 pub trait Domain: Sized + 'static {
     /// A key that owns its memory.
     type Key: Ord + Clone + Debug + Send + Sync + 'static;
@@ -149,23 +149,23 @@ pub type NeighborsOf<I> = Vec<Option<(KeyOf<I>, <I as OrderedIndex>::Value)>>;
 
 /// An ordered index: sorted pairs of keys and values, which answers batches of queries and takes batches of changes.
 ///
-/// All calls are in host form: slices in, vectors out; they return when their results are there. Of a lost index every call
-/// that returns a [`Result`] gives [`Error::Lost`](lanetree_base::Error::Lost).
+/// All calls are in host form: slices in, vectors out; they return when the results are complete. On a lost index, every call
+/// that returns a [`Result`] returns [`Error::Lost`](lanetree_base::Error::Lost).
 pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// What its keys are.
     type Domain: Domain;
     /// Its values.
     type Value: Word;
-    /// What it is called: `harmonia`.
+    /// Its name, such as `harmonia`.
     const NAME: &'static str;
 
     /// The device that holds it.
     fn device(&self) -> &Device;
 
-    /// How many pairs it has; of a lost index, before the change that failed.
+    /// The number of pairs; in a lost index, the number before the change that failed.
     fn len(&self) -> u64;
 
-    /// Whether it has none.
+    /// Whether there are no pairs.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -173,10 +173,10 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// Bytes of the device's memory that it takes.
     fn bytes(&self) -> u64;
 
-    /// Whether a change failed half-way on the device, so that nobody knows what it holds.
+    /// Whether a change failed half-way on the device, so that the index's contents are unknown.
     fn is_lost(&self) -> bool;
 
-    /// The value of each key, `None` for a key that is not there.
+    /// The value of each key; `None` for a key that is absent.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_base::Error::Runtime), [`Error::Lost`](lanetree_base::Error::Lost).
@@ -229,30 +229,30 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// Applies a batch of operations, with the effect of one after another in the batch's order.
     ///
     /// # Errors
-    /// The index's own for keys that it does not take; [`Error::Runtime`](lanetree_base::Error::Runtime): it is as it was.
-    /// [`Error::Lost`](lanetree_base::Error::Lost) where the device failed half-way.
+    /// The index's own for keys that it does not take; [`Error::Runtime`](lanetree_base::Error::Runtime): the index is
+    /// unchanged. [`Error::Lost`](lanetree_base::Error::Lost) if the device failed half-way, now or earlier.
     fn apply(&mut self, ops: &[Op<KeyOf<Self>, Self::Value>]) -> Result<UpdateReport>;
 
-    /// Inserts pairs; where a key is there, its value is replaced. Of equal keys, the last one's value stays.
+    /// Inserts pairs; if a key is present, its value is replaced. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`OrderedIndex::apply`]; [`Error::LengthMismatch`](lanetree_base::Error::LengthMismatch).
     fn insert_many(&mut self, keys: BatchOf<'_, Self>, values: &[Self::Value]) -> Result<UpdateReport>;
 
-    /// Replaces the values of those keys that are there. Of equal keys, the last one's value stays.
+    /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`OrderedIndex::insert_many`].
     fn update_many(&mut self, keys: BatchOf<'_, Self>, values: &[Self::Value]) -> Result<UpdateReport>;
 
-    /// Removes those keys that are there.
+    /// Removes the keys that are present.
     ///
     /// # Errors
     /// As [`OrderedIndex::apply`].
     fn remove_many(&mut self, keys: BatchOf<'_, Self>) -> Result<UpdateReport>;
 
-    /// Brings the index back to the state in which it is built, if it is of a kind whose changes take it out of that;
-    /// whether it was out of it.
+    /// Restores what changes disturb in some indexes and ranks and ranges need (CuART on a device: its leaves' order).
+    /// Returns whether there was anything to restore.
     ///
     /// # Errors
     /// As [`OrderedIndex::apply`].
@@ -271,7 +271,7 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
 /// return before its work is done.
 pub trait DeviceForm<D: Domain, V: Word> {
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss`; bit `i % 32` of `hits[i / 32]`
-    /// tells whether it is there.
+    /// says whether it is present.
     ///
     /// # Errors
     /// [`Error::OutputLength`](lanetree_base::Error::OutputLength),
@@ -299,16 +299,16 @@ pub trait DeviceForm<D: Domain, V: Word> {
     fn upper_bound(&self, stream: &Stream, queries: &D::Buffer, ranks: &mut Buffer<u64>) -> Result<()>;
 }
 
-/// What builds an index: its builder, with options chosen.
+/// The builder of an index, with its options.
 pub trait IndexBuilder: Clone + Debug + Send + Sync {
     /// The index.
     type Index: OrderedIndex;
 
-    /// Builds it from pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`](lanetree_base::Error::LengthMismatch), [`Error::Runtime`](lanetree_base::Error::Runtime),
-    /// and those for options and keys that the index does not take.
+    /// and the index's own for invalid options and for keys that it does not take.
     fn build(
         &self,
         device: &Device,

@@ -29,7 +29,7 @@ impl<K, V> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Word> Builder<K, V> {
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the index is on the device.
     ///
@@ -40,7 +40,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         upload(device, &SortedPairs::sort(keys, values)?)
     }
 
-    /// Builds an index over pairs in ascending order of their keys. Of equal keys, the last one's value stays.
+    /// Builds an index over pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`], and [`NotSorted`](lanetree_frame::Error::NotSorted) with the first key that is below the

@@ -66,7 +66,7 @@ impl<K: Key, V: Word> SortedArray<K, V> {
         Builder::default()
     }
 
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value stays.
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].

@@ -132,7 +132,8 @@ pub(crate) fn fixed_neighbor<I: FixedIndex>(
 ) -> Result<NeighborsOf<I>> {
     let (device, on) = (index.device(), OnStream::new(index, stream));
     let (queries, len) = (device.upload(keys)?, keys.len());
-    let (mut keys, mut values) = (device.alloc::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
+    // The keys of misses are unspecified: they need not be written.
+    let (mut keys, mut values) = (device.alloc_zeroed::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
     let mut mask = device.alloc(len.div_ceil(32))?;
     match side {
         Side::Upper => on.predecessor(&queries, &mut keys, &mut values, Some(&mut mask), I::Value::MAX)?,

@@ -15,7 +15,7 @@ pub struct SortedPairs<B, V> {
 }
 
 impl<B: Word, V: Word> SortedPairs<B, V> {
-    /// Sorts pairs. Of equal keys, the last one's value stays.
+    /// Sorts pairs. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`].
@@ -23,7 +23,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
         Ok(Self::of(sorted(keys, values)?))
     }
 
-    /// Takes pairs in ascending order of their keys. Of equal keys, the last one's value stays.
+    /// Takes pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before.
@@ -85,7 +85,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     }
 }
 
-/// Pairs in strictly ascending order of their encoded keys. Of equal keys, the last one's value stays.
+/// Pairs in strictly ascending order of their encoded keys. Of equal keys, the last one's value is kept.
 ///
 /// # Errors
 /// [`Error::LengthMismatch`].
