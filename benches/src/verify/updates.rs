@@ -4,8 +4,8 @@ use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data::{self, Distribution};
-use lanetree::harmonia::{BuildScratch, FANOUTS, Op, UpdateReport, UpdateScratch};
-use lanetree::{Device, DeviceKind, Harmonia, Key, Result, Word};
+use lanetree::harmonia::{BuildScratch, FANOUTS, Op, UpdateScratch};
+use lanetree::{Device, DeviceKind, Harmonia, Key, Result, Word, apply_to_map};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};
@@ -120,7 +120,7 @@ pub(crate) fn run<K: Key, V: Word>(
             scratch = UpdateScratch::new(device, ops.len())?;
         }
         queries += ops.len();
-        let mut expected = apply_to_model(&mut model, &ops);
+        let mut expected = apply_to_map(&mut model, &ops);
         let start = Instant::now();
         let report = if device.kind() == DeviceKind::Host || batch == 8 {
             tree.apply(&ops)?
@@ -184,7 +184,7 @@ struct Batch<K, V> {
 
 impl<K: Key, V: Word> Batch<K, V> {
     fn new(ops: &[Op<K, V>]) -> Self {
-        let keys = ops.iter().map(Op::key).collect();
+        let keys = ops.iter().map(|op| *op.key()).collect();
         let value = |op: &Op<K, V>| match *op {
             Op::Insert(_, value) | Op::Update(_, value) => value,
             Op::Remove(_) => V::MAX,
@@ -232,28 +232,6 @@ fn crowd<K: Key, V: Word>(model: &BTreeMap<K, V>, fanout: u32, rng: &mut StdRng)
     let above = (1..=u64::from(fanout)).map_while(|i| first.encode().widen().checked_add(i));
     let free = above.take_while(|&word| next.is_some_and(|next| word < next.encode().widen()));
     free.map(|word| Op::Insert(K::decode(K::Bits::truncate(word)), V::truncate(rng.next_u64()))).collect()
-}
-
-/// Applies a batch to the model, and tells what the tree should report.
-fn apply_to_model<K: Key, V: Word>(model: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
-    let before: BTreeMap<K, bool> = ops.iter().map(|op| (op.key(), model.contains_key(&op.key()))).collect();
-    for &op in ops {
-        match op {
-            Op::Insert(key, value) => _ = model.insert(key, value),
-            Op::Update(key, value) => _ = model.get_mut(&key).map(|old| *old = value),
-            Op::Remove(key) => _ = model.remove(&key),
-        }
-    }
-    let mut report = UpdateReport::default();
-    for (key, was_there) in before {
-        match (was_there, model.contains_key(&key)) {
-            (false, true) => report.inserted += 1,
-            (true, true) => report.replaced += 1,
-            (true, false) => report.removed += 1,
-            (false, false) => report.unmatched += 1,
-        }
-    }
-    report
 }
 
 /// All pairs; and look-ups and ranks of some of the keys, and of keys beside them.

@@ -58,6 +58,7 @@ pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply_to_map;
     use proptest::prelude::*;
     use proptest::sample::select;
     use std::collections::BTreeMap;
@@ -78,13 +79,7 @@ mod tests {
             ops in prop::collection::vec(op(), 0..60),
         ) {
             let mut expected: BTreeMap<i32, u32> = before.clone();
-            for op in &ops {
-                match *op {
-                    Op::Insert(key, value) => drop(expected.insert(key, value)),
-                    Op::Update(key, value) => drop(expected.get_mut(&key).map(|old| *old = value)),
-                    Op::Remove(key) => drop(expected.remove(&key)),
-                }
-            }
+            apply_to_map(&mut expected, &ops);
             let changes = fold(ops.len(), |i| ops[i]);
             prop_assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let mut actual = before;
@@ -110,7 +105,7 @@ mod tests {
             let mut expected = BTreeMap::new();
             // Inserts and removals: the last one of a key counts.
             for i in 0..50_000 {
-                expected.insert(op(i).key(), NetChange::from(op(i)));
+                expected.insert(*op(i).key(), NetChange::from(op(i)));
             }
             let expected: Vec<_> = expected.into_iter().collect();
             for threads in [1, 3] {

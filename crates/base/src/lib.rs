@@ -25,5 +25,5 @@ pub use lanetree_kernels_base::modules::MODULES;
 pub use lanetree_layout::{F32, F64, FixedKey, Key, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
-pub use ops::{Op, UpdatePath, UpdateReport};
+pub use ops::{Op, UpdatePath, UpdateReport, apply_to_map};
 pub use ranges::{KeyRange, Ranges};

@@ -1,5 +1,7 @@
 //! The operations of a batch of updates, and its outcome.
 
+use std::collections::BTreeMap;
+
 /// One operation of a batch. A batch has the effect of its operations one after another, in the batch's
 /// order; so the last write to a key wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +14,51 @@ pub enum Op<K, V> {
     Remove(K),
 }
 
-impl<K: Copy, V> Op<K, V> {
+impl<K, V> Op<K, V> {
     /// The key.
-    pub fn key(&self) -> K {
-        match *self {
+    pub fn key(&self) -> &K {
+        match self {
             Self::Insert(key, _) | Self::Update(key, _) | Self::Remove(key) => key,
         }
     }
+}
+
+/// The reference for batches: applies operations to a map, one after another, and returns what an index with the same
+/// pairs reports of the same batch, except for the [path](UpdateReport::path).
+///
+/// ```
+/// use lanetree::{Device, Harmonia, Op, apply_to_map};
+/// use std::collections::BTreeMap;
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let mut map = BTreeMap::from([(1_u64, 10_u32), (2, 20)]);
+/// let mut tree = Harmonia::build(&Device::host(), &[1, 2], &[10, 20])?;
+/// let ops = [Op::Remove(2), Op::Insert(4, 40), Op::Update(4, 41), Op::Update(9, 90)];
+/// let (expected, report) = (apply_to_map(&mut map, &ops), tree.apply(&ops)?);
+/// assert_eq!((report.inserted, report.removed), (expected.inserted, expected.removed));
+/// assert_eq!(tree.get_many(&[1, 2, 4, 9])?, [1, 2, 4, 9].map(|key| map.get(&key).copied()));
+/// # Ok(())
+/// # }
+/// ```
+pub fn apply_to_map<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
+    let before: BTreeMap<&K, bool> = ops.iter().map(|op| (op.key(), map.contains_key(op.key()))).collect();
+    for op in ops {
+        match op {
+            Op::Insert(key, value) => drop(map.insert(key.clone(), value.clone())),
+            Op::Update(key, value) => drop(map.get_mut(key).map(|old| *old = value.clone())),
+            Op::Remove(key) => drop(map.remove(key)),
+        }
+    }
+    let mut report = UpdateReport::default();
+    for (key, was_present) in before {
+        *match (was_present, map.contains_key(key)) {
+            (false, true) => &mut report.inserted,
+            (true, true) => &mut report.replaced,
+            (true, false) => &mut report.removed,
+            (false, false) => &mut report.unmatched,
+        } += 1;
+    }
+    report
 }
 
 /// How a batch came into the tree.

@@ -119,7 +119,7 @@ fn batches_of_many_pieces_windows_and_parts_are_whole() {
             for op in ops {
                 match op {
                     Op::Remove(key) => keys.retain(|&other| other != key),
-                    op => keys.push(op.key()),
+                    op => keys.push(*op.key()),
                 }
             }
             keys.sort_unstable();

@@ -86,7 +86,7 @@ pub use lanetree_frame::{
     BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
     DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Mirror,
     MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats,
-    RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, runtime,
+    RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -10,11 +10,10 @@ use crate::common::{Failed, losses};
 use core::cell::Cell;
 use lanetree::cuart::{ChangeScratch, LongKeys, Op, UpdateEngine, UpdateReport};
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream};
+use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream, apply_to_map};
 use lost::assert_lost;
 use models::{
-    Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model,
-    packed,
+    Key, Model, Ops, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model, packed,
 };
 use std::collections::BTreeMap;
 
@@ -29,7 +28,7 @@ impl Subject {
     fn new(device: &Device, long_keys: bool, ops: &[Op<Key, u32>]) -> Self {
         let before = model(long_keys);
         let mut after = before.clone();
-        apply(&mut after, ops);
+        apply_to_map(&mut after, ops);
         Self { tree: build(device, &before), before, after }
     }
 
@@ -40,7 +39,7 @@ impl Subject {
         subject.tree.remove_many(&packed(&gone)).unwrap();
         subject.before.retain(|key, _| !gone.contains(key));
         subject.after = subject.before.clone();
-        apply(&mut subject.after, ops);
+        apply_to_map(&mut subject.after, ops);
         subject
     }
 
@@ -55,7 +54,7 @@ impl Subject {
         assert_answers(&self.tree, &self.after);
         let ops = [Op::Insert(key(1000), 1), Op::Remove(key(1)), Op::Update(key(2), 5), Op::Insert(below(50), 7)];
         self.tree.apply(&ops).unwrap();
-        apply(&mut self.after, &ops);
+        apply_to_map(&mut self.after, &ops);
         assert_answers(&self.tree, &self.after);
     }
 }
@@ -344,7 +343,9 @@ fn batches_that_a_pool_has_no_room_for_leave_the_tree_as_it_was() {
         let result = tree.apply(&ops);
         drop(ballast);
         match result {
-            Ok(_) => apply(&mut model, &ops),
+            Ok(_) => {
+                apply_to_map(&mut model, &ops);
+            }
             Err(Error::Runtime(_)) => refused += 1,
             Err(error) => panic!("round {round}: {error}"),
         }

@@ -6,11 +6,9 @@ use crate::common::cuart_models as models;
 
 use lanetree::cuart::{Hybrid, Op, UpdateReport};
 use lanetree::runtime::Failure;
-use lanetree::{ByteKeysBuf, Device, Error, Mirrored, Result};
+use lanetree::{ByteKeysBuf, Device, Error, Mirrored, Result, apply_to_map};
 use lost::assert_hybrid_lost;
-use models::{
-    Key, Model, Ops, apply, assert_answers, assert_memory_loses_nothing, batches, build, key, long, model, packed,
-};
+use models::{Key, Model, Ops, assert_answers, assert_memory_loses_nothing, batches, build, key, long, model, packed};
 
 #[test]
 fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_again() {
@@ -22,7 +20,7 @@ fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_a
             |device| {
                 let mut after = model(true);
                 let tree = build(&Device::host(), &after);
-                apply(&mut after, &ops);
+                apply_to_map(&mut after, &ops);
                 (Mirrored::new(tree, device).unwrap(), after)
             },
             |(pair, _)| pair.apply(&ops).map(drop),
@@ -35,7 +33,7 @@ fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_a
                 // It is a whole tree, also for changes.
                 let ops = [Op::Insert(key(1000), 1), Op::Remove(key(1)), Op::Insert(long(90), 7)];
                 pair.apply(&ops).unwrap();
-                apply(after, &ops);
+                apply_to_map(after, &ops);
                 assert_answers(pair.device_index(), after);
             },
         );
@@ -50,7 +48,7 @@ fn a_mirrored_pair_whose_compaction_fails_has_the_same_pairs() {
             let ops = [Op::Remove(key(3)), Op::Insert(long(90), 7)];
             let mut after = model(true);
             let mut pair = Mirrored::new(build(&Device::host(), &after), device).unwrap();
-            apply(&mut after, &ops);
+            apply_to_map(&mut after, &ops);
             pair.apply(&ops).unwrap();
             (pair, after)
         },
@@ -96,7 +94,7 @@ fn a_pair_of_trees_that_fails_on_the_device_has_no_half_of_a_batch() {
                 |device| {
                     let before = model(true);
                     let mut after = before.clone();
-                    apply(&mut after, &effect);
+                    apply_to_map(&mut after, &effect);
                     let values: Vec<u32> = before.values().copied().collect();
                     (Hybrid::build(device, &packed(before.keys()), &values).unwrap(), before, after)
                 },
@@ -129,7 +127,7 @@ fn a_pair_of_trees_whose_compaction_fails_has_the_same_pairs() {
             let mut pair = Hybrid::build(device, &packed(model.keys()), &values).unwrap();
             let ops = [Op::Remove(key(3)), Op::Remove(long(3))];
             pair.apply(&ops).unwrap();
-            apply(&mut model, &ops);
+            apply_to_map(&mut model, &ops);
             (pair, model)
         },
         |(pair, _)| pair.compact(),

@@ -11,7 +11,7 @@ use lanetree::primitives::{
     sum_by_key, unique_keys,
 };
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
+use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream, apply_to_map};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u64>;
@@ -31,16 +31,6 @@ fn assert_answers(tree: &Tree, model: &Model) {
     assert_eq!(tree.get_many(&queries).unwrap(), expected);
     let ranks: Vec<u64> = queries.iter().map(|key| model.range(..=key).count() as u64).collect();
     assert_eq!(tree.upper_bound_many(&queries).unwrap(), ranks);
-}
-
-fn apply(model: &mut Model, ops: &[Op<u32, u64>]) {
-    for &op in ops {
-        match op {
-            Op::Insert(key, value) => drop(model.insert(key, value)),
-            Op::Update(key, value) => drop(model.get_mut(&key).map(|old| *old = value)),
-            Op::Remove(key) => drop(model.remove(&key)),
-        }
-    }
 }
 
 /// Keys ten apart.
@@ -69,7 +59,7 @@ impl Batch {
     fn new(device: &Device, fanout: u32, keys: u32, ops: &[Op<u32, u64>]) -> Self {
         let before = model(keys);
         let mut after = before.clone();
-        apply(&mut after, ops);
+        apply_to_map(&mut after, ops);
         let words = |op: &Op<u32, u64>| match *op {
             Op::Insert(key, value) => (key, (value, 0)),
             Op::Update(key, value) => (key, (value, 1)),
@@ -158,7 +148,7 @@ fn every_call_for_changes_from_main_memory_leaves_the_tree_as_it_was_or_lost() {
         let before = model(150);
         let ops: Vec<_> = keys.iter().zip(&values).map(|(&key, &value)| change(key, value)).collect();
         let mut after = before.clone();
-        apply(&mut after, &ops);
+        apply_to_map(&mut after, &ops);
         let errors = Failure::at_every_point(
             |device| tree(device, 8, &before),
             |tree| call(tree, &keys, &values),
@@ -231,7 +221,7 @@ fn a_mirrored_pair_that_fails_in_any_call_is_sent_again() {
     ];
     for (call, keys, change) in ways {
         let mut after = before.clone();
-        apply(&mut after, &keys.iter().map(|&key| change(key)).collect::<Vec<_>>());
+        apply_to_map(&mut after, &keys.iter().map(|&key| change(key)).collect::<Vec<_>>());
         let pair = |device: &Device| Mirrored::new(tree(&Device::host(), 8, &before), device).unwrap();
         Failure::at_every_point(
             pair,

@@ -4,10 +4,12 @@
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::sorted::{DeviceRanges, RangeScratch};
-use lanetree::{Buffer, Device, Error, Key, KeyRange, Op, Result, SortedArray, UpdatePath, UpdateReport, Word};
+use lanetree::{
+    Buffer, Device, Error, Key, KeyRange, Op, Result, SortedArray, UpdatePath, UpdateReport, Word, apply_to_map,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 type Model<K, V> = BTreeMap<K, V>;
 
@@ -258,23 +260,7 @@ fn ops<K: Key, V: Word>(rng: &mut StdRng, count: usize) -> Vec<Op<K, V>> {
 
 /// Applies a batch to a model.
 fn apply<K: Key, V: Word>(model: &mut Model<K, V>, ops: &[Op<K, V>]) -> UpdateReport {
-    let before = model.clone();
-    for op in ops {
-        match *op {
-            Op::Insert(key, value) => drop(model.insert(key, value)),
-            Op::Update(key, value) => drop(model.get_mut(&key).map(|old| *old = value)),
-            Op::Remove(key) => drop(model.remove(&key)),
-        }
-    }
-    let mut report = UpdateReport::default();
-    for key in ops.iter().map(Op::key).collect::<BTreeSet<K>>() {
-        *match (before.contains_key(&key), model.contains_key(&key)) {
-            (false, true) => &mut report.inserted,
-            (true, true) => &mut report.replaced,
-            (true, false) => &mut report.removed,
-            (false, false) => &mut report.unmatched,
-        } += 1;
-    }
+    let mut report = apply_to_map(model, ops);
     if report.inserted + report.replaced + report.removed > 0 {
         report.path = UpdatePath::Rebuilt;
     }

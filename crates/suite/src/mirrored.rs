@@ -2,7 +2,7 @@
 
 use crate::host::{self, DomainOf, KeysOf};
 use crate::model::Range;
-use crate::operations::{key_of, narrow, value_of};
+use crate::operations::{narrow, value_of};
 use crate::{Change, Counts, Family, Form, Hooks, Neighbor, Numbered, OrderedSubject, Pairs, Side, Subject};
 use core::marker::PhantomData;
 use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Word};
@@ -73,7 +73,7 @@ pub struct Pair<I: Mirror, H> {
 impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Pair<I, H> {
     fn apply(&mut self, change: Change, ops: &[Op<KeyOf<I>, u64>]) -> Result<Counts> {
         let ops: Vec<Op<KeyOf<I>, I::Value>> = ops.iter().map(narrow).collect();
-        let keys: KeysOf<I> = ops.iter().map(|op| key_of(op).clone()).collect();
+        let keys: KeysOf<I> = ops.iter().map(|op| op.key().clone()).collect();
         let (keys, values) = (DomainOf::<I>::batch(&keys), ops.iter().map(value_of).collect::<Vec<_>>());
         let done = match change {
             Change::Insert => self.pair.insert_many(keys, &values),

@@ -2,8 +2,8 @@
 
 use crate::Counts;
 use core::ops::{Bound, RangeBounds};
-use lanetree::Op;
-use std::collections::{BTreeMap, BTreeSet};
+use lanetree::{Op, UpdateReport, apply_to_map};
+use std::collections::BTreeMap;
 
 /// Pairs, as std has them.
 #[derive(Clone, Debug, Default)]
@@ -15,30 +15,9 @@ pub type Range<K> = (Bound<K>, Bound<K>, Option<u64>);
 impl<K: Ord + Clone> Model<K> {
     /// Applies operations one after another; what a batch of them should report.
     pub fn apply(&mut self, ops: &[Op<K, u64>]) -> Counts {
-        let before: BTreeSet<K> = ops.iter().map(|op| of(op).clone()).filter(|key| self.0.contains_key(key)).collect();
-        for op in ops {
-            match op {
-                Op::Insert(key, value) => drop(self.0.insert(key.clone(), *value)),
-                Op::Update(key, value) => drop(self.0.get_mut(key).map(|old| *old = *value)),
-                Op::Remove(key) => drop(self.0.remove(key)),
-            }
-        }
-        let [mut inserted, mut replaced, mut removed, mut unmatched] = [0; 4];
-        for key in ops.iter().map(of).collect::<BTreeSet<_>>() {
-            let count = match (before.contains(key), self.0.contains_key(key)) {
-                (false, true) => &mut inserted,
-                (true, true) => &mut replaced,
-                (true, false) => &mut removed,
-                (false, false) => &mut unmatched,
-            };
-            *count += 1;
-        }
-        Counts {
-            inserted: Some(inserted),
-            replaced: Some(replaced),
-            removed: Some(removed),
-            unmatched: Some(unmatched),
-        }
+        let UpdateReport { inserted, replaced, removed, unmatched, .. } = apply_to_map(&mut self.0, ops);
+        let [inserted, replaced, removed, unmatched] = [inserted, replaced, removed, unmatched].map(Some);
+        Counts { inserted, replaced, removed, unmatched }
     }
 
     /// All pairs.
@@ -67,12 +46,6 @@ impl<K: Ord + Clone> Model<K> {
         // Not `BTreeMap::range`, which panics where both bounds exclude the same key.
         let most = limit.map_or(usize::MAX, |limit| limit as usize);
         self.0.iter().filter(inside).take(most).map(owned).collect()
-    }
-}
-
-fn of<K>(op: &Op<K, u64>) -> &K {
-    match op {
-        Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key) => key,
     }
 }
 

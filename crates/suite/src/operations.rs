@@ -11,12 +11,6 @@ pub(crate) fn narrow<K: Clone, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
     }
 }
 
-pub(crate) fn key_of<K, V>(op: &Op<K, V>) -> &K {
-    match op {
-        Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key) => key,
-    }
-}
-
 /// An operation's value; that of a removal does not matter.
 pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
     match op {

@@ -3,7 +3,7 @@
 use crate::hooks::{Hooks, hits};
 use crate::host::{self, DomainOf, KeysOf, rows, wide, widened};
 use crate::model::Range;
-use crate::operations::{key_of, narrow, value_of};
+use crate::operations::{narrow, value_of};
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
@@ -113,7 +113,7 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> OrderedSubject
                 return done;
             }
         }
-        let keys: KeysOf<I> = ops.iter().map(|op| key_of(op).clone()).collect();
+        let keys: KeysOf<I> = ops.iter().map(|op| op.key().clone()).collect();
         let (keys, values): (BatchOf<'_, I>, Vec<_>) =
             (DomainOf::<I>::batch(&keys), narrow.iter().map(value_of).collect());
         let report = match change {

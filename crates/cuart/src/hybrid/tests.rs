@@ -4,11 +4,11 @@ use super::Hybrid;
 use crate::{Op, RootTable};
 use core::ops::{Bound, RangeBounds};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange};
-use lanetree_frame::{Device, DeviceKind, Error};
+use lanetree_frame::{Device, DeviceKind, Error, apply_to_map};
 use lanetree_runtime::Failure;
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 type Key = Vec<u8>;
 type Model = BTreeMap<Key, u64>;
@@ -25,22 +25,8 @@ fn build(device: &Device, max: usize, model: &Model) -> Hybrid<u64> {
 
 /// What a batch does to a map: keys inserted, replaced, removed, unmatched.
 fn apply_to_model(model: &mut Model, ops: &[Op<Key, u64>]) -> [u64; 4] {
-    let before = model.clone();
-    let mut keys = BTreeSet::new();
-    for op in ops {
-        match op {
-            Op::Insert(key, value) => drop(model.insert(key.clone(), *value)),
-            Op::Update(key, value) => drop(model.get_mut(key).map(|old| *old = *value)),
-            Op::Remove(key) => drop(model.remove(key)),
-        }
-        let (Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key)) = op;
-        keys.insert(key);
-    }
-    let count = |was, is| {
-        let same = |key: &&&Key| before.contains_key(**key) == was && model.contains_key(**key) == is;
-        keys.iter().filter(same).count() as u64
-    };
-    [count(false, true), count(true, true), count(true, false), count(false, false)]
+    let report = apply_to_map(model, ops);
+    [report.inserted, report.replaced, report.removed, report.unmatched]
 }
 
 /// Asks both trees about keys: what needs no ranks.

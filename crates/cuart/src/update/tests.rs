@@ -7,7 +7,7 @@ use crate::Cuart;
 use crate::{LongKeys, Op, RootTable, UpdatePath, UpdateReport};
 use core::ops::{Bound, RangeBounds};
 use lanetree_frame::NetChange;
-use lanetree_frame::{ByteKeysBuf, ByteRange, Device, Error};
+use lanetree_frame::{ByteKeysBuf, ByteRange, Device, Error, apply_to_map};
 use lanetree_runtime::Failure;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,26 +19,7 @@ type Options = (RootTable, LongKeys);
 
 /// Applies a batch to the model, and returns what the tree should report.
 fn apply_to_model(model: &mut Model, ops: &[Op<Key, u64>]) -> UpdateReport {
-    let mut report = UpdateReport::default();
-    let before = model.clone();
-    let mut keys = BTreeSet::new();
-    for op in ops {
-        match op {
-            Op::Insert(key, value) => drop(model.insert(key.clone(), *value)),
-            Op::Update(key, value) => drop(model.get_mut(key).map(|old| *old = *value)),
-            Op::Remove(key) => drop(model.remove(key)),
-        }
-        let (Op::Insert(key, _) | Op::Update(key, _) | Op::Remove(key)) = op;
-        keys.insert(key.clone());
-    }
-    for key in &keys {
-        match (before.contains_key(key), model.contains_key(key)) {
-            (false, true) => report.inserted += 1,
-            (true, true) => report.replaced += 1,
-            (true, false) => report.removed += 1,
-            (false, false) => report.unmatched += 1,
-        }
-    }
+    let mut report = apply_to_map(model, ops);
     if report.inserted + report.replaced + report.removed > 0 {
         report.path = UpdatePath::InPlace;
     }

@@ -14,16 +14,6 @@ pub(crate) fn packed<'a>(keys: impl IntoIterator<Item = &'a Key>) -> ByteKeysBuf
     keys.into_iter().collect()
 }
 
-pub(crate) fn apply(model: &mut Model, ops: &[Op<Key, u32>]) {
-    for op in ops {
-        match op {
-            Op::Insert(key, value) => drop(model.insert(key.clone(), *value)),
-            Op::Update(key, value) => drop(model.get_mut(key).map(|old| *old = *value)),
-            Op::Remove(key) => drop(model.remove(key)),
-        }
-    }
-}
-
 /// A key of one of a few lengths, which share beginnings.
 pub(crate) fn key(i: u32) -> Key {
     let len = [3, 8, 12, 30][i as usize % 4];

@@ -1,6 +1,6 @@
 //! CuART: two ways to build it, changes in device form by each engine, prefixes.
 
-use crate::operations::{key_of, value_of};
+use crate::operations::value_of;
 use crate::{Change, Counts, Hooks};
 use lanetree::cuart::{Builder, ChangeScratch, LongKeys, Op, RootTable, UpdateEngine};
 use lanetree::{
@@ -63,7 +63,7 @@ impl CuartHooks {
         ops: &[Op<Vec<u8>, V>],
     ) -> Result<Counts> {
         let device = tree.device().clone();
-        let keys: ByteKeysBuf = ops.iter().map(key_of).collect();
+        let keys: ByteKeysBuf = ops.iter().map(Op::key).collect();
         let keys = DeviceKeys::upload(&device, &keys)?;
         let values = device.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
         let mut counts = Counts::default();

@@ -2,7 +2,7 @@
 
 use crate::hooks::{fixed_count, fixed_neighbor, fixed_range};
 use crate::model::Range;
-use crate::operations::{key_of, value_of};
+use crate::operations::value_of;
 use crate::{Change, Counts, Hooks, Numbered, Side};
 use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Op, UpdateScratch};
 use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};
@@ -95,7 +95,7 @@ impl<K: Key + Numbered, V: Word> Hooks<Harmonia<K, V>> for HarmoniaHooks<K, V> {
         }
         let mut apply = || {
             let device = index.device().clone();
-            let keys = device.upload(&ops.iter().map(|op| *key_of(op)).collect::<Vec<_>>())?;
+            let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
             let values = device.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
             let kinds = match change {
                 Change::Insert => None,

@@ -126,10 +126,10 @@ impl OrderedIndex for FaultyIndex {
         }
         let done = match self.1 {
             Fault::AppliesByHalves if ops.len() > 1 => {
-                let mut key: Vec<u64> = ops.iter().map(Op::key).collect();
+                let mut key: Vec<u64> = ops.iter().map(|op| *op.key()).collect();
                 key.sort_unstable();
                 // No key is in both halves, so that the report is right.
-                let (low, high): (Vec<_>, Vec<_>) = ops.iter().partition(|op| op.key() < key[key.len() / 2]);
+                let (low, high): (Vec<_>, Vec<_>) = ops.iter().partition(|op| *op.key() < key[key.len() / 2]);
                 let first = self.0.apply(&low)?;
                 self.0.apply(&high).map(|second| second.plus(&first))
             }

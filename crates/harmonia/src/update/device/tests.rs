@@ -1,11 +1,11 @@
 //! Batches through the device's kernels, on the emulator, against std's `BTreeMap`.
 
-use super::super::model::{apply_to_model, key};
+use super::super::model::key;
 use super::super::{Op, UpdatePath, UpdateReport};
 use super::UpdateScratch;
 use crate::BuildScratch;
 use crate::Harmonia;
-use lanetree_frame::{Device, Error, Key, Word};
+use lanetree_frame::{Device, Error, Key, Word, apply_to_map};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -77,8 +77,8 @@ fn follows_the_model<K: Key, V: Word>(fanout: u32, fill: f64, seed: u64) -> Vec<
         if batch == 7 {
             ops = model.keys().take(400).map(|&key| Op::Remove(key)).collect();
         }
-        let expected = apply_to_model(&mut model, &ops);
-        let touched: Vec<K> = ops.iter().map(Op::key).collect();
+        let expected = apply_to_map(&mut model, &ops);
+        let touched: Vec<K> = ops.iter().map(|op| *op.key()).collect();
         let report = if batch % 2 == 0 {
             tree.apply(&ops).unwrap()
         } else {
@@ -162,7 +162,7 @@ fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
             1 => Op::Update(keys[i], values[i]),
             _ => Op::Remove(keys[i]),
         };
-        let expected = apply_to_model(&mut model, &(0..keys.len()).map(op).collect::<Vec<_>>());
+        let expected = apply_to_map(&mut model, &(0..keys.len()).map(op).collect::<Vec<_>>());
         let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let kinds = (batch != 3).then(|| device.upload(&kinds).unwrap());
         sorted_by.insert(scratch.sort_range.bits(keys.len()).len());

@@ -1,10 +1,10 @@
 //! A tree that takes any batches answers as std's `BTreeMap` does, and keeps its invariants.
 
-use super::super::model::{apply_to_model, key};
+use super::super::model::key;
 use super::super::{Op, UpdatePath, UpdateReport};
 use super::{Limits, apply_within};
 use crate::Harmonia;
-use lanetree_frame::{Device, Error, Key, Word};
+use lanetree_frame::{Device, Error, Key, Word, apply_to_map};
 use lanetree_frame::{NetChange, fold};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use proptest::prelude::*;
@@ -137,12 +137,12 @@ fn follows_the_model<K: Key, V: Word>((fanout, fill): (u32, f64), initial: &[u64
     tree.validate();
     for (batch, way) in batches {
         let ops = ops(batch, &model);
-        let expected = apply_to_model(&mut model, &ops);
+        let expected = apply_to_map(&mut model, &ops);
         let report = run(&mut tree, &ops, *way).unwrap();
         assert_eq!(UpdateReport { path: report.path, ..expected }, report);
         let changed = report.inserted + report.replaced + report.removed > 0;
         assert_eq!(report.path != UpdatePath::Unchanged, changed, "{report:?}");
-        let touched: Vec<K> = ops.iter().map(Op::key).collect();
+        let touched: Vec<K> = ops.iter().map(|op| *op.key()).collect();
         agrees(&tree, &model, &touched);
     }
 }
@@ -197,7 +197,7 @@ proptest! {
         let mut tree = builder.build_sorted(&Device::host(), &keys, &values).unwrap();
         for (batch, way) in &before {
             let ops = ops(batch, &model);
-            apply_to_model(&mut model, &ops);
+            apply_to_map(&mut model, &ops);
             run(&mut tree, &ops, *way).unwrap();
         }
         let bytes = |tree: &Harmonia<u64, u64>| {
@@ -213,7 +213,7 @@ proptest! {
             Err(error) => prop_assert!(false, "{}", error),
             Ok(report) => {
                 // In place, or with merges that made the tree smaller.
-                apply_to_model(&mut model, &ops);
+                apply_to_map(&mut model, &ops);
                 prop_assert!(report.path != UpdatePath::Rebuilt);
                 agrees(&tree, &model, &[]);
             }
@@ -240,7 +240,7 @@ fn many_threads_meet_at_the_same_leaves() {
                     operation(mix[rng.random_range(0..10)], word, rng.random())
                 };
                 let ops: Vec<Op<u64, u32>> = (0..30_000).map(&mut op).collect();
-                apply_to_model(&mut model, &ops);
+                apply_to_map(&mut model, &ops);
                 run(&mut tree, &ops, way).unwrap();
                 agrees(&tree, &model, &[]);
             }
@@ -299,7 +299,7 @@ fn a_thousand_small_batches_keep_the_memory_bounded() {
         for _ in 0..1000 {
             let mut op = |_| operation(MIXES[0][rng.random_range(0..10)], rng.random_range(0..100_000), rng.random());
             let ops: Vec<Op<u64, u64>> = (0..60).map(&mut op).collect();
-            apply_to_model(&mut model, &ops);
+            apply_to_map(&mut model, &ops);
             tree.apply(&ops).unwrap();
             let stats = tree.stats();
             assert!(stats.bytes_per_key < 16.0 * 2.4, "{stats:?}");
