@@ -6,8 +6,7 @@ use super::cases::{Limit, Room};
 use super::compare::{Difference, Output};
 use super::data::RangeBatch;
 use super::harmonia::Subject;
-use lanetree::harmonia::DeviceRanges;
-use lanetree::{Key, Result, Word};
+use lanetree::{DeviceRanges, Key, Result, Word};
 use lanetree_baselines::oracle::Oracle;
 use std::time::Instant;
 

@@ -52,7 +52,6 @@ pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
-pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
 pub use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};
 #[doc(hidden)]
 pub use lanetree_kernels_cuart::modules::MODULES;

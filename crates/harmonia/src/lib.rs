@@ -45,7 +45,6 @@ pub use build::BuildScratch;
 pub use build::Builder;
 pub use device::{LookUp, OnStream};
 pub use iter::Iter;
-pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 #[doc(hidden)]
 pub use lanetree_kernels_harmonia::modules::MODULES;
@@ -53,7 +52,7 @@ pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
 pub use stats::Stats;
 pub use tuning::{BatchOrder, GroupWidth};
-pub use update::{Op, UpdatePath, UpdateReport, UpdateScratch};
+pub use update::UpdateScratch;
 
 use core::fmt;
 use core::marker::PhantomData;

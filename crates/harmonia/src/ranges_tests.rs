@@ -1,9 +1,9 @@
 //! Batches in many pieces, windows and parts have the results that a sorted vector has.
 
-use crate::{Harmonia, Op};
+use crate::Harmonia;
 use core::ops::Bound;
 use lanetree_frame::fixed::ranges::Sizes;
-use lanetree_frame::{Device, Error, KeyRange, Pool, Ranges};
+use lanetree_frame::{Device, Error, KeyRange, Op, Pool, Ranges};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};

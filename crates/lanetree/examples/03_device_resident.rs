@@ -4,8 +4,8 @@
 //! `cargo run --release -p lanetree --example 03_device_resident`; on a GPU machine with
 //! `--features cuda`.
 
-use lanetree::harmonia::{BatchOrder, DeviceRanges, RangeScratch};
-use lanetree::{Device, Event, Harmonia};
+use lanetree::harmonia::BatchOrder;
+use lanetree::{Device, DeviceRanges, Event, Harmonia, RangeScratch};
 
 fn main() -> lanetree::Result<()> {
     let device = Device::best();

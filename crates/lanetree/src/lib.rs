@@ -82,6 +82,8 @@ pub use lanetree_cuart as cuart;
 #[doc(inline)]
 pub use lanetree_cuart::Cuart;
 #[doc(inline)]
+pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
+#[doc(inline)]
 pub use lanetree_frame::{
     BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
     DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Mirror,

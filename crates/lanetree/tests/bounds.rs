@@ -3,8 +3,8 @@
 
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch, LongKeys};
-use lanetree::harmonia::{BatchOrder, DeviceRanges, RangeScratch};
-use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Harmonia, Word};
+use lanetree::harmonia::BatchOrder;
+use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceRanges, Harmonia, RangeScratch, Word};
 
 /// Keys of several lengths if `mixed`, whose ranks are stored; otherwise of 8 bytes, whose ranks are places.
 fn keys(numbers: Range<u64>, mixed: bool) -> ByteKeysBuf {

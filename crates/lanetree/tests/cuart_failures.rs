@@ -8,9 +8,11 @@ use crate::common::cuart_models as models;
 
 use crate::common::{Failed, losses};
 use core::cell::Cell;
-use lanetree::cuart::{ChangeScratch, LongKeys, Op, UpdateEngine, UpdateReport};
+use lanetree::cuart::{ChangeScratch, LongKeys, UpdateEngine};
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Pool, Result, Stream, apply_to_map};
+use lanetree::{
+    Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Op, Pool, Result, Stream, UpdateReport, apply_to_map,
+};
 use lost::assert_lost;
 use models::{
     Key, Model, Ops, assert_answers, assert_memory_loses_nothing, batches, below, build, key, long, model, packed,

@@ -1,7 +1,7 @@
 //! Lengths and counts that nobody expects: of keys, of batches, and what iterators say of theirs.
 
-use lanetree::cuart::{ChangeScratch, DeviceByteRanges, GatherScratch, Hybrid, LongKeys, Op, UpdateEngine};
-use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Offsets};
+use lanetree::cuart::{ChangeScratch, DeviceByteRanges, GatherScratch, Hybrid, LongKeys, UpdateEngine};
+use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Offsets, Op};
 
 fn packed(keys: &[&str]) -> ByteKeysBuf {
     keys.iter().collect()

@@ -2,9 +2,9 @@
 
 use crate::common::cuart_lost as lost;
 
-use lanetree::cuart::{Hybrid, LongKeys, Op};
+use lanetree::cuart::{Hybrid, LongKeys};
 use lanetree::runtime::Failure;
-use lanetree::{ByteKeysBuf, Cuart, Device, Error, Mirrored};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Mirrored, Op};
 use lost::{assert_hybrid_lost, assert_lost, is_lost};
 
 fn packed(keys: &[&str]) -> ByteKeysBuf {

@@ -1,8 +1,8 @@
 //! A CuART tree holds what std's `BTreeMap` holds, however it is changed and wherever it goes: on the host, to a
 //! device and back, mirrored, taken apart again, compacted; with keys of all lengths and every way with long ones.
 
-use lanetree::cuart::{ChangeScratch, LongKeys, Op, RootTable, UpdateEngine};
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Mirrored};
+use lanetree::cuart::{ChangeScratch, LongKeys, RootTable, UpdateEngine};
+use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Mirrored, Op};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};

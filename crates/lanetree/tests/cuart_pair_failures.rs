@@ -4,9 +4,9 @@
 use crate::common::cuart_lost as lost;
 use crate::common::cuart_models as models;
 
-use lanetree::cuart::{Hybrid, Op, UpdateReport};
+use lanetree::cuart::Hybrid;
 use lanetree::runtime::Failure;
-use lanetree::{ByteKeysBuf, Device, Error, Mirrored, Result, apply_to_map};
+use lanetree::{ByteKeysBuf, Device, Error, Mirrored, Op, Result, UpdateReport, apply_to_map};
 use lost::assert_hybrid_lost;
 use models::{Key, Model, Ops, assert_answers, assert_memory_loses_nothing, batches, build, key, long, model, packed};
 

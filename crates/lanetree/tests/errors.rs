@@ -1,8 +1,8 @@
 //! Every bad input is an error that names what was wrong, and leaves everything as it was.
 
-use lanetree::harmonia::{DeviceRanges, GroupWidth, RangeScratch};
+use lanetree::harmonia::GroupWidth;
 use lanetree::primitives::{ScanScratch, exclusive_scan};
-use lanetree::{Device, Error, Harmonia, Stream, runtime};
+use lanetree::{Device, DeviceRanges, Error, Harmonia, RangeScratch, Stream, runtime};
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
 

@@ -5,14 +5,14 @@
 //! allocation of its work.
 
 use crate::common::losses;
-use lanetree::harmonia::{
-    BuildScratch, DeviceRanges, Op, PsaScratch, QuerySort, RangeScratch, UpdatePath, UpdateReport, UpdateScratch,
-};
+use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{
     Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort_pairs,
 };
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream};
+use lanetree::{
+    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, RangeScratch, Result, Stream, UpdatePath, UpdateReport,
+};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u32>;

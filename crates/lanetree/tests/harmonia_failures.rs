@@ -3,7 +3,7 @@
 //! copies and allocations.
 
 use crate::common::losses;
-use lanetree::harmonia::{BuildScratch, DeviceRanges, Op, RangeScratch, UpdatePath, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, UpdateScratch};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, SelectScratch,
     inclusive_max_scan, local_sort_pairs, merge_keys, merge_pairs, partition_keys, partition_pairs, radix_argsort,
@@ -11,7 +11,9 @@ use lanetree::primitives::{
     sum_by_key, unique_keys,
 };
 use lanetree::runtime::Failure;
-use lanetree::{Buffer, Device, Error, Harmonia, Mirrored, Result, Stream, apply_to_map};
+use lanetree::{
+    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, RangeScratch, Result, Stream, UpdatePath, apply_to_map,
+};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u32, u64>;

@@ -2,9 +2,9 @@
 //! batch to batch.
 
 use lanetree::cuart::RootTable;
-use lanetree::harmonia::{BuildScratch, Op, PsaScratch, QuerySort, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
-use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Pool, Ranges, runtime};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, Pool, Ranges, runtime};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

@@ -3,12 +3,12 @@
 //!
 //! On the emulator, whose streams run late and in an order that its seed chooses.
 
-use lanetree::harmonia::{DeviceRanges, RangeScratch, UpdateScratch};
+use lanetree::harmonia::UpdateScratch;
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, merge_keys,
     radix_sort_keys, unique_keys,
 };
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Harmonia, OffsetBuffer};
+use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceRanges, Harmonia, OffsetBuffer, RangeScratch};
 use std::sync::RwLock;
 
 /// Each order of the streams is some seed's.

@@ -38,7 +38,7 @@ mod stats;
 mod update;
 
 pub use build::Builder;
-pub use lanetree_frame::fixed::{DeviceRanges, OnStream, RangeScratch};
+pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_sorted::modules::MODULES;
 pub use stats::Stats;

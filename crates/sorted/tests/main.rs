@@ -3,9 +3,9 @@
 
 use core::ops::Bound;
 use lanetree::runtime::Failure;
-use lanetree::sorted::{DeviceRanges, RangeScratch};
 use lanetree::{
-    Buffer, Device, Error, Key, KeyRange, Op, Result, SortedArray, UpdatePath, UpdateReport, Word, apply_to_map,
+    Buffer, Device, DeviceRanges, Error, Key, KeyRange, Op, RangeScratch, Result, SortedArray, UpdatePath,
+    UpdateReport, Word, apply_to_map,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -10,7 +10,7 @@ use crate::bench::queries::batch_order;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use lanetree::harmonia::{DeviceRanges, RangeScratch};
+use lanetree::{DeviceRanges, RangeScratch};
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

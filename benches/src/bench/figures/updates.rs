@@ -10,8 +10,8 @@ use crate::bench::table::{Clock, Table};
 use crate::bench::timing::Timing;
 use core::cell::RefCell;
 use core::fmt::Display;
-use lanetree::harmonia::{BuildScratch, Builder, UpdatePath, UpdateScratch};
-use lanetree::{Buffer, Harmonia};
+use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
+use lanetree::{Buffer, Harmonia, UpdatePath};
 use lanetree_baselines::Checksum;
 use rayon::prelude::*;
 

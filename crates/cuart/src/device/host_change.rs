@@ -4,11 +4,12 @@ use super::batch::UpdateBatch;
 use super::change_scratch::ChangeScratch;
 use super::engine::{self, UpdateEngine};
 use super::supply::{Inserts, Removals};
+use crate::Cuart;
 use crate::update::NetBatch;
-use crate::{Cuart, UpdatePath, UpdateReport};
 use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeysBuf, DeviceKeys};
+use lanetree_frame::{UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::MAX_KEY;
 use lanetree_layout::Word;
 

@@ -406,7 +406,7 @@ fn ranges_are_those_of_the_host() {
 
 #[test]
 fn host_batches_of_changes_are_those_of_the_host() {
-    use crate::Op;
+    use lanetree_frame::Op;
     let device = Device::emulated();
     for kind in KINDS {
         let mut rng = StdRng::seed_from_u64(13);

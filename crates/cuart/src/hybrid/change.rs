@@ -3,10 +3,8 @@
 use super::Hybrid;
 use super::split::parts;
 use crate::update::{NetBatch, of_ops, paired};
-use crate::{Op, UpdatePath, UpdateReport};
-use lanetree_frame::NetChange;
-use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
+use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport};
 use lanetree_layout::Word;
 
 impl<V: Word> Hybrid<V> {

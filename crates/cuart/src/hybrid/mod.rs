@@ -38,8 +38,8 @@ use split::{Part, parts};
 /// as fast as the CPU. [`LongKeys`] has the two other ways.
 ///
 /// ```
-/// use lanetree::cuart::{Hybrid, Op};
-/// use lanetree::{ByteKeysBuf, Device};
+/// use lanetree::cuart::Hybrid;
+/// use lanetree::{ByteKeysBuf, Device, Op};
 ///
 /// # fn main() -> lanetree::Result<()> {
 /// let paths: ByteKeysBuf = ["/etc", "/usr/share/dict/american-english-huge", "/usr/share"].into_iter().collect();

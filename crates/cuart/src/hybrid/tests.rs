@@ -1,10 +1,10 @@
 //! Both trees together against a map, on the host and on the emulator.
 
 use super::Hybrid;
-use crate::{Op, RootTable};
+use crate::RootTable;
 use core::ops::{Bound, RangeBounds};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange};
-use lanetree_frame::{Device, DeviceKind, Error, apply_to_map};
+use lanetree_frame::{Device, DeviceKind, Error, Op, UpdatePath, apply_to_map};
 use lanetree_runtime::Failure;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -194,7 +194,7 @@ fn run(device: &Device, (max, pairs, batches, queries): Case) {
         };
         let expected = apply_to_model(&mut model, &ops);
         assert_eq!([report.inserted, report.replaced, report.removed, report.unmatched], expected);
-        assert_eq!(report.path == crate::UpdatePath::Unchanged, expected[..3] == [0; 3]);
+        assert_eq!(report.path == UpdatePath::Unchanged, expected[..3] == [0; 3]);
         check_after_changes(&mut tree, &model, &queries);
     }
 }

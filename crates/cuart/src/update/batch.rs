@@ -1,9 +1,9 @@
 //! The net effect of a batch: one change for each of its keys, and what that means for a tree.
 
 use crate::build::{first_that, sorted, sorted_of};
-use crate::{UpdatePath, UpdateReport};
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
+use lanetree_frame::{UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 use rayon::prelude::*;

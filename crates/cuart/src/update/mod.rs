@@ -24,12 +24,13 @@ pub(super) use edit::WrittenElements;
 
 use super::native::TASK;
 use super::parts::Parts;
-use super::{Builder, Cuart, LongKeys, Op, UpdatePath, UpdateReport};
+use super::{Builder, Cuart, LongKeys};
 use batch::{Work, distinct};
 use edit::Edit;
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::{Error, Result};
+use lanetree_frame::{Op, UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -43,8 +44,7 @@ impl<V: Word> Cuart<V> {
     /// adds more keys than the tree has also rebuilds it ([`UpdatePath::Rebuilt`]).
     ///
     /// ```
-    /// use lanetree::cuart::Op;
-    /// use lanetree::{ByteKeysBuf, Cuart, Device};
+    /// use lanetree::{ByteKeysBuf, Cuart, Device, Op};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let words: ByteKeysBuf = ["car", "cart", "dog"].into_iter().collect();

@@ -7,7 +7,7 @@ mod mirror;
 mod model;
 
 pub use device::UpdateScratch;
-pub use lanetree_frame::{Op, UpdatePath, UpdateReport};
+use lanetree_frame::{Op, UpdatePath, UpdateReport};
 
 use super::Harmonia;
 use lanetree_frame::fixed::pairs::check_lengths;
@@ -26,8 +26,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// moves once, at the end of the batch. Such a batch temporarily takes as much memory again as the tree.
     ///
     /// ```
-    /// use lanetree::harmonia::Op;
-    /// use lanetree::{Device, Harmonia};
+    /// use lanetree::{Device, Harmonia, Op};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let mut tree = Harmonia::build(&Device::host(), &[1_u64, 2, 3], &[10_u32, 20, 30])?;

@@ -1,7 +1,7 @@
 //! Every call of a CuART tree that is lost says so.
 
-use lanetree::cuart::{ChangeScratch, DeviceByteRanges, GatherScratch, Hybrid, Op, UpdateEngine};
-use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Result};
+use lanetree::cuart::{ChangeScratch, DeviceByteRanges, GatherScratch, Hybrid, UpdateEngine};
+use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Op, Result};
 
 pub(crate) fn is_lost<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Lost { .. }))

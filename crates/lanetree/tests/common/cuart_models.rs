@@ -1,9 +1,9 @@
 //! CuART trees to be changed, and what they hold.
 
 use super::Failed;
-use lanetree::cuart::{Op, RootTable};
+use lanetree::cuart::RootTable;
 use lanetree::runtime::Failure;
-use lanetree::{ByteKeysBuf, Cuart, Device, Error};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Op};
 use std::collections::BTreeMap;
 
 pub(crate) type Key = Vec<u8>;

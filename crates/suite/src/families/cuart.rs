@@ -2,9 +2,10 @@
 
 use crate::operations::value_of;
 use crate::{Change, Counts, Hooks};
-use lanetree::cuart::{Builder, ChangeScratch, LongKeys, Op, RootTable, UpdateEngine};
+use lanetree::cuart::{Builder, ChangeScratch, LongKeys, RootTable, UpdateEngine};
 use lanetree::{
-    ByteKeys, ByteKeysBuf, ByteRanges, Cuart, Device, DeviceKeys, DeviceKind, Error, IndexBuilder, Result, Stream, Word,
+    ByteKeys, ByteKeysBuf, ByteRanges, Cuart, Device, DeviceKeys, DeviceKind, Error, IndexBuilder, Op, Result, Stream,
+    Word,
 };
 
 /// Builds by one of the builder's calls.

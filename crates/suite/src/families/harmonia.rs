@@ -4,8 +4,8 @@ use crate::hooks::{fixed_count, fixed_neighbor, fixed_range};
 use crate::model::Range;
 use crate::operations::value_of;
 use crate::{Change, Counts, Hooks, Numbered, Side};
-use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, Op, UpdateScratch};
-use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Result, Stream, Word};
+use lanetree::harmonia::{BuildScratch, Builder, FANOUTS, UpdateScratch};
+use lanetree::{Buffer, Device, DeviceKind, Harmonia, IndexBuilder, Key, Op, Result, Stream, Word};
 
 /// Room of the scratch memory that all batches of an index in device form share.
 const MOST_OPERATIONS: usize = 160;
