@@ -3,8 +3,9 @@
 //! The layout is drawn in [`lanetree_kernels_cuart::layout`]. Keys are byte strings of any length; they may contain any byte
 //! and be prefixes of each other. [`ByteKeysBuf::encode`](lanetree_frame::ByteKeysBuf::encode) turns numbers and byte arrays
 //! into strings of the same order. A tree is built in bulk ([`Builder`]) and read in batches, from any number of
-//! threads. Changes also come in batches ([`Cuart::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the CPU changes while its copy
-//! on a device answers queries; [`Hybrid`] keeps short keys on a device and long ones on the CPU.
+//! threads. Changes also come in batches ([`Cuart::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the
+//! CPU changes while its copy on a device answers queries; [`Hybrid`] keeps short keys on a device and long ones on the
+//! CPU.
 //!
 //! ```
 //! use lanetree::{ByteKeysBuf, Cuart, Device};

@@ -2,8 +2,8 @@
 //!
 //! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
 //! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
-//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the CPU updates
-//! while its copy on a device answers queries.
+//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a
+//! tree that the CPU updates while its copy on a device answers queries.
 //!
 //! ```
 //! use lanetree::{Device, Harmonia};

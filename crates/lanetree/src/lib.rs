@@ -3,10 +3,14 @@
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
 //! ranges, thousands to billions at a time. There are three:
 //!
-//! * [`Harmonia`]: a B+tree over integers (feature `harmonia`); see [`harmonia`] for its options;
+//! * [`Harmonia`]: a B+tree over integers and floats (feature `harmonia`); see [`harmonia`] for its options;
 //! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
-//! * [`SortedArray`]: binary search over integers, with no memory beside the pairs (feature `sorted`); see [`sorted`] for
-//!   when it is enough.
+//! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
+//!   [`sorted`] for when it is enough.
+//!
+//! All implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
+//! [`IndexBuilder`]. [`Mirrored`] is an index on the host that takes the changes, with a copy on a device that answers
+//! queries.
 //!
 //! An index lives on a [`Device`]:
 //!
