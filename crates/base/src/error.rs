@@ -10,8 +10,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 /// A call that gives an error has not changed the index, with these exceptions, which the calls name:
 ///
 /// * [`Error::Lost`]: the device failed while it changed the index, which can no longer be used;
-/// * a mirrored pair (`Mirrored`) whose device fails: the index on the host has the batch, and the copy is out of sync until it is
-///   sent again;
+/// * a mirrored pair (`Mirrored`) whose device fails: the index on the host has the batch, and the copy is out of sync
+///   until it is sent again;
 /// * calls in device form that say so: they return before their work is done, so a failure of the device may be the
 ///   error of a later call.
 ///

@@ -109,7 +109,7 @@ pub use lanetree_sorted as sorted;
 #[doc(inline)]
 pub use lanetree_sorted::SortedArray;
 
-/// The modules of all kernels that the library is made of: for programs that see to it that each has run.
+/// The modules of all kernels that the library is made of: for programs that check that each has run.
 #[doc(hidden)]
 pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
     const CRATES: &[&[&lanetree_simt::Module]] = &[

@@ -3,14 +3,11 @@
 use crate::model::Range;
 use crate::{Change, Counts, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Domain, Error, KeyOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
+use lanetree::{Domain, Error, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 
 /// Pairs of an index, with values of its own width.
 type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
-
-/// The pairs next to keys, if there are such.
-type NeighborsOf<I> = Vec<Option<(KeyOf<I>, <I as OrderedIndex>::Value)>>;
 
 /// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
 /// has none such, and the host form is used. Every method has such a default.

@@ -3,22 +3,21 @@
 use crate::host::{self, DomainOf, KeysOf};
 use crate::model::Range;
 use crate::operations::{narrow, value_of};
-use crate::{Change, Counts, Family, Form, Hooks, Neighbor, Numbered, OrderedSubject, Pairs, Side, Subject};
-use core::marker::PhantomData;
-use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Word};
+use crate::ordered::ordered;
+use crate::{Change, Counts, Family, Form, Hooks, Neighbor, Numbered, Ordered, OrderedSubject, Pairs, Side, Subject};
+use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result};
 use std::sync::Arc;
 
 /// Pairs of an index of these builders and its copy.
 #[derive(Debug)]
-pub struct MirroredFamily<B, H> {
-    name: &'static str,
-    builders: Vec<B>,
-    hooks: PhantomData<fn() -> H>,
-}
+pub struct MirroredFamily<B, H>(Ordered<B, H>);
 
 /// The pairs of these builders, with hooks `H` for the copy.
+///
+/// # Panics
+/// Without builders.
 pub fn mirrored<H, B: IndexBuilder>(name: &'static str, builders: Vec<B>) -> MirroredFamily<B, H> {
-    MirroredFamily { name, builders, hooks: PhantomData }
+    MirroredFamily(ordered(name, builders))
 }
 
 impl<B, H> Family for MirroredFamily<B, H>
@@ -29,19 +28,15 @@ where
     type Subject = MirroredSubject<B::Index, H>;
 
     fn name(&self) -> &str {
-        self.name
+        self.0.name()
     }
 
     fn ways(&self) -> u8 {
-        self.builders.len() as u8
+        self.0.ways()
     }
 
     fn build(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<Self::Subject> {
-        let keys = pairs.iter().map(|pair| pair.0.clone()).collect();
-        let values: Vec<_> = pairs.iter().map(|pair| Word::truncate(pair.1)).collect();
-        let builder = &self.builders[usize::from(options) % self.builders.len()];
-        let index = builder.build(&Device::host(), DomainOf::<B::Index>::batch(&keys), &values)?;
-        let pair = Mirrored::new(index, device)?;
+        let pair = Mirrored::new(self.0.index(&Device::host(), options, pairs)?, device)?;
         let hooks = H::start(pair.device_index(), options / self.ways())?;
         Ok(MirroredSubject::Pair(Pair { pair, hooks, in_order: true, kept: None }))
     }

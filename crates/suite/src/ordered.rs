@@ -39,6 +39,18 @@ impl<B, H> Ordered<B, H> {
     }
 }
 
+impl<B: IndexBuilder, H> Ordered<B, H> {
+    /// Builds an index over pairs.
+    ///
+    /// # Errors
+    /// The index's own.
+    pub(crate) fn index(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<B::Index> {
+        let keys = pairs.iter().map(|pair| pair.0.clone()).collect();
+        let values: Vec<_> = pairs.iter().map(|pair| Word::truncate(pair.1)).collect();
+        self.builder(options).build(device, DomainOf::<B::Index>::batch(&keys), &values)
+    }
+}
+
 impl<B, H> Family for Ordered<B, H>
 where
     B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
@@ -55,9 +67,7 @@ where
     }
 
     fn build(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<Self::Subject> {
-        let keys = pairs.iter().map(|pair| pair.0.clone()).collect();
-        let values: Vec<_> = pairs.iter().map(|pair| Word::truncate(pair.1)).collect();
-        let index = self.builder(options).build(device, DomainOf::<B::Index>::batch(&keys), &values)?;
+        let index = self.index(device, options, pairs)?;
         let hooks = H::start(&index, options / self.ways())?;
         Ok(OrderedSubject { stream: device.stream()?, index, hooks, in_order: true })
     }
