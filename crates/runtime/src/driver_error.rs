@@ -1,6 +1,7 @@
 //! From the driver's error codes to [`Error`]: a pure function, so that machines without a GPU test it.
 
 use crate::Error;
+use crate::error::loses_context;
 
 /// What was being done when the driver returned an error: each kind of action has its own errors.
 pub(crate) enum Action {
@@ -11,6 +12,8 @@ pub(crate) enum Action {
     },
     /// Allocating memory.
     Allocate { requested: u128, free: u64, total: u64, device: String },
+    /// Page-locking host memory.
+    Pin { bytes: usize, device: String },
     /// Compiling and loading PTX.
     Load(Load),
     /// Looking for a kernel in a loaded module.
@@ -46,6 +49,14 @@ pub(crate) fn classify(code: i32, name: String, message: String, action: Action)
             2 => Error::OutOfMemory { requested, free, total, device },
             _ => cuda(format!("allocating {requested} bytes on {device}")),
         },
+        // Whatever the code says, the memory is not pinned, and the program can go on without; unless it can use the GPU no
+        // more.
+        Action::Pin { bytes, device } if loses_context(code) => {
+            cuda(format!("page-locking {bytes} bytes of host memory for {device}"))
+        }
+        Action::Pin { bytes, device } => {
+            Error::CannotPin { bytes, device, reason: format!("{name} ({code}), {message}") }
+        }
         Action::Load(load) => {
             let module = load.module.to_owned();
             let Load { header, device, compute_capability, driver_version, log, .. } = load;
@@ -173,6 +184,22 @@ mod tests {
         let find = || Action::Find { module: "m", kernel: "m__k" };
         assert!(matches!(error(500, find()), Error::UnknownKernel { module: "m", kernel: "m__k" }));
         assert!(matches!(error(201, find()), Error::Cuda { code: 201, .. }));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_pinned_is_told_from_a_context_that_is_lost() {
+        let pin = || Action::Pin { bytes: 4096, device: "X (cuda:0)".into() };
+        for code in [1, 2, 304, 712, 800, 801] {
+            let error = error(code, pin());
+            assert!(matches!(error, Error::CannotPin { bytes: 4096, .. }), "{error}");
+            let message = error.to_string();
+            assert!(message.contains(&format!("X (cuda:0): CUDA_ERROR_X ({code}), words; raise")), "{message}");
+        }
+        let message = error(700, pin()).to_string();
+        assert!(
+            message.starts_with("page-locking 4096 bytes of host memory for X (cuda:0): CUDA_ERROR_X"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -115,6 +115,28 @@ pub enum Error {
         device: String,
     },
 
+    /// Host memory could not be page-locked for a device.
+    #[error(
+        "cannot page-lock {bytes} bytes of host memory for {device}: {reason}; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory"
+    )]
+    CannotPin {
+        /// Bytes that were to be page-locked.
+        bytes: usize,
+        /// The device that was to read them.
+        device: String,
+        /// The driver's error.
+        reason: String,
+    },
+
+    /// A kernel was to read an array in host memory that is not pinned for its device.
+    #[error("an array of {bytes} bytes in host memory is not pinned for {device}: call `HostArray::pin` with it first")]
+    NotPinned {
+        /// Bytes of the array.
+        bytes: usize,
+        /// The device of the kernel's stream.
+        device: String,
+    },
+
     /// A pool's limit leaves no room for an allocation.
     #[error(
         "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
@@ -272,13 +294,17 @@ fn room(free: u64, total: u64) -> String {
     if total == 0 { String::new() } else { format!(": {free} of its {total} bytes are free") }
 }
 
+/// Whether the driver has lost the context: every later call in the process returns the same code.
+pub(crate) fn loses_context(code: i32) -> bool {
+    matches!(code, 214 | 220 | 700 | 702 | 710 | 714..=719)
+}
+
 /// What to do about a driver error, if its name does not say it.
 fn advice(code: i32) -> &'static str {
     match code {
         46 => "; another process has the GPU to itself (nvidia-smi -c sets the compute mode)",
         221 => "; the driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed",
-        // The context is lost: every later call in the process returns the same code.
-        214 | 220 | 700 | 702 | 710 | 714..=719 => {
+        _ if loses_context(code) => {
             "; this or an earlier kernel failed, and the process can no longer use the GPU: run it under compute-sanitizer, or on Device::emulated(), to find the access"
         }
         701 => "; try fewer threads per block, or less shared memory",
@@ -309,6 +335,14 @@ mod tests {
             (
                 Error::PoolLimit { requested: 9, in_use: 7, limit: 12, device: "X (cuda:0)".into() },
                 "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes: 7 are in use; drop buffers, or raise the limit",
+            ),
+            (
+                Error::CannotPin { bytes: 9, device: "X (cuda:0)".into(), reason: "words".into() },
+                "cannot page-lock 9 bytes of host memory for X (cuda:0): words; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory",
+            ),
+            (
+                Error::NotPinned { bytes: 9, device: "X (cuda:0)".into() },
+                "an array of 9 bytes in host memory is not pinned for X (cuda:0): call `HostArray::pin` with it first",
             ),
             (
                 Error::LengthMismatch { action: "copying to a buffer", expected: 3, actual: 2 },

@@ -20,7 +20,8 @@ pub enum Failure {
     /// This copy to, from or within device memory, or zeroing of it, is not done and returns an error. The device
     /// continues to work.
     Transfer(u64),
-    /// This allocation, of device or pinned memory, finds no room. The device continues to work.
+    /// This allocation, of device or pinned memory, finds no room; or this array cannot be pinned
+    /// ([`HostArray::pin`](crate::HostArray::pin)). The device continues to work.
     Allocation(u64),
 }
 

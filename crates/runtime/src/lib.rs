@@ -3,8 +3,9 @@
 //! A [`Device`] is one of three machines: an NVIDIA GPU (with the feature `cuda`), the emulator, which
 //! runs and checks kernels on any CPU, or the host, which runs no kernels and whose buffers the
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
-//! [`Stream`], time is measured between two [`Event`]s. Nothing falls back silently: if a GPU is requested and cannot
-//! be used, that is an [`Error`].
+//! [`Stream`], time is measured between two [`Event`]s. A [`HostArray`] is host memory, in
+//! huge pages where wanted, that kernels can read. Nothing falls back silently: if a GPU is requested and cannot be used,
+//! that is an [`Error`]; which pages an array has, it says.
 //!
 //! ```
 //! use lanetree_runtime::Device;
@@ -23,6 +24,7 @@
 //! | [`Stream::launch`], `Buffer::*_async`, [`Buffer::fill_zero`], [`Buffer::copy_from_buffer`], [`Event::record`] | returns at once; runs in the stream's order, after the work of other streams over the same buffers that it conflicts with |
 //! | [`Buffer::copy_to`], [`Buffer::to_vec`], reading a [`PinnedBuffer`] | waits for the stream that writes the buffer; complete on return |
 //! | [`Buffer::copy_from`], writing a [`PinnedBuffer`] | waits for all streams that use the buffer; complete on return |
+//! | writing, unpinning or dropping a [`HostArray`] | waits for all streams that read the array; complete on return |
 //! | [`Device::upload`], [`Device::alloc_zeroed`] | returns when the copy is complete; waits for no stream |
 //! | [`Stream::synchronize`], [`Event::synchronize`], [`Event::elapsed_ms`] | waits for the work queued in that stream, or before that event |
 //! | [`Device::synchronize`], dropping a [`Buffer`] that is not of a [`Pool`] | waits for all work on the device |
@@ -34,8 +36,8 @@
 //!
 //! # Launching kernels
 //! [`Stream::launch`] is unsafe: a kernel reads and writes through raw addresses. A caller gets these from
-//! [`Buffer::read_on`] and [`Buffer::write_on`] for the stream of the launch, and states at the call why the kernel's
-//! contract holds.
+//! [`Buffer::read_on`], [`Buffer::write_on`] and [`HostArray::read_on`] for the stream of the launch, and states at the
+//! call why the kernel's contract holds.
 //!
 //! # CUDA, and other libraries on it
 //! The feature `cuda` needs nothing to build: no CUDA toolkit, and no driver. The driver's library (`libcuda.so.1`,
@@ -69,8 +71,10 @@ mod error;
 mod event;
 mod failure;
 mod host;
+mod host_array;
 mod host_memory;
 mod machine;
+mod pages;
 mod pinned;
 mod pool;
 mod recorded;
@@ -84,7 +88,9 @@ pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use failure::Failure;
+pub use host_array::HostArray;
 pub use lanetree_simt::{Call, LaunchReport};
+pub use pages::{GrantedPages, Pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
 pub use recorded::{record_kernels, recorded_kernels};

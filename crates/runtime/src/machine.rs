@@ -125,6 +125,21 @@ pub(crate) trait Machine: Any + Send + Sync {
     }
     /// Tells that memory which was adopted is no buffer any more. No work uses it.
     fn disown(&self, _at: NonNull<u8>) {}
+    /// Page-locks host memory that is not of this machine's allocations, where that means something, and lets kernels read
+    /// it. Gives the address that they read it at: a GPU's may differ from the CPU's.
+    ///
+    /// # Safety
+    /// The range is `bytes` > 0 initialised bytes of host memory, which is not pinned for any machine. Until
+    /// [`Machine::unpin`] it stays mapped, and nobody writes it while work reads it.
+    unsafe fn pin(&self, at: NonNull<u8>, _bytes: usize) -> Result<NonNull<u8>> {
+        self.working()?;
+        Ok(at)
+    }
+    /// Ends what [`Machine::pin`] began.
+    ///
+    /// # Safety
+    /// [`Machine::pin`] of the same machine has taken the same range, by the CPU's address, and no work uses it any more.
+    unsafe fn unpin(&self, _at: NonNull<u8>, _bytes: usize) {}
     /// The error for `requested` bytes that are not to be had.
     fn out_of_memory(&self, requested: u128) -> Error {
         let MemoryInfo { free, total } = self.memory().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Device memory, pinned host memory, and copies.
 
 use super::sys::{
-    CU_MEMHOSTALLOC_PORTABLE, CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUcontext,
+    CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CU_POINTER_ATTRIBUTE_CONTEXT,
+    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUcontext,
 };
 use super::{Cuda, MemoryInfo};
 use crate::driver_error::Action;
@@ -60,6 +61,39 @@ impl Cuda {
         let _ = self.enter();
         // SAFETY: the caller owns the memory.
         let _ = unsafe { self.driver.cuMemFreeHost(at.as_ptr().cast()) };
+    }
+
+    /// Page-locks host memory; gives the address that kernels read it at.
+    ///
+    /// # Safety
+    /// As [`Machine::pin`].
+    pub(super) unsafe fn page_lock(&self, at: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>> {
+        self.enter()?;
+        let pinning = || Action::Pin { bytes, device: self.description() };
+        // Portable: page-locked for every GPU, as pinned buffers are. Not `CU_MEMHOSTREGISTER_READ_ONLY`: the CPU writes the
+        // memory, so the flag gains nothing, and GPUs that do not support it refuse.
+        let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+        // SAFETY: the caller vouches for the range.
+        self.check(unsafe { self.driver.cuMemHostRegister_v2(at.as_ptr().cast(), bytes, flags) }, pinning)?;
+        let mut device_at = 0;
+        // Some GPUs reach such memory by an address of their own only.
+        // SAFETY: the pointer is valid for the call; the memory was registered above.
+        let code = unsafe { self.driver.cuMemHostGetDevicePointer_v2(&raw mut device_at, at.as_ptr().cast(), 0) };
+        if let Err(error) = self.check(code, pinning) {
+            // SAFETY: registered above, and no work knows of it.
+            unsafe { self.page_unlock(at) };
+            return Err(error);
+        }
+        Ok(NonNull::new(device_at as *mut u8).expect("the driver gives no null pointer"))
+    }
+
+    /// # Safety
+    /// `at` was given to [`Cuda::page_lock`], and no work uses the memory any more.
+    pub(super) unsafe fn page_unlock(&self, at: NonNull<u8>) {
+        // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
+        let _ = self.enter();
+        // SAFETY: the caller's contract.
+        let _ = unsafe { self.driver.cuMemHostUnregister(at.as_ptr().cast()) };
     }
 
     /// # Safety

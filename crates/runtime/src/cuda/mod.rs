@@ -167,6 +167,14 @@ impl Machine for Cuda {
     unsafe fn adopt(&self, at: NonNull<u8>, _bytes: usize) -> Result<()> {
         self.check_reach(at)
     }
+    unsafe fn pin(&self, at: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>> {
+        // SAFETY: the caller's contract.
+        unsafe { self.page_lock(at, bytes) }
+    }
+    unsafe fn unpin(&self, at: NonNull<u8>, _bytes: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.page_unlock(at) }
+    }
 
     unsafe fn copy(
         &self,

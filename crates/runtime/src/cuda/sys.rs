@@ -43,6 +43,8 @@ pub(super) type CUevent = *mut opaque::Event;
 
 // Constants of cuda.h, by its names.
 pub(super) const CU_MEMHOSTALLOC_PORTABLE: c_uint = 1;
+pub(super) const CU_MEMHOSTREGISTER_PORTABLE: c_uint = 1;
+pub(super) const CU_MEMHOSTREGISTER_DEVICEMAP: c_uint = 2;
 pub(super) const CU_STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const CU_EVENT_DEFAULT: c_uint = 0;
 pub(super) const CU_EVENT_DISABLE_TIMING: c_uint = 2;
@@ -126,6 +128,9 @@ driver! {
     fn cuMemFree_v2(at: CUdeviceptr);
     fn cuMemHostAlloc(at: *mut *mut c_void, bytes: usize, flags: c_uint);
     fn cuMemFreeHost(at: *mut c_void);
+    fn cuMemHostRegister_v2(at: *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemHostUnregister(at: *mut c_void);
+    fn cuMemHostGetDevicePointer_v2(device_at: *mut CUdeviceptr, at: *mut c_void, flags: c_uint);
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);

@@ -1,8 +1,8 @@
 //! Launches, on a GPU if there is one.
 
 use super::Cuda;
-use crate::{Buffer, Device, Error, Pool};
-use lanetree_simt::{Entry, GlobalMut, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
+use crate::{Buffer, Device, Error, HostArray, Pages, Pool};
+use lanetree_simt::{Entry, Global, GlobalMut, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
@@ -36,15 +36,23 @@ kernel_args! {
     }
 }
 
+kernel_args! {
+    struct AddArgs {
+        from: Global<u32>,
+        to: GlobalMut<u32>,
+        len: u64,
+    }
+}
+
 static TEST: Module = Module { name: "test", ptx: include_str!("tests.ptx") };
 
 macro_rules! kernel {
-    ($name:ident, $symbol:literal, $shared:literal) => {
+    ($name:ident, $args:ty, $symbol:literal, $shared:literal) => {
         struct $name;
         impl Kernel for $name {
-            type Args = Args;
+            type Args = $args;
             const STATIC_SHARED: u32 = $shared;
-            unsafe fn run<S: Simt>(_: S, _: &Args) {}
+            unsafe fn run<S: Simt>(_: S, _: &$args) {}
         }
         impl Instance for $name {
             const ENTRY: &'static Entry = {
@@ -55,9 +63,10 @@ macro_rules! kernel {
     };
 }
 
-kernel!(AddIndex, "test__add_index", 0);
-kernel!(ThroughShared, "test__through_shared", 1024);
-kernel!(Missing, "test__missing", 0);
+kernel!(Add, AddArgs, "test__add", 0);
+kernel!(AddIndex, Args, "test__add_index", 0);
+kernel!(ThroughShared, Args, "test__through_shared", 1024);
+kernel!(Missing, Args, "test__missing", 0);
 
 fn launch<I: Instance<Args = Args>>(
     device: &Device,
@@ -319,4 +328,68 @@ fn streams_come_after_one_another_over_the_same_buffers() {
         queue(&second, &mut buffer, 1);
         assert!(sum(&buffer, 201), "round {round}: a caller's stream");
     }
+}
+
+/// Puts `to += from` into a stream.
+fn add(stream: &crate::Stream, from: &HostArray<u32>, to: &mut Buffer<u32>) -> Result<(), Error> {
+    let len = to.len() as u64;
+    let args = AddArgs { from: from.read_on(stream)?, to: to.write_on(stream)?, len };
+    let shape = LaunchShape { blocks: (len as u32).div_ceil(128), threads: 128, dynamic_shared: 0 };
+    // SAFETY: both have these elements.
+    unsafe { stream.launch::<Add>(shape, &args) }
+}
+
+#[test]
+fn kernels_read_pinned_arrays_of_host_memory() {
+    // Half of the last huge page is left over.
+    const LEN: usize = 5 << 18;
+    let Some(device) = device() else { return };
+    let streams = [device.stream().unwrap(), device.stream().unwrap()];
+    let mut sums = streams.each_ref().map(|_| device.alloc_zeroed::<u32>(LEN).unwrap());
+    for pages in [Pages::Small, Pages::Transparent, Pages::Huge] {
+        let mut array = HostArray::<u32>::zeroed(LEN, pages).unwrap();
+        array.iter_mut().zip(0..).for_each(|(to, from)| *to = from);
+        let error = array.read_on(&streams[0]).unwrap_err();
+        assert!(matches!(error, Error::NotPinned { .. }), "{error}");
+        for round in 0..3 {
+            array.pin(&device).unwrap();
+            array.pin(&device).expect("it is pinned already");
+            println!("{}: {array:?}", array.pages());
+            for (stream, sum) in streams.iter().zip(&mut sums) {
+                sum.fill_zero(stream).unwrap();
+                (0..20).for_each(|_| add(stream, &array, sum).unwrap());
+            }
+            // These wait for the kernels, which take milliseconds: reads across the bus.
+            match round {
+                0 => array.iter_mut().for_each(|value| *value += 1),
+                1 => array.unpin(),
+                _ => drop(core::mem::replace(&mut array, HostArray::zeroed(0, pages).unwrap())),
+            }
+            let start = u32::from(round > 0);
+            for sum in &sums {
+                let sum = sum.to_vec().unwrap();
+                assert!(sum.iter().zip(start..).all(|(&sum, value)| sum == 20 * value), "{pages}, round {round}");
+            }
+        }
+        array.pin(&device).unwrap();
+        assert!(array.read_on(&streams[0]).unwrap().is_null(), "an empty array has no address");
+    }
+}
+
+#[test]
+fn an_array_that_cannot_be_pinned_is_as_it_was() {
+    let Some(cuda) = cuda() else { return };
+    let mut array = HostArray::<u32>::zeroed(1000, Pages::Small).unwrap();
+    let device = Device::of(cuda.clone());
+    array.pin(&device).unwrap();
+    let at = core::ptr::NonNull::from(&mut *array).cast();
+    // SAFETY: refused, as the memory is pinned already.
+    let error = unsafe { cuda.page_lock(at, array.bytes()) }.unwrap_err();
+    assert!(matches!(error, Error::CannotPin { bytes: 4000, .. }), "{error}");
+    println!("{error}");
+    let stream = device.stream().unwrap();
+    let mut sum = device.alloc_zeroed::<u32>(1000).unwrap();
+    array.fill(7);
+    add(&stream, &array, &mut sum).unwrap();
+    assert_eq!(sum.to_vec().unwrap(), [7; 1000]);
 }

@@ -236,6 +236,17 @@ impl Machine for Emulated {
     fn disown(&self, at: NonNull<u8>) {
         self.schedule().remove_allocation(at.addr().get());
     }
+    unsafe fn pin(&self, at: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>> {
+        if self.failures().allocation()? {
+            let reason = "it has failed, as a test asked for".to_owned();
+            return Err(Error::CannotPin { bytes, device: self.description(), reason });
+        }
+        self.schedule().add_allocation(at.addr().get(), bytes);
+        Ok(at)
+    }
+    unsafe fn unpin(&self, at: NonNull<u8>, _bytes: usize) {
+        self.schedule().remove_allocation(at.addr().get());
+    }
 
     unsafe fn copy(
         &self,
