@@ -91,6 +91,26 @@ pub enum Error {
         fill: f64,
     },
 
+    /// More pairs than 32-bit numbers of leaves can address.
+    #[error("{pairs} pairs are too many leaves: one tree holds at most {most}; use several")]
+    TooManyLeaves {
+        /// Pairs given.
+        pairs: u64,
+        /// The most that a tree can hold.
+        most: u64,
+    },
+
+    /// An option of a build that is not possible.
+    #[error("{what} of {value} is not possible: choose {allowed}")]
+    OptionValue {
+        /// Which option.
+        what: &'static str,
+        /// The value given.
+        value: String,
+        /// The values there are.
+        allowed: &'static str,
+    },
+
     /// A range that ends before it starts.
     #[error("range {index} starts at {start} and ends at {end}, before its start: swap the bounds, or leave it out")]
     ReversedRange {

@@ -173,6 +173,11 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// Bytes of the device's memory that it takes.
     fn bytes(&self) -> u64;
 
+    /// Bytes of main memory that it takes beside those of its device; 0 for an index that is on its device as a whole.
+    fn host_bytes(&self) -> u64 {
+        0
+    }
+
     /// Whether a change failed half-way on the device, so that the index's contents are unknown.
     fn is_lost(&self) -> bool;
 

@@ -1,10 +1,12 @@
 //! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
 //!
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
-//! ranges, thousands to billions at a time. There are three:
+//! ranges, thousands to billions at a time. There are four:
 //!
 //! * [`Harmonia`]: a B+tree over integers and floats (feature `harmonia`); see [`harmonia`] for its options;
 //! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
+//! * [`HbTree`]: a B+tree over integers and floats whose leaves lie in host memory, for more pairs than the GPU's memory
+//!   holds, and a fast tree for CPUs (feature `hbtree`); see [`hbtree`] for its options;
 //! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
 //!   [`sorted`] for when it is enough.
 //!
@@ -100,6 +102,12 @@ pub use lanetree_harmonia as harmonia;
 #[cfg(feature = "harmonia")]
 #[doc(inline)]
 pub use lanetree_harmonia::Harmonia;
+#[cfg(feature = "hbtree")]
+#[doc(inline)]
+pub use lanetree_hbtree as hbtree;
+#[cfg(feature = "hbtree")]
+#[doc(inline)]
+pub use lanetree_hbtree::HbTree;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
 #[cfg(feature = "sorted")]
@@ -119,6 +127,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_cuart::MODULES,
         #[cfg(feature = "harmonia")]
         &lanetree_harmonia::MODULES,
+        #[cfg(feature = "hbtree")]
+        &lanetree_hbtree::MODULES,
         #[cfg(feature = "sorted")]
         &lanetree_sorted::MODULES,
     ];
@@ -138,6 +148,7 @@ mod tests {
         shared::<crate::Harmonia<u64, u64>>();
         shared::<crate::Cuart<u64>>();
         shared::<crate::cuart::Hybrid<u64>>();
+        shared::<crate::HbTree<u64, u64>>();
         shared::<crate::SortedArray<u64, u64>>();
         shared::<crate::Error>();
     }

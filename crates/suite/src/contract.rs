@@ -71,7 +71,7 @@ fn describes_itself<I: OrderedIndex>(index: &I, device: &Device) -> Result<(), S
     ensure("it has a name", !I::NAME.is_empty())?;
     ensure("it is on the device that it was built on", index.device().kind() == device.kind())?;
     ensure("its length is that of its pairs", index.len() == KEYS.len() as u64 && !index.is_empty())?;
-    ensure("its pairs take memory", index.bytes() >= index.len() * I::Value::BYTES as u64)?;
+    ensure("its pairs take memory", index.bytes() + index.host_bytes() >= index.len() * I::Value::BYTES as u64)?;
     ensure("a new index is not lost", !index.is_lost())
 }
 

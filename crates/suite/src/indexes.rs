@@ -5,8 +5,9 @@ use crate::families::{
     hybrid_builders,
 };
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
-use crate::{Fixed, MirroredFamily, Ordered, mirrored, ordered};
+use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
+use lanetree::hbtree::{self, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pipeline, Split, Strategy};
 use lanetree::{Device, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
@@ -28,6 +29,10 @@ macro_rules! for_each_index {
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
+            hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
+            hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
+            hbtree_signed = $crate::indexes::plain("hbtree_signed", $crate::indexes::hbtrees::<i64, u32>()), 60;
+            hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::hbtrees::<$crate::lanetree::F32, u64>()), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -123,6 +128,34 @@ pub fn named(name: &str) -> Listed {
 /// Any index over keys of a fixed size, with its device form.
 pub fn fixed<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<Item = B>) -> Ordered<B, Fixed> {
     ordered(name, builders)
+}
+
+/// Any index that has the calls of `OrderedIndex` only.
+pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<Item = B>) -> Ordered<B, Plain> {
+    ordered(name, builders)
+}
+
+/// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the
+/// descent.
+pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
+    let builder = HbTree::builder();
+    let buckets = |bucket, strategy, pipelines, depth, share| {
+        let mut pipeline = Pipeline::default();
+        (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, strategy, pipelines);
+        pipeline.split = Split { depth, share };
+        pipeline
+    };
+    let mut shared = buckets(7, Strategy::Pipelined, 2, 1, 0.5);
+    shared.device_search = DeviceSearch::Shared;
+    vec![
+        builder,
+        builder.fanout(Fanout::Words).pipeline(shared).node_search(NodeSearch::Sequential),
+        builder.pipeline(buckets(5, Strategy::Sequential, 1, 0, 0.3)).node_search(NodeSearch::Portable).in_flight(1),
+        builder
+            .pipeline(buckets(33, Strategy::TripleBuffered, 3, 2, 0.0))
+            .pages(Pages::Small, Pages::Small)
+            .in_flight(32),
+    ]
 }
 
 /// Harmonia.

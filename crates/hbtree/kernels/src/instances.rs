@@ -1,0 +1,31 @@
+//! The instances that are compiled: descents by key word, searches of leaves by key word and value word; `calls` chooses
+//! among them.
+
+use crate::{Descend, DescendShared, Finish};
+
+macro_rules! descents {
+    ($($k:ident;)*) => {
+        pastey::paste! {$(
+            lanetree_simt::instance!([<hbtree_ $k __descend>], [<hbtree_ $k>], Descend<$k>);
+            lanetree_simt::instance!([<hbtree_ $k __descend_shared>], [<hbtree_ $k>], DescendShared<$k>);
+        )*}
+    };
+}
+descents! {
+    u32;
+    u64;
+}
+
+macro_rules! searches {
+    ($($k:ident, $v:ident;)*) => {
+        pastey::paste! {$(
+            lanetree_simt::instance!([<hbtree_ $k _ $v __finish>], [<hbtree_ $k _ $v>], Finish<$k, $v>);
+        )*}
+    };
+}
+searches! {
+    u32, u32;
+    u32, u64;
+    u64, u32;
+    u64, u64;
+}

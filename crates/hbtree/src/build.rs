@@ -1,0 +1,277 @@
+//! The build: pairs in order are laid out in lines, and the inner levels above them.
+
+use crate::device::DeviceSearch;
+use crate::hybrid::Pipeline;
+use crate::implicit::{Fanout, Implicit};
+use crate::node_search::NodeSearch;
+use crate::structure::{Descent, Leaves as _, Structure};
+use crate::{HbTree, MOST_IN_FLIGHT};
+use core::marker::PhantomData;
+use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
+use lanetree_frame::{Device, DeviceKind, Error, IndexBuilder, Result};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Pages;
+use std::time::{Duration, Instant};
+
+/// Options of a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    pub(crate) fanout: Fanout,
+    pub(crate) inner_pages: Pages,
+    pub(crate) leaf_pages: Pages,
+    pub(crate) node_search: NodeSearch,
+    pub(crate) in_flight: usize,
+    pub(crate) pipeline: Pipeline,
+}
+
+impl Options {
+    /// How the CPU descends.
+    pub(crate) fn descent(&self) -> Descent {
+        Descent { search: self.node_search, in_flight: self.in_flight }
+    }
+}
+
+/// Builds HB+-trees.
+///
+/// ```
+/// use lanetree::hbtree::{Fanout, HbTree};
+/// use lanetree::Device;
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let builder = HbTree::builder().fanout(Fanout::Words).in_flight(8);
+/// let tree = builder.build_sorted(&Device::host(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
+/// assert_eq!(tree.get_many(&[2, 4])?, [Some(20), None]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V, L = Implicit> {
+    options: Options,
+    parts: PhantomData<fn() -> (K, V, L)>,
+}
+
+impl<K, V, L> Default for Builder<K, V, L> {
+    fn default() -> Self {
+        let options = Options {
+            fanout: Fanout::default(),
+            inner_pages: Pages::default(),
+            leaf_pages: Pages::default(),
+            node_search: NodeSearch::best(),
+            in_flight: 16,
+            pipeline: Pipeline::default(),
+        };
+        Self { options, parts: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
+    /// Children per inner node.
+    #[must_use]
+    pub fn fanout(mut self, fanout: Fanout) -> Self {
+        self.options.fanout = fanout;
+        self
+    }
+
+    /// Which pages the inner levels and the leaves are to lie in. [`Stats`](crate::Stats) says what the system granted.
+    #[must_use]
+    pub fn pages(mut self, inner: Pages, leaves: Pages) -> Self {
+        (self.options.inner_pages, self.options.leaf_pages) = (inner, leaves);
+        self
+    }
+
+    /// How the CPU searches nodes; the best that it has, unless this is said.
+    #[must_use]
+    pub fn node_search(mut self, node_search: NodeSearch) -> Self {
+        self.options.node_search = node_search;
+        self
+    }
+
+    /// How many queries a thread has in flight, 1 to 32 (the paper's software pipelining).
+    #[must_use]
+    pub fn in_flight(mut self, queries: usize) -> Self {
+        self.options.in_flight = queries;
+        self
+    }
+
+    /// How a device and the CPU share the work.
+    #[must_use]
+    pub fn pipeline(mut self, pipeline: Pipeline) -> Self {
+        self.options.pipeline = pipeline;
+        self
+    }
+
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
+    ///
+    /// Sorts a copy of the pairs with all of rayon's threads; returns when the inner levels are on the device. The leaves
+    /// stay in host memory.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch); [`OptionValue`](Error::OptionValue) for an option that is not possible;
+    /// [`TooManyLeaves`](Error::TooManyLeaves); [`Runtime`](Error::Runtime) if host memory has no room for the leaves, or the device none for the inner levels.
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<HbTree<K, V, L>> {
+        self.of(device, sorted(keys, values)?)
+    }
+
+    /// Builds an index over pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`NotSorted`](Error::NotSorted) with the first key that is below the one before.
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<HbTree<K, V, L>> {
+        let mut pieces = self.in_pieces(device, keys.len() as u64)?;
+        pieces.push(keys, values)?;
+        pieces.finish()
+    }
+
+    /// Starts a build from pairs that come in pieces, in ascending order of their keys: at most `most` of them, for which
+    /// host memory is reserved. The pairs go straight into the leaves, so there is no other copy of them.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn in_pieces(&self, device: &Device, most: u64) -> Result<Pieces<K, V, L>> {
+        self.check(device)?;
+        let started = Instant::now();
+        let leaves = L::Leaves::with_room(most, &self.options)?;
+        let filling = started.elapsed();
+        Ok(Pieces { options: self.options, device: device.clone(), leaves, most, last: None, filling })
+    }
+
+    fn of(&self, device: &Device, pairs: Vec<(K::Bits, V)>) -> Result<HbTree<K, V, L>> {
+        let mut pieces = self.in_pieces(device, pairs.len() as u64)?;
+        pieces.append(&pairs);
+        drop(pairs);
+        pieces.finish()
+    }
+
+    fn check(&self, device: &Device) -> Result<()> {
+        let Options { in_flight, node_search, pipeline, fanout, .. } = self.options;
+        let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
+        if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
+            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 32");
+        }
+        if !node_search.is_available() {
+            return refuse(
+                "a node search",
+                node_search.to_string(),
+                "one that this CPU has (NodeSearch::is_available)",
+            );
+        }
+        if pipeline.bucket == 0 || pipeline.bucket > u32::MAX as usize {
+            return refuse("a bucket", pipeline.bucket.to_string(), "1 to 2^32 - 1 queries");
+        }
+        if !(0.0..=1.0).contains(&pipeline.split.share) {
+            return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
+        }
+        if device.kind() != DeviceKind::Host
+            && pipeline.device_search == DeviceSearch::Shared
+            && fanout != Fanout::Words
+        {
+            return refuse("DeviceSearch::Shared over nodes of", format!("Fanout::{fanout:?}"), "Fanout::Words");
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Word, L: Structure> IndexBuilder for Builder<K, V, L> {
+    type Index = HbTree<K, V, L>;
+
+    fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<HbTree<K, V, L>> {
+        self.build(device, keys, values)
+    }
+}
+
+/// A build from pairs that come in pieces: [`Builder::in_pieces`].
+///
+/// ```
+/// use lanetree::hbtree::HbTree;
+/// use lanetree::Device;
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let mut pieces = HbTree::<u64, u64>::builder().in_pieces(&Device::host(), 1000)?;
+/// for piece in 0..10 {
+///     let keys: Vec<u64> = (0..100).map(|i| piece * 100 + i).collect();
+///     pieces.push(&keys, &keys)?;
+/// }
+/// assert_eq!(pieces.finish()?.len(), 1000);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pieces<K: Key, V: Word, L: Structure = Implicit> {
+    options: Options,
+    device: Device,
+    leaves: L::Leaves<K, V>,
+    most: u64,
+    /// The last key so far.
+    last: Option<K>,
+    filling: Duration,
+}
+
+impl<K: Key, V: Word, L: Structure> Pieces<K, V, L> {
+    /// Pairs so far.
+    pub fn len(&self) -> u64 {
+        self.leaves.len()
+    }
+
+    /// Whether there are none so far.
+    pub fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    /// Appends pairs, in ascending order of their keys, none below the last key so far. Of equal keys, the last one's
+    /// value is kept.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch), [`NotSorted`](Error::NotSorted),
+    /// [`OutputLength`](Error::OutputLength) for more pairs than were announced: nothing of the piece is appended.
+    pub fn push(&mut self, keys: &[K], values: &[V]) -> Result<()> {
+        check_lengths(keys, values)?;
+        check_ascending(keys)?;
+        if let (Some(last), Some(&first)) = (self.last, keys.first())
+            && first < last
+        {
+            return Err(Error::NotSorted { index: 0, previous: last.to_string(), key: first.to_string() });
+        }
+        let started = Instant::now();
+        let mut pairs = encoded(keys, values);
+        keep_last(&mut pairs);
+        // The piece's first key may be the last one so far, and replaces it.
+        let again = self.last.is_some() && self.last == keys.first().copied();
+        let needed = self.len() - u64::from(again) + pairs.len() as u64;
+        if needed > self.most {
+            let size = |pairs: u64| usize::try_from(pairs).unwrap_or(usize::MAX);
+            return Err(Error::OutputLength { what: "the tree", expected: size(needed), actual: size(self.most) });
+        }
+        if again {
+            self.leaves.forget_last();
+        }
+        self.append(&pairs);
+        self.filling += started.elapsed();
+        Ok(())
+    }
+
+    /// Appends pairs that fit, in strictly ascending order.
+    fn append(&mut self, pairs: &[(K::Bits, V)]) {
+        let Some(last) = pairs.last() else { return };
+        self.leaves.append(pairs);
+        self.last = Some(K::decode(last.0));
+    }
+
+    /// The index over all pairs, when the inner levels are on the device.
+    ///
+    /// # Errors
+    /// [`Runtime`](Error::Runtime) if host memory or the device has no room for the inner levels.
+    pub fn finish(self) -> Result<HbTree<K, V, L>> {
+        Ok(L::over(&self.device, self.options, self.leaves, self.filling)?.into())
+    }
+}
+
+/// What a build has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BuildTimes {
+    /// Laying out the leaves.
+    pub leaves: Duration,
+    /// Making the inner levels.
+    pub inner: Duration,
+    /// Sending the inner levels to the device.
+    pub transfer: Duration,
+}

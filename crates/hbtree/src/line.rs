@@ -1,0 +1,96 @@
+//! Cache lines, and what is in them: `lanetree_kernels_hbtree::layout` draws both kinds.
+
+use bytemuck::{Pod, Zeroable};
+use lanetree_kernels_hbtree::layout;
+use lanetree_layout::Word;
+
+/// A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Line([u64; 8]);
+
+// SAFETY: all zeros are a line.
+unsafe impl Zeroable for Line {}
+// SAFETY: words without padding; any bits are a line.
+unsafe impl Pod for Line {}
+
+impl Line {
+    /// All bits set: a node without separators, and a leaf without pairs.
+    pub(crate) const EMPTY: Self = Self([u64::MAX; 8]);
+
+    /// The words of an inner node.
+    #[inline(always)]
+    pub(crate) fn separators<B: Word>(&self) -> &[B] {
+        bytemuck::cast_slice(&self.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn separators_mut<B: Word>(&mut self) -> &mut [B] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+
+    /// The keys of a leaf; those of empty slots are the largest word.
+    #[inline(always)]
+    pub(crate) fn keys<B: Word, V: Word>(&self) -> &[B] {
+        &self.separators()[..slots::<B, V>()]
+    }
+
+    /// The values of a leaf.
+    #[inline(always)]
+    pub(crate) fn values<B: Word, V: Word>(&self) -> &[V] {
+        let first = const { layout::values_offset::<B, V>() / V::BYTES };
+        &self.separators()[first..first + slots::<B, V>()]
+    }
+
+    /// Writes a pair of a leaf.
+    #[inline(always)]
+    pub(crate) fn set<B: Word, V: Word>(&mut self, slot: usize, key: B, value: V) {
+        let first = const { layout::values_offset::<B, V>() / V::BYTES };
+        self.separators_mut()[slot] = key;
+        self.separators_mut()[first + slot] = value;
+    }
+}
+
+/// Pairs of a leaf.
+#[inline(always)]
+pub(crate) const fn slots<B: Word, V: Word>() -> usize {
+    layout::slots::<B, V>() as usize
+}
+
+/// Brings a line of an array into the caches.
+#[inline(always)]
+pub(crate) fn prefetch(lines: &[Line], at: usize) {
+    let line = lines.as_ptr().wrapping_add(at);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which accesses nothing and takes any address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    core::hint::black_box(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds<B: Word, V: Word>(pairs: usize) {
+        assert_eq!(slots::<B, V>(), pairs);
+        let mut line = Line::EMPTY;
+        for slot in 0..pairs {
+            line.set(slot, B::truncate(slot as u64 + 1), V::truncate(100 + slot as u64));
+        }
+        let keys: Vec<B> = (1..=pairs as u64).map(B::truncate).collect();
+        let values: Vec<V> = (100..100 + pairs as u64).map(V::truncate).collect();
+        assert_eq!((line.keys::<B, V>(), line.values::<B, V>()), (&keys[..], &values[..]));
+    }
+
+    #[test]
+    fn a_line_holds_keys_and_values_of_every_width() {
+        holds::<u64, u64>(4);
+        holds::<u32, u32>(8);
+        holds::<u64, u32>(5);
+        holds::<u32, u64>(5);
+        assert!(Line::EMPTY.separators::<u32>().iter().all(|&word| word == u32::MAX));
+    }
+}

@@ -1,0 +1,267 @@
+//! The search of a node: how many of a line's separators are below a query (section 4.2, figure 3).
+
+use crate::line::Line;
+use core::fmt;
+use lanetree_layout::Word;
+
+/// How the CPU searches a node. All find the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeSearch {
+    /// One separator after another, up to the first one that is not below the query: the paper's baseline.
+    Sequential,
+    /// All separators, without branches, by the vector instructions that the whole program was compiled for (SSE2 or
+    /// NEON, unless it was told otherwise).
+    Portable,
+    /// All separators, in two halves of 32 bytes, by AVX2 (snippet 1).
+    Linear,
+    /// First those that part the line into equal runs, then one run, 16 bytes at a time, by AVX2 (snippet 2).
+    Hierarchical,
+    /// All separators at once, by AVX-512.
+    Avx512,
+}
+
+impl NodeSearch {
+    /// Every way, whether this CPU has it or not.
+    pub const ALL: [Self; 5] = [Self::Sequential, Self::Portable, Self::Linear, Self::Hierarchical, Self::Avx512];
+
+    /// The fastest that this CPU has.
+    pub fn best() -> Self {
+        [Self::Avx512, Self::Linear].into_iter().find(|way| way.is_available()).unwrap_or(Self::Portable)
+    }
+
+    /// Whether this CPU has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Sequential | Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Linear | Self::Hierarchical => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt"),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// Calls `task` with this way, compiled for the instructions that it takes. With [`NodeSearch::Portable`], where this
+    /// CPU has not got them.
+    #[inline]
+    pub(crate) fn run<T: Task>(self, task: T) -> T::Out {
+        match self {
+            Self::Sequential => task.run(Sequential),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the CPU has the features.
+            Self::Linear if self.is_available() => unsafe { x86::in_avx2(task, x86::Linear) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the CPU has the features.
+            Self::Hierarchical if self.is_available() => unsafe { x86::in_avx2(task, x86::Hierarchical) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the CPU has the features.
+            Self::Avx512 if self.is_available() => unsafe { x86::in_avx512(task) },
+            _ => task.run(Portable),
+        }
+    }
+}
+
+impl fmt::Display for NodeSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sequential => "sequential",
+            Self::Portable => "portable",
+            Self::Linear => "linear (AVX2)",
+            Self::Hierarchical => "hierarchical (AVX2)",
+            Self::Avx512 => "AVX-512",
+        })
+    }
+}
+
+/// A way to search a node. Its methods are inlined into code that was compiled for its instructions.
+pub(crate) trait Below: Copy {
+    /// How many separators of a line are below a word. They ascend.
+    fn below<B: Word>(self, line: &Line, word: B) -> u32;
+}
+
+/// What is done with a way to search nodes.
+pub(crate) trait Task {
+    type Out;
+
+    /// To be inlined: `#[inline(always)]`.
+    fn run<S: Below>(self, search: S) -> Self::Out;
+}
+
+#[derive(Clone, Copy)]
+struct Sequential;
+
+impl Below for Sequential {
+    #[inline(always)]
+    fn below<B: Word>(self, line: &Line, word: B) -> u32 {
+        let separators = line.separators::<B>();
+        separators.iter().position(|&separator| word <= separator).unwrap_or(separators.len()) as u32
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Portable;
+
+impl Below for Portable {
+    #[inline(always)]
+    fn below<B: Word>(self, line: &Line, word: B) -> u32 {
+        line.separators::<B>().iter().map(|&separator| u32::from(separator < word)).sum()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Below, Task};
+    use crate::line::Line;
+    use core::arch::x86_64::*;
+    use lanetree_layout::Word;
+
+    /// # Safety
+    /// The CPU has AVX2 and POPCNT.
+    #[target_feature(enable = "avx2,popcnt")]
+    pub(super) unsafe fn in_avx2<T: Task>(task: T, search: impl Below) -> T::Out {
+        task.run(search)
+    }
+
+    /// # Safety
+    /// The CPU has AVX-512F and POPCNT.
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub(super) unsafe fn in_avx512<T: Task>(task: T) -> T::Out {
+        task.run(Avx512)
+    }
+
+    /// Made only where the CPU has AVX2.
+    #[derive(Clone, Copy)]
+    pub(super) struct Linear;
+
+    /// Made only where the CPU has AVX2.
+    #[derive(Clone, Copy)]
+    pub(super) struct Hierarchical;
+
+    /// Made only where the CPU has AVX-512F.
+    #[derive(Clone, Copy)]
+    struct Avx512;
+
+    impl Below for Linear {
+        #[inline(always)]
+        fn below<B: Word>(self, line: &Line, word: B) -> u32 {
+            let at = (&raw const *line).cast::<__m256i>();
+            // SAFETY: both halves of an aligned line; the CPU has the instructions.
+            unsafe {
+                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
+                // Comparisons are signed: both sides are moved to the signed range.
+                if B::BITS == 64 {
+                    let sign = _mm256_set1_epi64x(i64::MIN);
+                    let query = _mm256_xor_si256(_mm256_set1_epi64x(word.widen() as i64), sign);
+                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi64(query, _mm256_xor_si256(half, sign)));
+                    let bits = |half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u32;
+                    (bits(a) | bits(b) << 4).count_ones()
+                } else {
+                    let sign = _mm256_set1_epi32(i32::MIN);
+                    let query = _mm256_xor_si256(_mm256_set1_epi32(word.low() as i32), sign);
+                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi32(query, _mm256_xor_si256(half, sign)));
+                    let bits = |half| _mm256_movemask_ps(_mm256_castsi256_ps(half)) as u32;
+                    (bits(a) | bits(b) << 8).count_ones()
+                }
+            }
+        }
+    }
+
+    impl Below for Hierarchical {
+        #[inline(always)]
+        fn below<B: Word>(self, line: &Line, word: B) -> u32 {
+            // SAFETY: words of the line; the CPU has the instructions.
+            unsafe {
+                if B::BITS == 64 {
+                    let separators = line.separators::<B>();
+                    let sign = _mm_set1_epi64x(i64::MIN);
+                    let query = _mm_xor_si128(_mm_set1_epi64x(word.widen() as i64), sign);
+                    let below = |separators| {
+                        let is_below = _mm_cmpgt_epi64(query, _mm_xor_si128(separators, sign));
+                        (_mm_movemask_pd(_mm_castsi128_pd(is_below)) as u32).count_ones()
+                    };
+                    // Two boundaries part eight separators into runs of two.
+                    let boundary = |i: usize| separators[i].widen() as i64;
+                    let first = 3 * below(_mm_set_epi64x(boundary(5), boundary(2)));
+                    let run = (&raw const *line).cast::<u64>().add(first as usize).cast::<__m128i>();
+                    first + below(_mm_loadu_si128(run))
+                } else {
+                    let separators = line.separators::<B>();
+                    let sign = _mm_set1_epi32(i32::MIN);
+                    let query = _mm_xor_si128(_mm_set1_epi32(word.low() as i32), sign);
+                    let below = |separators| {
+                        let is_below = _mm_cmpgt_epi32(query, _mm_xor_si128(separators, sign));
+                        (_mm_movemask_ps(_mm_castsi128_ps(is_below)) as u32).count_ones()
+                    };
+                    // Three boundaries part sixteen separators into runs of four. The fourth lane holds the largest word,
+                    // which is below no query.
+                    let boundary = |i: usize| separators[i].low() as i32;
+                    let first = 4 * below(_mm_set_epi32(-1, boundary(11), boundary(7), boundary(3)));
+                    let run = (&raw const *line).cast::<u32>().add(first as usize).cast::<__m128i>();
+                    first + below(_mm_load_si128(run))
+                }
+            }
+        }
+    }
+
+    impl Below for Avx512 {
+        #[inline(always)]
+        fn below<B: Word>(self, line: &Line, word: B) -> u32 {
+            // SAFETY: an aligned line; the CPU has the instructions.
+            unsafe {
+                let separators = _mm512_load_si512((&raw const *line).cast());
+                if B::BITS == 64 {
+                    u32::from(_mm512_cmplt_epu64_mask(separators, _mm512_set1_epi64(word.widen() as i64))).count_ones()
+                } else {
+                    u32::from(_mm512_cmplt_epu32_mask(separators, _mm512_set1_epi32(word.low() as i32))).count_ones()
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Count<'a, B>(&'a Line, B);
+
+    impl<B: Word> Task for Count<'_, B> {
+        type Out = u32;
+
+        #[inline(always)]
+        fn run<S: Below>(self, search: S) -> u32 {
+            search.below(self.0, self.1)
+        }
+    }
+
+    fn finds<B: Word>() {
+        let words = 64 / B::BYTES;
+        // Below, at and above every separator; both ends of the words; and the middle, where a signed comparison fails.
+        for first in [0, 1, (B::MAX.widen() >> 1) - 20, B::MAX.widen() - 10 * words as u64] {
+            for used in 0..=words {
+                let mut line = Line::EMPTY;
+                for (i, separator) in line.separators_mut::<B>()[..used].iter_mut().enumerate() {
+                    *separator = B::truncate(first + 10 * i as u64);
+                }
+                let near = |&word: &B| [word.wrapping_add(B::MAX), word, word.wrapping_add(B::truncate(1))];
+                let separators = line.separators::<B>();
+                let queries = separators.iter().flat_map(near).chain([B::MIN, B::MAX]);
+                for word in queries {
+                    let expected = separators.iter().filter(|&&separator| separator < word).count() as u32;
+                    for way in NodeSearch::ALL {
+                        assert_eq!(way.run(Count(&line, word)), expected, "{way}: {word} in {separators:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_finds_the_same() {
+        finds::<u32>();
+        finds::<u64>();
+        assert!(NodeSearch::best().is_available());
+    }
+}

@@ -1,0 +1,147 @@
+//! The tree as an [`OrderedIndex`].
+
+use crate::HbTree;
+use crate::structure::{Leaves, Structure};
+use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport, fold};
+use lanetree_layout::{Key, Word};
+
+impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
+    type Domain = K;
+    type Value = V;
+    const NAME: &'static str = L::NAME;
+
+    fn device(&self) -> &Device {
+        &self.parts.device
+    }
+    fn len(&self) -> u64 {
+        self.parts.leaves.len()
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes_on_both().0
+    }
+    fn host_bytes(&self) -> u64 {
+        self.bytes_on_both().1
+    }
+    fn is_lost(&self) -> bool {
+        false
+    }
+    fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.get_many(keys)
+    }
+    fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.lower_bound_many(keys)
+    }
+    fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.upper_bound_many(keys)
+    }
+    fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.predecessor_many(keys)
+    }
+    fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.successor_many(keys)
+    }
+    fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, V>> {
+        self.range_many(ranges.iter().copied())
+    }
+    fn count_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
+        self.count_many(ranges.iter().copied())
+    }
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        Ok(self.parts.leaves.pairs())
+    }
+    fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
+        self.change(ops.len(), |i| ops[i])
+    }
+    fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
+        check_lengths(keys, values)?;
+        self.change(keys.len(), |i| Op::Insert(keys[i], values[i]))
+    }
+    fn update_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
+        check_lengths(keys, values)?;
+        self.change(keys.len(), |i| Op::Update(keys[i], values[i]))
+    }
+    fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
+        self.change(keys.len(), |i| Op::Remove(keys[i]))
+    }
+}
+
+impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
+    fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        L::change(&mut self.parts, &fold(count, op))
+    }
+}
+
+/// What every index has beside its queries.
+impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
+    /// The device that has the inner levels.
+    pub fn device(&self) -> &Device {
+        &self.parts.device
+    }
+
+    /// How many pairs it has.
+    pub fn len(&self) -> u64 {
+        OrderedIndex::len(self)
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the device's memory that it takes: on a GPU those of its inner levels.
+    pub fn bytes(&self) -> u64 {
+        OrderedIndex::bytes(self)
+    }
+
+    /// Bytes of main memory that it takes beside those of its device: inner levels and leaves; 0 on the host, whose memory
+    /// that is.
+    pub fn host_bytes(&self) -> u64 {
+        OrderedIndex::host_bytes(self)
+    }
+
+    /// Bytes, including pinned memory, that batches through a device have allocated and that are kept for the next ones.
+    pub fn staging_bytes(&self) -> usize {
+        self.slots.bytes()
+    }
+
+    /// [`OrderedIndex::pairs`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        OrderedIndex::pairs(self)
+    }
+
+    /// [`OrderedIndex::apply`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
+        OrderedIndex::apply(self, ops)
+    }
+
+    /// [`OrderedIndex::insert_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
+        OrderedIndex::insert_many(self, keys, values)
+    }
+
+    /// [`OrderedIndex::update_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn update_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
+        OrderedIndex::update_many(self, keys, values)
+    }
+
+    /// [`OrderedIndex::remove_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
+        OrderedIndex::remove_many(self, keys)
+    }
+}

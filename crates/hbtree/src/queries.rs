@@ -1,0 +1,208 @@
+//! Every query, in host form.
+
+use crate::HbTree;
+use crate::hybrid::Route;
+use crate::native::TASK;
+use crate::structure::{Inner, Leaves, Parts, Place, Structure};
+use core::mem::take;
+use lanetree_frame::ranges::RangeBatch;
+use lanetree_frame::{Error, KeyRange, Ranges, Result};
+use lanetree_layout::{Key, Word};
+use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+/// The pairs of ranges that follow one another in a batch.
+struct Part<K, V> {
+    /// The first range's place in the batch.
+    first: usize,
+    ends: Vec<u64>,
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+/// For each query the pair next to it, if there is one.
+pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
+
+/// Every query in host form. A call returns when its results are complete.
+impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
+    /// The value of each key, `None` for a key that is not present.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver.
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let mut out = vec![None; keys.len()];
+        self.get_many_into(keys, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`HbTree::get_many`] into a slice of as many elements as there are keys.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`], and [`Error::OutputLength`].
+    pub fn get_many_into(&self, keys: &[K], out: &mut [Option<V>]) -> Result<()> {
+        self.answer(keys, out, |place| place.is_hit.then(|| self.parts.leaves.value(place)))
+    }
+
+    /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
+    /// [`HbTree::get_many_into`] has.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many_into`].
+    pub fn get_many_or(&self, keys: &[K], miss: V, out: &mut [V]) -> Result<()> {
+        self.answer(keys, out, |place| if place.is_hit { self.parts.leaves.value(place) } else { miss })
+    }
+
+    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let mut out = vec![0; keys.len()];
+        self.answer(keys, &mut out, |place| self.parts.leaves.rank(place))?;
+        Ok(out)
+    }
+
+    /// The number of keys at or below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let mut out = vec![0; keys.len()];
+        self.answer(keys, &mut out, |place| self.parts.leaves.rank(place) + u64::from(place.is_hit))?;
+        Ok(out)
+    }
+
+    /// The last pair whose key is at or below each of `keys`: the key itself if it is present.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn predecessor_many(&self, keys: &[K]) -> Result<Neighbors<K, V>> {
+        let leaves = &self.parts.leaves;
+        self.neighbor_many(keys, |place| if place.is_hit { leaves.pair_at(place) } else { leaves.pair_before(place) })
+    }
+
+    /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn successor_many(&self, keys: &[K]) -> Result<Neighbors<K, V>> {
+        self.neighbor_many(keys, |place| self.parts.leaves.pair_at(place))
+    }
+
+    fn neighbor_many(
+        &self,
+        keys: &[K],
+        pair: impl Fn(Place) -> Option<(K::Bits, V)> + Sync,
+    ) -> Result<Neighbors<K, V>> {
+        let mut out = vec![None; keys.len()];
+        self.answer(keys, &mut out, |place| pair(place).map(|(word, value)| (K::decode(word), value)))?;
+        Ok(out)
+    }
+
+    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
+    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit.
+    ///
+    /// The device finds the leaf where each range begins; the CPU reads on from there.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`], and [`Error::ReversedRange`] for a range whose end is below its start.
+    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
+        let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
+        let parts: Mutex<Vec<Part<K, V>>> = Mutex::default();
+        self.answer_with(&starts, &mut vec![(); starts.len()], |first, count, find| {
+            let mut part = Part { first, ends: Vec::with_capacity(count), keys: Vec::new(), values: Vec::new() };
+            find(&mut |i, place| {
+                let at = first + i;
+                let limit = limits.get(at).copied().unwrap_or(u64::MAX);
+                // A range without keys starts above its end.
+                if starts[at] <= ends[at] {
+                    self.parts.leaves.collect(place, ends[at].encode(), limit, &mut part.keys, &mut part.values);
+                }
+                part.ends.push(part.keys.len() as u64);
+            });
+            parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+        })?;
+        Ok(joined(starts.len(), parts.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// How many pairs each range has, [`HbTree::range_many`] without copying them.
+    ///
+    /// # Errors
+    /// As [`HbTree::range_many`].
+    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
+        let (starts, mut counts) = (self.lower_bound_many(&starts)?, self.upper_bound_many(&ends)?);
+        for (i, (count, start)) in counts.iter_mut().zip(starts).enumerate() {
+            *count = count.saturating_sub(start).min(limits.get(i).copied().unwrap_or(u64::MAX));
+        }
+        Ok(counts)
+    }
+
+    /// Answers each query by its place.
+    fn answer<T: Send>(&self, keys: &[K], out: &mut [T], answer: impl Fn(Place) -> T + Sync) -> Result<()> {
+        if keys.len() != out.len() {
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
+        }
+        let Some(route) = self.route() else {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                self.find(keys, |i, place| out[i] = answer(place));
+            });
+            return Ok(());
+        };
+        route.send(keys, out, &|_, keys, leaves, out| self.find_in(leaves, keys, |i, place| out[i] = answer(place)))
+    }
+
+    /// Has runs of queries answered: `answer` gets the first one's place in the batch, how many they are, and what calls a
+    /// function with each query's number in the run and its place in the tree.
+    fn answer_with(
+        &self,
+        keys: &[K],
+        unit: &mut [()],
+        answer: impl Fn(usize, usize, &mut dyn FnMut(&mut dyn FnMut(usize, Place))) + Sync,
+    ) -> Result<()> {
+        let Some(route) = self.route() else {
+            keys.par_chunks(TASK).enumerate().for_each(|(task, keys)| {
+                answer(task * TASK, keys.len(), &mut |each| self.find(keys, each));
+            });
+            return Ok(());
+        };
+        route.send(keys, unit, &|first, keys, leaves, _| {
+            answer(first, keys.len(), &mut |each| self.find_in(leaves, keys, each));
+        })
+    }
+
+    /// The way through the device, if there is one, and it has something to do.
+    fn route(&self) -> Option<Route<'_, K, L>> {
+        let Parts { device, options, inner, copy, .. } = &self.parts;
+        let copy = copy.as_ref()?;
+        let has_levels = inner.height() > options.pipeline.split.depth;
+        has_levels.then(|| Route { device, slots: &self.slots, inner, copy, options })
+    }
+}
+
+/// The parts of a batch, one after another.
+fn joined<K: Key, V: Word>(ranges: usize, mut parts: Vec<Part<K, V>>) -> Ranges<K, V> {
+    parts.sort_unstable_by_key(|part| part.first);
+    let total: usize = parts.iter().map(|part| part.keys.len()).sum();
+    let mut offsets = Vec::with_capacity(ranges + 1);
+    offsets.push(0);
+    let mut before = 0;
+    for part in &parts {
+        offsets.extend(part.ends.iter().map(|end| before + end));
+        before += part.keys.len() as u64;
+    }
+    let (mut keys, mut values) = (vec![K::default(); total], vec![V::MIN; total]);
+    let (mut key_parts, mut value_parts) = (&mut keys[..], &mut values[..]);
+    let mut copies = Vec::with_capacity(parts.len());
+    for part in &mut parts {
+        let (to_keys, to_values);
+        (to_keys, key_parts) = take(&mut key_parts).split_at_mut(part.keys.len());
+        (to_values, value_parts) = take(&mut value_parts).split_at_mut(part.keys.len());
+        copies.push((take(&mut part.keys), to_keys, take(&mut part.values), to_values));
+    }
+    copies.into_par_iter().for_each(|(from_keys, to_keys, from_values, to_values)| {
+        to_keys.copy_from_slice(&from_keys);
+        to_values.copy_from_slice(&from_values);
+    });
+    Ranges { offsets, keys, values }
+}

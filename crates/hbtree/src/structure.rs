@@ -1,0 +1,207 @@
+//! What a tree is made of: inner levels that find the leaf of a query, and leaves in host memory. The queries, and their way
+//! through a device, are written once over these (the paper's second line of future work: any tree that stores its pairs in
+//! its leaves).
+
+use crate::device::{Descending, DeviceSearch};
+use crate::hybrid::Slots;
+use crate::node_search::NodeSearch;
+use crate::{BuildTimes, HbTree, Options};
+use core::fmt::Debug;
+use core::ops::Range;
+use core::time::Duration;
+use lanetree_frame::{Device, NetChange, Result, Stream, UpdateReport};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::GrantedPages;
+
+/// How the CPU descends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descent {
+    /// How it searches a node.
+    pub search: NodeSearch,
+    /// Queries that a thread has in flight.
+    pub in_flight: usize,
+}
+
+/// Where a query belongs: the first pair whose key is not below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The leaf's number.
+    pub leaf: u32,
+    /// The number of the leaf's keys that are below the query. There may be no pair in this slot: then the next one is in
+    /// the next leaf, if there is one.
+    pub slot: u32,
+    /// Whether the key is the query.
+    pub is_hit: bool,
+}
+
+/// The structure of a tree.
+pub trait Structure: Copy + Send + Sync + Debug + 'static {
+    /// What it is called, in the name of the index.
+    const NAME: &'static str;
+    /// Its inner levels.
+    type Inner<K: Key>: Inner<K>;
+    /// Its leaves.
+    type Leaves<K: Key, V: Word>: Leaves<K, V>;
+
+    /// The tree over leaves that are complete; laying them out has taken `filling`.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory or the device has no room for the inner levels.
+    fn over<K: Key, V: Word>(
+        device: &Device,
+        options: Options,
+        leaves: Self::Leaves<K, V>,
+        filling: Duration,
+    ) -> Result<Parts<K, V, Self>>;
+
+    /// Changes the pairs: `changes` has one for each key, in ascending order. Either all of it is done, on the device too,
+    /// or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves).
+    fn change<K: Key, V: Word>(
+        tree: &mut Parts<K, V, Self>,
+        changes: &[(K::Bits, NetChange<V>)],
+    ) -> Result<UpdateReport>;
+}
+
+/// Inner levels in host memory: what finds the leaf of a query.
+pub trait Inner<K: Key>: Sized + Send + Sync + Debug {
+    /// Its copy on a device.
+    type OnDevice: InnerOnDevice<K>;
+
+    /// Levels.
+    fn height(&self) -> u32;
+
+    /// Most children of a node.
+    fn fanout(&self) -> u32;
+
+    /// Nodes.
+    fn nodes(&self) -> u64;
+
+    /// Bytes of host memory.
+    fn bytes(&self) -> u64;
+
+    /// The pages that they lie in.
+    fn pages(&self) -> GrantedPages;
+
+    /// Takes each query's node, of the first of these levels, down through them. Past the last level nodes are leaves.
+    fn descend(&self, how: Descent, words: &[K::Bits], levels: Range<u32>, nodes: &mut [u32]);
+
+    /// A copy on a device, complete on return.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    fn upload(&self, device: &Device) -> Result<Self::OnDevice>;
+}
+
+/// Inner levels in device memory.
+pub trait InnerOnDevice<K: Key>: Sized + Send + Sync + Debug {
+    /// What a bucket's descent needs beside queries and leaves.
+    type Scratch: Send;
+
+    /// Bytes on the device.
+    fn bytes(&self) -> u64;
+
+    /// Scratch memory for buckets of that many queries.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    fn scratch(device: &Device, queries: usize) -> Result<Self::Scratch>;
+
+    /// Bytes of scratch memory on the device.
+    fn scratch_bytes(scratch: &Self::Scratch) -> usize;
+
+    /// Launches the descent of queries, at least one.
+    ///
+    /// # Errors
+    /// Those of a launch.
+    ///
+    /// # Safety
+    /// The stream may read `count` queries, and nodes unless these are null, and write `count` leaves.
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        search: DeviceSearch,
+        scratch: &mut Self::Scratch,
+        batch: Descending<K::Bits>,
+    ) -> Result<()>;
+}
+
+/// Leaves in host memory, in lines.
+pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
+    /// Room for at most that many pairs, none of which is there yet.
+    ///
+    /// # Errors
+    /// [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves);
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where main memory has no room.
+    fn with_room(most: u64, options: &Options) -> Result<Self>;
+
+    /// Appends pairs for which there is room, in strictly ascending order, above all that are there.
+    fn append(&mut self, pairs: &[(K::Bits, V)]);
+
+    /// Takes the last pair away again, so that another can take its place.
+    fn forget_last(&mut self);
+
+    /// Pairs.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Leaves.
+    fn count(&self) -> u64;
+
+    /// Bytes of host memory.
+    fn bytes(&self) -> u64;
+
+    /// The pages that they lie in.
+    fn pages(&self) -> GrantedPages;
+
+    /// The place of each query in its leaf, which is known; calls `each` with the query's number. The lines of the next
+    /// `ahead` queries are under way while one is searched.
+    fn find(&self, words: &[K::Bits], leaves: &[u32], ahead: usize, each: impl FnMut(usize, Place));
+
+    /// The value of a hit.
+    fn value(&self, place: Place) -> V;
+
+    /// The number of pairs before a place.
+    fn rank(&self, place: Place) -> u64;
+
+    /// The first pair at a place or after it, if there is one.
+    fn pair_at(&self, place: Place) -> Option<(K::Bits, V)>;
+
+    /// The last pair before a place, if there is one.
+    fn pair_before(&self, place: Place) -> Option<(K::Bits, V)>;
+
+    /// Appends the pairs from a place on whose keys are not above `last`, up to `limit` of them.
+    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>);
+
+    /// All pairs in order.
+    fn pairs(&self) -> Vec<(K, V)>;
+}
+
+/// What a tree is made of.
+#[derive(Debug)]
+pub struct Parts<K: Key, V: Word, L: Structure> {
+    /// The device that has the inner levels.
+    pub(crate) device: Device,
+    pub(crate) options: Options,
+    pub(crate) leaves: L::Leaves<K, V>,
+    pub(crate) inner: L::Inner<K>,
+    /// The inner levels on the device; `None` on the host.
+    pub(crate) copy: Option<<L::Inner<K> as Inner<K>>::OnDevice>,
+    /// What the last build has taken.
+    pub(crate) times: BuildTimes,
+}
+
+/// The memory of batches of a tree.
+pub(crate) type SlotsOf<K, L> = Slots<K, <<L as Structure>::Inner<K> as Inner<K>>::OnDevice>;
+
+impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
+    fn from(parts: Parts<K, V, L>) -> Self {
+        Self { parts, slots: Slots::default() }
+    }
+}
