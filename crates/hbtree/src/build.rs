@@ -29,6 +29,36 @@ impl Options {
     pub(crate) fn descent(&self) -> Descent {
         Descent { search: self.node_search, in_flight: self.in_flight }
     }
+
+    /// # Errors
+    /// [`Error::OptionValue`] for one that is not possible on a device.
+    pub(crate) fn check(&self, device: &Device) -> Result<()> {
+        let Self { in_flight, node_search, pipeline, fanout, .. } = *self;
+        let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
+        if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
+            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 32");
+        }
+        if !node_search.is_available() {
+            return refuse(
+                "a node search",
+                node_search.to_string(),
+                "one that this CPU has (NodeSearch::is_available)",
+            );
+        }
+        if pipeline.bucket == 0 || pipeline.bucket > u32::MAX as usize {
+            return refuse("a bucket", pipeline.bucket.to_string(), "1 to 2^32 - 1 queries");
+        }
+        if !(0.0..=1.0).contains(&pipeline.split.share) {
+            return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
+        }
+        if device.kind() != DeviceKind::Host
+            && pipeline.device_search == DeviceSearch::Shared
+            && fanout != Fanout::Words
+        {
+            return refuse("DeviceSearch::Shared over nodes of", format!("Fanout::{fanout:?}"), "Fanout::Words");
+        }
+        Ok(())
+    }
 }
 
 /// Builds HB+-trees.
@@ -47,7 +77,7 @@ impl Options {
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<K, V, L = Implicit> {
     options: Options,
-    parts: PhantomData<fn() -> (K, V, L)>,
+    parts: PhantomData<(K, V, L)>,
 }
 
 impl<K, V, L> Default for Builder<K, V, L> {
@@ -128,7 +158,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     /// # Errors
     /// As [`Builder::build`].
     pub fn in_pieces(&self, device: &Device, most: u64) -> Result<Pieces<K, V, L>> {
-        self.check(device)?;
+        self.options.check(device)?;
         let started = Instant::now();
         let leaves = L::Leaves::with_room(most, &self.options)?;
         let filling = started.elapsed();
@@ -140,34 +170,6 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
         pieces.append(&pairs);
         drop(pairs);
         pieces.finish()
-    }
-
-    fn check(&self, device: &Device) -> Result<()> {
-        let Options { in_flight, node_search, pipeline, fanout, .. } = self.options;
-        let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
-        if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
-            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 32");
-        }
-        if !node_search.is_available() {
-            return refuse(
-                "a node search",
-                node_search.to_string(),
-                "one that this CPU has (NodeSearch::is_available)",
-            );
-        }
-        if pipeline.bucket == 0 || pipeline.bucket > u32::MAX as usize {
-            return refuse("a bucket", pipeline.bucket.to_string(), "1 to 2^32 - 1 queries");
-        }
-        if !(0.0..=1.0).contains(&pipeline.split.share) {
-            return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
-        }
-        if device.kind() != DeviceKind::Host
-            && pipeline.device_search == DeviceSearch::Shared
-            && fanout != Fanout::Words
-        {
-            return refuse("DeviceSearch::Shared over nodes of", format!("Fanout::{fanout:?}"), "Fanout::Words");
-        }
-        Ok(())
     }
 }
 

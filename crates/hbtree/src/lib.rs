@@ -80,6 +80,33 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
         Self::builder().build(device, keys, values)
     }
+
+    /// How a device and the CPU share the work.
+    pub fn pipeline(&self) -> Pipeline {
+        self.parts.options.pipeline
+    }
+
+    /// Shares the work in another way from now on.
+    ///
+    /// # Errors
+    /// [`OptionValue`](lanetree_frame::Error::OptionValue) for one that is not possible; nothing has changed.
+    pub fn set_pipeline(&mut self, pipeline: Pipeline) -> Result<()> {
+        self.set_options(Options { pipeline, ..self.parts.options })
+    }
+
+    /// Lets the CPU search nodes in another way from now on, with that many queries in flight per thread.
+    ///
+    /// # Errors
+    /// As [`HbTree::set_pipeline`].
+    pub fn set_node_search(&mut self, node_search: NodeSearch, in_flight: usize) -> Result<()> {
+        self.set_options(Options { node_search, in_flight, ..self.parts.options })
+    }
+
+    fn set_options(&mut self, options: Options) -> Result<()> {
+        options.check(&self.parts.device)?;
+        self.parts.options = options;
+        Ok(())
+    }
 }
 
 impl<K: Key, V: Word, L: Structure> fmt::Debug for HbTree<K, V, L> {

@@ -176,7 +176,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let Parts { device, options, inner, copy, .. } = &self.parts;
         let copy = copy.as_ref()?;
         let has_levels = inner.height() > options.pipeline.split.depth;
-        has_levels.then(|| Route { device, slots: &self.slots, inner, copy, options })
+        has_levels.then_some(Route { device, slots: &self.slots, inner, copy, options })
     }
 }
 
