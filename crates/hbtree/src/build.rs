@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     pub(crate) fanout: Fanout,
+    pub(crate) fill: f64,
     pub(crate) inner_pages: Pages,
     pub(crate) leaf_pages: Pages,
     pub(crate) node_search: NodeSearch,
@@ -31,10 +32,14 @@ impl Options {
     }
 
     /// # Errors
-    /// [`Error::OptionValue`] for one that is not possible on a device.
-    pub(crate) fn check(&self, device: &Device) -> Result<()> {
-        let Self { in_flight, node_search, pipeline, fanout, .. } = *self;
+    /// [`Error::OptionValue`], [`Error::Fill`] for one that is not possible for a structure on a device.
+    pub(crate) fn check<L: Structure>(&self, device: &Device) -> Result<()> {
+        let Self { in_flight, node_search, pipeline, fanout, fill, .. } = *self;
         let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
+        // Written so that a fill of NaN is also rejected.
+        if !(fill > 0.0 && fill <= 1.0) {
+            return Err(Error::Fill { fill });
+        }
         if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
             return refuse("a number of queries in flight", in_flight.to_string(), "1 to 32");
         }
@@ -51,7 +56,8 @@ impl Options {
         if !(0.0..=1.0).contains(&pipeline.split.share) {
             return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
         }
-        if device.kind() != DeviceKind::Host
+        if L::HAS_FANOUTS
+            && device.kind() != DeviceKind::Host
             && pipeline.device_search == DeviceSearch::Shared
             && fanout != Fanout::Words
         {
@@ -84,6 +90,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
     fn default() -> Self {
         let options = Options {
             fanout: Fanout::default(),
+            fill: 1.0,
             inner_pages: Pages::default(),
             leaf_pages: Pages::default(),
             node_search: NodeSearch::best(),
@@ -95,10 +102,18 @@ impl<K, V, L> Default for Builder<K, V, L> {
 }
 
 impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
-    /// Children per inner node.
+    /// Children per inner node of the implicit tree.
     #[must_use]
     pub fn fanout(mut self, fanout: Fanout) -> Self {
         self.options.fanout = fanout;
+        self
+    }
+
+    /// The part of each big leaf and of each inner node that a build of the regular tree fills, above 0 and at most 1: the rest
+    /// is room for inserts. 1, unless this is said. The implicit tree is always full.
+    #[must_use]
+    pub fn fill(mut self, fill: f64) -> Self {
+        self.options.fill = fill;
         self
     }
 
@@ -136,7 +151,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     /// stay in host memory.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch); [`OptionValue`](Error::OptionValue) for an option that is not possible;
+    /// [`LengthMismatch`](Error::LengthMismatch); [`OptionValue`](Error::OptionValue) and [`Fill`](Error::Fill) for options that are not possible;
     /// [`TooManyLeaves`](Error::TooManyLeaves); [`Runtime`](Error::Runtime) if host memory has no room for the leaves, or the device none for the inner levels.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<HbTree<K, V, L>> {
         self.of(device, sorted(keys, values)?)
@@ -158,7 +173,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     /// # Errors
     /// As [`Builder::build`].
     pub fn in_pieces(&self, device: &Device, most: u64) -> Result<Pieces<K, V, L>> {
-        self.options.check(device)?;
+        self.options.check::<L>(device)?;
         let started = Instant::now();
         let leaves = L::Leaves::with_room(most, &self.options)?;
         let filling = started.elapsed();

@@ -20,12 +20,34 @@
 //! ```
 //!
 //! Everything is made of cache lines: an inner node is a line of separators, a leaf a line of pairs
-//! (`lanetree_kernels_hbtree::layout` draws them). This is the paper's *implicit* tree: its nodes are full, in
-//! breadth-first order, and without references. A look-up reads a line per level and one for the leaf.
+//! (`lanetree_kernels_hbtree::layout` draws them). There are two structures, and every query is the same over both:
 //!
-//! A batch of changes that only replaces values writes these in place. Any other builds the tree again, in new memory, and
-//! replaces the old one when the new one is complete: there must be room for both, and a batch that fails leaves the tree
-//! as it was. It is never [lost](lanetree_frame::Error::Lost).
+//! * the paper's *implicit* tree ([`Implicit`], unless another one is named): its nodes are full, in breadth-first order, and
+//!   without references. A look-up reads a line per level and one for the leaf. A batch of changes that only replaces values
+//!   writes these in place. Any other builds the tree again, in new memory, and replaces the old one when the new one is
+//!   complete: there must be room for both.
+//! * the paper's *regular* tree ([`Regular`]): its nodes have several lines and hold references, and its leaves lie in big
+//!   leaves of 64 or 256 lines. A look-up reads three lines per level and one for the leaf. A batch of changes rewrites the
+//!   big leaves that it touches, in parallel. The few that overflow are split, and those that become too small are merged.
+//!
+//! A batch that fails leaves the tree as it was: it is never [lost](lanetree_frame::Error::Lost). If the device fails while
+//! a regular tree changes its copy there, the copy is dropped, and the CPU answers all queries until the next change has
+//! sent the inner levels again.
+//!
+//! ```
+//! use lanetree::hbtree::{HbTree, Regular};
+//! use lanetree::Device;
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let keys: Vec<u64> = (0..10_000).map(|i| 2 * i).collect();
+//! // Half of each big leaf is left for inserts.
+//! let builder = HbTree::<u64, u64, Regular>::builder().fill(0.5);
+//! let mut tree = builder.build_sorted(&Device::host(), &keys, &keys)?;
+//! tree.insert_many(&[7], &[70])?;
+//! assert_eq!(tree.get_many(&[6, 7, 9])?, [Some(6), Some(70), None]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod build;
 mod device;
@@ -36,6 +58,7 @@ mod native;
 mod node_search;
 mod ordered;
 mod queries;
+mod regular;
 mod stats;
 mod structure;
 
@@ -48,6 +71,7 @@ pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
 pub use node_search::NodeSearch;
 pub use queries::Neighbors;
+pub use regular::Regular;
 pub use stats::Stats;
 pub use structure::Structure;
 
@@ -103,7 +127,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 
     fn set_options(&mut self, options: Options) -> Result<()> {
-        options.check(&self.parts.device)?;
+        options.check::<L>(&self.parts.device)?;
         self.parts.options = options;
         Ok(())
     }

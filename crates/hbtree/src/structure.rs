@@ -38,6 +38,8 @@ pub struct Place {
 pub trait Structure: Copy + Send + Sync + Debug + 'static {
     /// What it is called, in the name of the index.
     const NAME: &'static str;
+    /// Whether [`Fanout`](crate::Fanout) chooses the children of its nodes.
+    const HAS_FANOUTS: bool;
     /// Its inner levels.
     type Inner<K: Key>: Inner<K>;
     /// Its leaves.
@@ -191,7 +193,8 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     pub(crate) options: Options,
     pub(crate) leaves: L::Leaves<K, V>,
     pub(crate) inner: L::Inner<K>,
-    /// The inner levels on the device; `None` on the host.
+    /// The inner levels on the device; `None` on the host, and after a transfer has failed half-way: then the CPU answers
+    /// all queries, until a later change sends them again.
     pub(crate) copy: Option<<L::Inner<K> as Inner<K>>::OnDevice>,
     /// What the last build has taken.
     pub(crate) times: BuildTimes,

@@ -7,7 +7,9 @@ use crate::families::{
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
-use lanetree::hbtree::{self, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pipeline, Split, Strategy};
+use lanetree::hbtree::{
+    self, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pipeline, Regular, Split, Strategy, Structure,
+};
 use lanetree::{Device, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
@@ -33,6 +35,8 @@ macro_rules! for_each_index {
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
             hbtree_signed = $crate::indexes::plain("hbtree_signed", $crate::indexes::hbtrees::<i64, u32>()), 60;
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::hbtrees::<$crate::lanetree::F32, u64>()), 60;
+            hbtree_regular = $crate::indexes::plain("hbtree_regular", $crate::indexes::regular_hbtrees::<u64, u64>()), 100;
+            hbtree_regular_narrow = $crate::indexes::plain("hbtree_regular_narrow", $crate::indexes::regular_hbtrees::<i32, u64>()), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -137,8 +141,8 @@ pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<It
 
 /// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the
 /// descent.
-pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
-    let builder = HbTree::builder();
+fn hbtrees_of<K: Key, V: Word, L: Structure>() -> [hbtree::Builder<K, V, L>; 4] {
+    let builder = HbTree::<K, V, L>::builder();
     let buckets = |bucket, strategy, pipelines, depth, share| {
         let mut pipeline = Pipeline::default();
         (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, strategy, pipelines);
@@ -147,7 +151,7 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
     };
     let mut shared = buckets(7, Strategy::Pipelined, 2, 1, 0.5);
     shared.device_search = DeviceSearch::Shared;
-    vec![
+    [
         builder,
         builder.fanout(Fanout::Words).pipeline(shared).node_search(NodeSearch::Sequential),
         builder.pipeline(buckets(5, Strategy::Sequential, 1, 0, 0.3)).node_search(NodeSearch::Portable).in_flight(1),
@@ -156,6 +160,17 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
             .pages(Pages::Small, Pages::Small)
             .in_flight(32),
     ]
+}
+
+/// HB+-trees.
+pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
+    hbtrees_of().into()
+}
+
+/// Regular HB+-trees: full, half full, and with so few pairs in each leaf that small trees have several levels.
+pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>> {
+    let fills = [1.0, 0.5, 0.01, 0.003];
+    hbtrees_of().into_iter().zip(fills).map(|(builder, fill)| builder.fill(fill)).collect()
 }
 
 /// Harmonia.

@@ -25,6 +25,7 @@ pub enum Implicit {}
 
 impl Structure for Implicit {
     const NAME: &'static str = "hbtree";
+    const HAS_FANOUTS: bool = true;
     type Inner<K: Key> = ImplicitInner<K::Bits>;
     type Leaves<K: Key, V: Word> = PackedLeaves<K::Bits, V>;
 
