@@ -10,7 +10,7 @@ pub enum DeviceSearch {
     #[default]
     Ballot,
     /// A thread for each separator, flags in shared memory, and two barriers per level: the paper's (section 5.3, appendix
-    /// D). Takes [`Fanout::Words`](crate::Fanout::Words).
+    /// D). The implicit tree must have [`Fanout::Words`](crate::Fanout::Words).
     Shared,
 }
 

@@ -1,7 +1,7 @@
 //! The leaves (the paper's L-segment): big leaves of 64 or 256 lines, linked in the order of their keys.
 
 use super::nodes::{fanout, write_pairs};
-use super::pool::{NONE, Pool};
+use super::pool::{NONE, Pool, Taken};
 use crate::Options;
 use crate::line::{Line, prefetch, slots};
 use crate::structure::{self, Place};
@@ -150,8 +150,9 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     }
 
     /// Pairs were inserted and removed, and big leaves with them.
-    pub(super) fn moved(&mut self, pool: Pool, len: u64) {
-        (self.pool, self.len) = (pool, len);
+    pub(super) fn moved(&mut self, taken: &Taken, len: u64) {
+        self.pool.change(taken);
+        self.len = len;
         self.before.take();
     }
 

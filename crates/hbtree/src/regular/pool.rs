@@ -82,16 +82,26 @@ impl<'a> Taking<'a> {
         numbers
     }
 
-    /// One more than the largest number.
-    pub(super) fn end(&self) -> u64 {
-        self.end
+    /// What the plan has taken and returned.
+    pub(super) fn finish(self) -> Taken {
+        Taken { taken: self.taken, end: self.end, freed: self.freed }
     }
+}
 
-    /// The pool as it is when the plan is carried out.
-    pub(super) fn finish(self) -> Pool {
-        let mut free = self.pool.free.clone();
-        free.truncate(free.len() - self.taken);
-        free.extend(self.freed);
-        Pool { end: self.end as u32, free }
+/// What a plan takes from a pool and returns to it.
+#[derive(Debug)]
+pub(super) struct Taken {
+    taken: usize,
+    /// One more than the largest number, afterwards.
+    pub(super) end: u64,
+    freed: Vec<u32>,
+}
+
+impl Pool {
+    /// Carries a plan out.
+    pub(super) fn change(&mut self, Taken { taken, end, freed }: &Taken) {
+        self.free.truncate(self.free.len() - taken);
+        self.free.extend(freed);
+        self.end = *end as u32;
     }
 }

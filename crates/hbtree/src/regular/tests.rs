@@ -165,7 +165,7 @@ fn grows_and_shrinks<K: Key, V: Word>(device: &Device, fill: f64, start: usize, 
     }
     // All but a few, then these.
     let keys: Vec<K> = map.keys().copied().collect();
-    let (few, most): (Vec<_>, Vec<_>) = keys.iter().partition(|_| random(&mut state) % 500 == 0);
+    let (few, most): (Vec<_>, Vec<_>) = keys.iter().partition(|_| random(&mut state).is_multiple_of(500));
     apply(&mut tree, &mut map, &most.into_iter().map(Op::Remove).collect::<Vec<_>>());
     apply(&mut tree, &mut map, &few.into_iter().map(Op::Remove).collect::<Vec<_>>());
     heights.insert(tree.stats().height);

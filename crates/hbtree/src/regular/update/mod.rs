@@ -170,8 +170,8 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         }
         let plan = Plan::new(self, &groups);
         report.path = if plan.runs.is_empty() { UpdatePath::InPlace } else { UpdatePath::Moved };
-        self.leaves.reserve(plan.last_end, self.options.leaf_pages)?;
-        self.inner.reserve(self.leaves.room(), plan.upper_end, self.options.inner_pages)?;
+        self.leaves.reserve(plan.last_numbers.end, self.options.leaf_pages)?;
+        self.inner.reserve(self.leaves.room(), plan.upper_numbers.end, self.options.inner_pages)?;
         let writes = writes(&groups, &plan);
         let copy = self.send(&writes, &plan)?;
         self.write(&writes, &plan, &report);
@@ -240,7 +240,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         for (node, write) in upper.lines.chunks_mut(stride).zip(plan.upper.values()) {
             write_upper(node, &write.entries);
         }
-        let (upper_end, last_end) = (plan.upper_pool.end, plan.last_pool.end);
+        let (upper_end, last_end) = (plan.upper_numbers.end as u32, plan.last_numbers.end as u32);
         let (inner, root, height) = (&self.inner, plan.root, plan.height);
         let target = Target { inner, upper: &upper, last: &last, upper_end, last_end, root, height };
         match self.copy.take() {
@@ -284,7 +284,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         for run in &plan.runs {
             self.leaves.splice(&run.members, &run.pieces);
         }
-        self.leaves.moved(plan.last_pool.clone(), len);
+        self.leaves.moved(&plan.last_numbers, len);
         let inner = &mut self.inner;
         for (&number, write) in &plan.upper {
             write_upper(
@@ -297,8 +297,8 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         for (members, pieces) in &plan.splices {
             inner.splice(members, pieces);
         }
-        inner.pool = plan.upper_pool.clone();
-        (inner.last_nodes, inner.last_end) = (plan.last_pool.len(), plan.last_pool.end);
+        inner.pool.change(&plan.upper_numbers);
+        (inner.last_nodes, inner.last_end) = (self.leaves.pool.len(), self.leaves.pool.end);
         (inner.root, inner.height) = (plan.root, plan.height);
         inner.set_parent(plan.height == 1, plan.root, NONE);
     }

@@ -6,7 +6,7 @@
 
 use super::Group;
 use crate::regular::nodes::{Entry, fanout};
-use crate::regular::pool::{NONE, Pool, Taking};
+use crate::regular::pool::{NONE, Taken, Taking};
 use crate::regular::{BigLeaves, Regular, RegularInner};
 use crate::structure::Parts;
 use core::ops::Range;
@@ -51,11 +51,9 @@ pub(super) struct Plan<B, V> {
     pub(super) upper: BTreeMap<u32, Upper<B>>,
     /// Nodes of a level above the last one, and what takes their place.
     pub(super) splices: Vec<(Vec<u32>, Vec<u32>)>,
-    pub(super) last_pool: Pool,
-    pub(super) upper_pool: Pool,
-    /// One more than the largest number of a big leaf and of a node above the last level.
-    pub(super) last_end: u64,
-    pub(super) upper_end: u64,
+    /// Numbers of big leaves, and of nodes above the last level.
+    pub(super) last_numbers: Taken,
+    pub(super) upper_numbers: Taken,
     pub(super) root: u32,
     pub(super) height: u32,
 }
@@ -150,21 +148,23 @@ impl<B: Word, V: Word> Plan<B, V> {
         (root, height) = levels.without_only_children(root, height);
         let deferred = all_runs.iter().flat_map(|run| run.members.iter().copied()).collect();
         let Levels { numbers, upper, splices, .. } = levels;
-        let (last_end, upper_end) = (last.end(), numbers.end());
-        let (last_pool, upper_pool) = (last.finish(), numbers.finish());
-        Self { runs: all_runs, deferred, upper, splices, last_pool, upper_pool, last_end, upper_end, root, height }
+        let (last_numbers, upper_numbers) = (last.finish(), numbers.finish());
+        Self { runs: all_runs, deferred, upper, splices, last_numbers, upper_numbers, root, height }
     }
 }
 
-/// A node, its children, and the places among these of runs.
+/// A node, its children, and the places of runs among these.
 type Above<B> = (u32, Vec<Entry<B>>, Vec<(Range<usize>, usize)>);
 
-/// The runs of big leaves, and the nodes above them.
+/// Runs, and the nodes above them.
+type LeafRuns<B, V> = (Vec<Run<B, V>>, Vec<Above<B>>);
+
+/// The runs of big leaves.
 fn leaf_runs<K: Key, V: Word>(
     tree: &Parts<K, V, Regular>,
     groups: &[Group<'_, K::Bits, V>],
     numbers: &mut Taking<'_>,
-) -> (Vec<Run<K::Bits, V>>, Vec<Above<K::Bits>>) {
+) -> LeafRuns<K::Bits, V> {
     let (leaves, inner) = (&tree.leaves, &tree.inner);
     let capacity = BigLeaves::<K::Bits, V>::CAPACITY;
     let full = (capacity as f64 * tree.options.fill) as usize;
@@ -327,15 +327,17 @@ mod tests {
 
     #[test]
     fn runs_are_neighbours_of_which_one_overflows_or_is_too_small() {
-        let runs = |sizes: &[(usize, bool)]| runs(sizes, 10);
+        let runs = |sizes: &[(usize, bool)]| -> Vec<(usize, usize)> {
+            runs(sizes, 10).into_iter().map(|run| (run.start, run.end)).collect()
+        };
         assert_eq!(runs(&[(20, false), (5, false)]), []);
-        assert_eq!(runs(&[(20, false), (5, true), (30, false)]), [1..3]);
-        assert_eq!(runs(&[(20, false), (0, true), (99, true)]), [1..2, 2..3]);
-        assert_eq!(runs(&[(20, false), (5, true)]), [0..2]);
-        assert_eq!(runs(&[(2, true), (3, false), (4, true), (5, true)]), [0..4]);
-        assert_eq!(runs(&[(99, true), (20, false), (1, true)]), [0..1, 1..3]);
-        assert_eq!(runs(&[(99, true), (1, true)]), [0..2]);
-        assert_eq!(runs(&[(1, true)]), [0..1]);
+        assert_eq!(runs(&[(20, false), (5, true), (30, false)]), [(1, 3)]);
+        assert_eq!(runs(&[(20, false), (0, true), (99, true)]), [(1, 2), (2, 3)]);
+        assert_eq!(runs(&[(20, false), (5, true)]), [(0, 2)]);
+        assert_eq!(runs(&[(2, true), (3, false), (4, true), (5, true)]), [(0, 4)]);
+        assert_eq!(runs(&[(99, true), (20, false), (1, true)]), [(0, 1), (1, 3)]);
+        assert_eq!(runs(&[(99, true), (1, true)]), [(0, 2)]);
+        assert_eq!(runs(&[(1, true)]), [(0, 1)]);
     }
 
     #[test]
