@@ -4,6 +4,7 @@ use crate::device::DeviceSearch;
 use crate::hybrid::Pipeline;
 use crate::implicit::{Fanout, Implicit};
 use crate::node_search::NodeSearch;
+use crate::regular::Regular;
 use crate::structure::{Descent, Leaves as _, Structure};
 use crate::{HbTree, MOST_IN_FLIGHT};
 use core::marker::PhantomData;
@@ -67,7 +68,7 @@ impl Options {
     }
 }
 
-/// Builds HB+-trees.
+/// Builds HB+-trees. Code over any structure `L` begins with `Builder::<K, V, L>::default()`.
 ///
 /// ```
 /// use lanetree::hbtree::{Fanout, HbTree};
@@ -102,6 +103,12 @@ impl<K, V, L> Default for Builder<K, V, L> {
 }
 
 impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
+    /// A regular tree with the same options.
+    #[must_use]
+    pub fn regular(self) -> Builder<K, V, Regular> {
+        Builder { options: self.options, parts: PhantomData }
+    }
+
     /// Children per inner node of the implicit tree.
     #[must_use]
     pub fn fanout(mut self, fanout: Fanout) -> Self {

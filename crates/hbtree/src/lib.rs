@@ -22,11 +22,11 @@
 //! Everything is made of cache lines: an inner node is a line of separators, a leaf a line of pairs
 //! (`lanetree_kernels_hbtree::layout` draws them). There are two structures, and every query is the same over both:
 //!
-//! * the paper's *implicit* tree ([`Implicit`], unless another one is named): its nodes are full, in breadth-first order, and
+//! * the paper's *implicit* tree ([`Implicit`]): its nodes are full, in breadth-first order, and
 //!   without references. A look-up reads a line per level and one for the leaf. A batch of changes that only replaces values
 //!   writes these in place. Any other builds the tree again, in new memory, and replaces the old one when the new one is
 //!   complete: there must be room for both.
-//! * the paper's *regular* tree ([`Regular`]): its nodes have several lines and hold references, and its leaves lie in big
+//! * the paper's *regular* tree ([`Regular`], by [`Builder::regular`]): its nodes have several lines and hold references, and its leaves lie in big
 //!   leaves of 64 or 256 lines. A look-up reads three lines per level and one for the leaf. A batch of changes rewrites the
 //!   big leaves that it touches, in parallel. The few that overflow are split, and those that become too small are merged.
 //!
@@ -35,13 +35,13 @@
 //! sent the inner levels again.
 //!
 //! ```
-//! use lanetree::hbtree::{HbTree, Regular};
+//! use lanetree::hbtree::HbTree;
 //! use lanetree::Device;
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let keys: Vec<u64> = (0..10_000).map(|i| 2 * i).collect();
 //! // Half of each big leaf is left for inserts.
-//! let builder = HbTree::<u64, u64, Regular>::builder().fill(0.5);
+//! let builder = HbTree::builder().regular().fill(0.5);
 //! let mut tree = builder.build_sorted(&Device::host(), &keys, &keys)?;
 //! tree.insert_many(&[7], &[70])?;
 //! assert_eq!(tree.get_many(&[6, 7, 9])?, [Some(6), Some(70), None]);
@@ -91,20 +91,23 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     slots: SlotsOf<K, L>,
 }
 
-impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
-    /// The builder, which has the options.
-    pub fn builder() -> Builder<K, V, L> {
+// Not for every structure: the compiler would have to be told which one, in every call (as with the hashers of std's maps).
+impl<K: Key, V: Word> HbTree<K, V> {
+    /// The builder, which has the options. [`Builder::regular`] makes it that of a regular tree.
+    pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds an implicit tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
         Self::builder().build(device, keys, values)
     }
+}
 
+impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// How a device and the CPU share the work.
     pub fn pipeline(&self) -> Pipeline {
         self.parts.options.pipeline

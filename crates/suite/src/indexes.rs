@@ -7,9 +7,7 @@ use crate::families::{
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
-use lanetree::hbtree::{
-    self, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pipeline, Regular, Split, Strategy, Structure,
-};
+use lanetree::hbtree::{self, DeviceSearch, Fanout, NodeSearch, Pages, Pipeline, Regular, Split, Strategy, Structure};
 use lanetree::{Device, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
@@ -142,7 +140,7 @@ pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<It
 /// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the
 /// descent.
 fn hbtrees_of<K: Key, V: Word, L: Structure>() -> [hbtree::Builder<K, V, L>; 4] {
-    let builder = HbTree::<K, V, L>::builder();
+    let builder = hbtree::Builder::default();
     let buckets = |bucket, strategy, pipelines, depth, share| {
         let mut pipeline = Pipeline::default();
         (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, strategy, pipelines);

@@ -21,7 +21,7 @@ fn random(state: &mut u64) -> u64 {
 
 fn build<K: Key, V: Word>(device: &Device, pairs: &BTreeMap<K, V>, fill: f64) -> Tree<K, V> {
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
-    let tree = Tree::builder().fill(fill).build_sorted(device, &keys, &values).unwrap();
+    let tree = HbTree::builder().regular().fill(fill).build_sorted(device, &keys, &values).unwrap();
     check(&tree, pairs);
     tree
 }
@@ -316,7 +316,7 @@ fn a_batch_that_fails_leaves_the_tree_as_it_was() {
 #[test]
 fn a_fill_outside_its_bounds_is_refused() {
     for fill in [0.0, -1.0, 1.1, f64::NAN] {
-        let error = Tree::<u64, u64>::builder().fill(fill).build(&Device::host(), &[1], &[1]).unwrap_err();
+        let error = HbTree::<u64, u64>::builder().regular().fill(fill).build(&Device::host(), &[1], &[1]).unwrap_err();
         assert!(matches!(error, Error::Fill { .. }), "{error}");
     }
 }
