@@ -1,11 +1,12 @@
 //! The build: pairs in order are laid out in lines, and the inner levels above them.
 
-use crate::device::DeviceSearch;
-use crate::hybrid::Pipeline;
-use crate::implicit::{Fanout, Implicit};
+use crate::HbTree;
+use crate::implicit::Implicit;
 use crate::node_search::NodeSearch;
-use crate::structure::{Descent, Leaves as _, Structure};
-use crate::{HbTree, MOST_IN_FLIGHT};
+use crate::options::{DeviceSearch, Fanout, MOST_IN_FLIGHT, Options, Pinning, Pipeline};
+use crate::over::{Over, Upper};
+use crate::regular::Regular;
+use crate::structure::{Leaves as _, Structure};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
 use lanetree_frame::{Device, DeviceKind, Error, IndexBuilder, Result};
@@ -13,75 +14,7 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::Pages;
 use std::time::{Duration, Instant};
 
-/// Options of a tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    pub(crate) fanout: Fanout,
-    pub(crate) inner_pages: Pages,
-    pub(crate) leaf_pages: Pages,
-    pub(crate) node_search: NodeSearch,
-    pub(crate) in_flight: usize,
-    pub(crate) pipeline: Pipeline,
-    pub(crate) pinning: Pinning,
-}
-
-/// Whether a device is to be able to read the leaves across the bus: they are page-locked for it then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Pinning {
-    /// The leaves stay as they are, and only the CPU reads them.
-    #[default]
-    None,
-    /// If the system refuses it, only the CPU reads the leaves. [`Stats::pinned`](crate::Stats::pinned) says so.
-    IfPossible,
-    /// If the system refuses it, the build fails, or the batch of changes.
-    Required,
-}
-
-impl Options {
-    /// How the CPU descends.
-    pub(crate) fn descent(&self) -> Descent {
-        Descent { search: self.node_search, in_flight: self.in_flight }
-    }
-
-    /// # Errors
-    /// [`Error::OptionValue`] for one that is not possible on a device.
-    pub(crate) fn check(&self, device: &Device) -> Result<()> {
-        let Self { in_flight, node_search, pipeline, fanout, .. } = *self;
-        let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
-        if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
-            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 256");
-        }
-        if !node_search.is_available() {
-            return refuse(
-                "a node search",
-                node_search.to_string(),
-                "one that this CPU has (NodeSearch::is_available)",
-            );
-        }
-        if pipeline.bucket == 0 || pipeline.bucket > u32::MAX as usize {
-            return refuse("a bucket", pipeline.bucket.to_string(), "1 to 2^32 - 1 queries");
-        }
-        if !(0.0..=1.0).contains(&pipeline.split.share) {
-            return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
-        }
-        if pipeline.sample == 0 || pipeline.sample > u32::MAX as usize {
-            return refuse("a sample", pipeline.sample.to_string(), "1 to 2^32 - 1 queries");
-        }
-        if pipeline.device_bucket > u32::MAX as usize {
-            return refuse("a bucket of the device", pipeline.device_bucket.to_string(), "0 to 2^32 - 1 queries");
-        }
-        if device.kind() != DeviceKind::Host
-            && pipeline.device_search == DeviceSearch::Shared
-            && fanout != Fanout::Words
-        {
-            return refuse("DeviceSearch::Shared over nodes of", format!("Fanout::{fanout:?}"), "Fanout::Words");
-        }
-        Ok(())
-    }
-}
-
-/// Builds HB+-trees.
+/// Builds HB+-trees. Code over any structure `L` begins with `Builder::<K, V, L>::default()`.
 ///
 /// ```
 /// use lanetree::hbtree::{Fanout, HbTree};
@@ -104,6 +37,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
     fn default() -> Self {
         let options = Options {
             fanout: Fanout::default(),
+            fill: 1.0,
             inner_pages: Pages::default(),
             leaf_pages: Pages::default(),
             node_search: NodeSearch::best(),
@@ -116,10 +50,30 @@ impl<K, V, L> Default for Builder<K, V, L> {
 }
 
 impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
-    /// Children per inner node.
+    /// Leaves below an index, with the same options.
+    #[must_use]
+    pub fn over<U: Upper>(self) -> Builder<K, V, Over<U>> {
+        Builder { options: self.options, parts: PhantomData }
+    }
+
+    /// A regular tree with the same options.
+    #[must_use]
+    pub fn regular(self) -> Builder<K, V, Regular> {
+        Builder { options: self.options, parts: PhantomData }
+    }
+
+    /// Children per inner node of the implicit tree.
     #[must_use]
     pub fn fanout(mut self, fanout: Fanout) -> Self {
         self.options.fanout = fanout;
+        self
+    }
+
+    /// The part of each big leaf and of each inner node that a build of the regular tree fills, above 0 and at most 1: the rest
+    /// is room for inserts. 1, unless this is said. The implicit tree is always full.
+    #[must_use]
+    pub fn fill(mut self, fill: f64) -> Self {
+        self.options.fill = fill;
         self
     }
 
@@ -164,7 +118,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     /// stay in host memory.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch); [`OptionValue`](Error::OptionValue) for an option that is not possible;
+    /// [`LengthMismatch`](Error::LengthMismatch); [`OptionValue`](Error::OptionValue) and [`Fill`](Error::Fill) for options that are not possible;
     /// [`TooManyLeaves`](Error::TooManyLeaves); [`Runtime`](Error::Runtime) if host memory has no room for the leaves, or the device none for the inner levels.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<HbTree<K, V, L>> {
         self.of(device, sorted(keys, values)?)
@@ -186,7 +140,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     /// # Errors
     /// As [`Builder::build`].
     pub fn in_pieces(&self, device: &Device, most: u64) -> Result<Pieces<K, V, L>> {
-        self.options.check(device)?;
+        check::<L>(&self.options, device)?;
         let started = Instant::now();
         let leaves = L::Leaves::with_room(most, &self.options)?;
         let filling = started.elapsed();
@@ -294,14 +248,39 @@ impl<K: Key, V: Word, L: Structure> Pieces<K, V, L> {
     }
 }
 
-/// What a build has taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BuildTimes {
-    /// Laying out the leaves.
-    pub leaves: Duration,
-    /// Making the inner levels.
-    pub inner: Duration,
-    /// Sending the inner levels to the device.
-    pub transfer: Duration,
+/// # Errors
+/// [`Error::OptionValue`], [`Error::Fill`] for one that is not possible for a structure on a device.
+pub(crate) fn check<L: Structure>(options: &Options, device: &Device) -> Result<()> {
+    let Options { in_flight, node_search, pipeline, fanout, fill, .. } = *options;
+    let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
+    // Written so that a fill of NaN is also rejected.
+    if !(fill > 0.0 && fill <= 1.0) {
+        return Err(Error::Fill { fill });
+    }
+    if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
+        return refuse("a number of queries in flight", in_flight.to_string(), "1 to 256");
+    }
+    if !node_search.is_available() {
+        return refuse("a node search", node_search.to_string(), "one that this CPU has (NodeSearch::is_available)");
+    }
+    if pipeline.bucket == 0 || pipeline.bucket > u32::MAX as usize {
+        return refuse("a bucket", pipeline.bucket.to_string(), "1 to 2^32 - 1 queries");
+    }
+    if !(0.0..=1.0).contains(&pipeline.split.share) {
+        return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
+    }
+    if pipeline.sample == 0 || pipeline.sample > u32::MAX as usize {
+        return refuse("a sample", pipeline.sample.to_string(), "1 to 2^32 - 1 queries");
+    }
+    if pipeline.device_bucket > u32::MAX as usize {
+        return refuse("a bucket of the device", pipeline.device_bucket.to_string(), "0 to 2^32 - 1 queries");
+    }
+    if L::HAS_FANOUTS
+        && device.kind() != DeviceKind::Host
+        && pipeline.device_search == DeviceSearch::Shared
+        && fanout != Fanout::Words
+    {
+        return refuse("DeviceSearch::Shared over nodes of", format!("Fanout::{fanout:?}"), "Fanout::Words");
+    }
+    Ok(())
 }

@@ -2,18 +2,6 @@
 
 use lanetree_simt::{Global, GlobalMut};
 
-/// How the device searches a node. Both find the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DeviceSearch {
-    /// A lane for each separator, and a ballot.
-    #[default]
-    Ballot,
-    /// A thread for each separator, flags in shared memory, and two barriers per level: the paper's (section 5.3, appendix
-    /// D). Takes [`Fanout::Words`](crate::Fanout::Words).
-    Shared,
-}
-
 /// Leaves in host memory that a device can reach.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLines {

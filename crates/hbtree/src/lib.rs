@@ -20,12 +20,34 @@
 //! ```
 //!
 //! Everything is made of cache lines: an inner node is a line of separators, a leaf a line of pairs
-//! (`lanetree_kernels_hbtree::layout` draws them). This is the paper's *implicit* tree: its nodes are full, in
-//! breadth-first order, and without references. A look-up reads a line per level and one for the leaf.
+//! (`lanetree_kernels_hbtree::layout` draws them). There are two structures, and every query is the same over both:
 //!
-//! A batch of changes that only replaces values writes these in place. Any other builds the tree again, in new memory, and
-//! replaces the old one when the new one is complete: there must be room for both, and a batch that fails leaves the tree
-//! as it was. It is never [lost](lanetree_frame::Error::Lost).
+//! * the paper's *implicit* tree ([`Implicit`]): its nodes are full, in breadth-first order, and
+//!   without references. A look-up reads a line per level and one for the leaf. A batch of changes that only replaces values
+//!   writes these in place. Any other builds the tree again, in new memory, and replaces the old one when the new one is
+//!   complete: there must be room for both.
+//! * the paper's *regular* tree ([`Regular`], by [`Builder::regular`]): its nodes have several lines and hold references, and its leaves lie in big
+//!   leaves of 64 or 256 lines. A look-up reads three lines per level and one for the leaf. A batch of changes rewrites the
+//!   big leaves that it touches, in parallel. The few that overflow are split, and those that become too small are merged.
+//!
+//! A batch that fails leaves the tree as it was: it is never [lost](lanetree_frame::Error::Lost). If the device fails while
+//! a regular tree changes its copy there, the copy is dropped, and the CPU answers all queries until the next change has
+//! sent the inner levels again.
+//!
+//! ```
+//! use lanetree::hbtree::HbTree;
+//! use lanetree::Device;
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let keys: Vec<u64> = (0..10_000).map(|i| 2 * i).collect();
+//! // Half of each big leaf is left for inserts.
+//! let builder = HbTree::builder().regular().fill(0.5);
+//! let mut tree = builder.build_sorted(&Device::host(), &keys, &keys)?;
+//! tree.insert_many(&[7], &[70])?;
+//! assert_eq!(tree.get_many(&[6, 7, 9])?, [Some(6), Some(70), None]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod build;
 mod device;
@@ -34,63 +56,76 @@ mod implicit;
 mod line;
 mod native;
 mod node_search;
+mod options;
 mod ordered;
 mod over;
 mod queries;
+mod regular;
 mod stats;
 mod structure;
 
-pub use build::{BuildTimes, Builder, Pieces, Pinning};
-pub use device::DeviceSearch;
-pub use hybrid::{Balance, Discovery, Pipeline, Sample, Split, Strategy};
-pub use implicit::{Fanout, Implicit};
+pub use build::{Builder, Pieces};
+pub use hybrid::{Discovery, Sample};
+pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
 pub use node_search::NodeSearch;
+#[doc(hidden)]
+pub use options::Throttle;
+pub use options::{Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy};
 #[cfg(feature = "harmonia")]
 pub use over::HarmoniaAbove;
 pub use over::{Over, Upper};
 pub use queries::Neighbors;
+pub use regular::Regular;
 pub use stats::Stats;
 pub use structure::Structure;
 
-use build::Options;
+use build::check;
 use core::fmt;
-use hybrid::Pace;
+use hybrid::{DescentSlot, Pace, Slots, WideSlot};
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
+use options::Options;
 use std::sync::{Mutex, PoisonError};
-use structure::{Leaves, Parts, SlotsOf, WideSlotsOf};
-
-/// Most queries that a thread has in flight.
-pub const MOST_IN_FLIGHT: usize = 256;
+use structure::{CopyOf, Inner, Leaves, Parts};
 
 /// A B+-tree of keys `K` with values `V`: inner levels on a device, leaves in host memory. `L` is its structure.
 pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     parts: Parts<K, V, L>,
     /// The memory of batches.
-    slots: SlotsOf<K, L>,
+    slots: Slots<DescentSlot<K, CopyOf<K, L>>>,
     /// That of queries which the device answers alone.
-    wide_slots: WideSlotsOf<K, V, L>,
+    wide_slots: Slots<WideSlot<K, V, CopyOf<K, L>>>,
     pace: Pace,
     discovery: Mutex<Discovery>,
 }
 
-impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
-    /// The builder, which has the options.
-    pub fn builder() -> Builder<K, V, L> {
+// Not for every structure: the compiler would have to be told which one, in every call (as with the hashers of std's maps).
+impl<K: Key, V: Word> HbTree<K, V> {
+    /// The builder, which has the options. [`Builder::regular`] makes it that of a regular tree.
+    pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds an implicit tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// As [`Builder::build`].
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
         Self::builder().build(device, keys, values)
     }
+}
 
+impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
+    fn from(parts: Parts<K, V, L>) -> Self {
+        let discovery = Mutex::new(Discovery::new(parts.inner.height()));
+        Self { parts, slots: Slots::default(), wide_slots: Slots::default(), pace: Pace::default(), discovery }
+    }
+}
+
+impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// How a device and the CPU share the work.
     pub fn pipeline(&self) -> Pipeline {
         self.parts.options.pipeline
@@ -118,7 +153,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 
     fn set_options(&mut self, options: Options) -> Result<()> {
-        options.check(&self.parts.device)?;
+        check::<L>(&options, &self.parts.device)?;
         self.parts.options = options;
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Sizes.
 
 use crate::HbTree;
-use crate::build::BuildTimes;
+use crate::options::BuildTimes;
 use crate::structure::{Inner, InnerOnDevice, Leaves, Parts, Structure};
+use lanetree_frame::DeviceKind;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
 
@@ -12,7 +13,7 @@ use lanetree_runtime::GrantedPages;
 pub struct Stats {
     /// Pairs.
     pub len: u64,
-    /// Leaves: lines of 64 bytes.
+    /// Leaves: lines of 64 bytes, those of the regular tree's big leaves whether in use or not.
     pub leaves: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
@@ -58,8 +59,11 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Bytes of the memory of the tree's device, and beside it bytes of main memory. On the host everything is on the device.
     pub(crate) fn bytes_on_both(&self) -> (u64, u64) {
-        let Parts { inner, leaves, copy, .. } = &self.parts;
+        let Parts { device, inner, leaves, copy, .. } = &self.parts;
         let host = inner.bytes() + leaves.bytes();
-        copy.as_ref().map_or((host, 0), |copy| (copy.bytes(), host))
+        match device.kind() {
+            DeviceKind::Host => (host, 0),
+            _ => (copy.as_ref().map_or(0, InnerOnDevice::bytes), host),
+        }
     }
 }

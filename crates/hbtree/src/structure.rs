@@ -2,27 +2,14 @@
 //! through a device, are written once over these (the paper's second line of future work: any tree that stores its pairs in
 //! its leaves).
 
-use crate::build::Pinning;
-use crate::device::{Descending, DeviceLines, DeviceSearch};
-use crate::hybrid::{CopyOf, DescentSlot, Discovery, Pace, Slots, WideSlot};
-use crate::node_search::NodeSearch;
-use crate::{BuildTimes, HbTree, Options};
+use crate::device::{Descending, DeviceLines};
+use crate::options::{BuildTimes, Descent, DeviceSearch, Options, Pinning};
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
 use lanetree_frame::{Device, NetChange, Result, Stream, UpdateReport};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
-use std::sync::Mutex;
-
-/// How the CPU descends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Descent {
-    /// How it searches a node.
-    pub search: NodeSearch,
-    /// Queries that a thread has in flight.
-    pub in_flight: usize,
-}
 
 /// Where a query belongs: the first pair whose key is not below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +27,8 @@ pub struct Place {
 pub trait Structure: Copy + Send + Sync + Debug + 'static {
     /// What it is called, in the name of the index.
     const NAME: &'static str;
+    /// Whether [`Fanout`](crate::Fanout) chooses the children of its nodes.
+    const HAS_FANOUTS: bool;
     /// Its inner levels.
     type Inner<K: Key>: Inner<K>;
     /// Its leaves.
@@ -205,8 +194,9 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     pub(crate) options: Options,
     pub(crate) leaves: L::Leaves<K, V>,
     pub(crate) inner: L::Inner<K>,
-    /// The inner levels on the device; `None` on the host.
-    pub(crate) copy: Option<<L::Inner<K> as Inner<K>>::OnDevice>,
+    /// The inner levels on the device; `None` on the host, and after a transfer has failed half-way: then the CPU answers
+    /// all queries, until a later change sends them again.
+    pub(crate) copy: Option<CopyOf<K, L>>,
     /// Whether the device can read the leaves, or why not, if that was asked for.
     pub(crate) pinned: Option<Result<(), String>>,
     /// What the last build has taken.
@@ -235,15 +225,5 @@ impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
     }
 }
 
-/// The memory of batches of a tree.
-pub(crate) type SlotsOf<K, L> = Slots<DescentSlot<K, CopyOf<K, L>>>;
-
-/// The memory of batches of a tree that are ordered by leaf.
-pub(crate) type WideSlotsOf<K, V, L> = Slots<WideSlot<K, V, CopyOf<K, L>>>;
-
-impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
-    fn from(parts: Parts<K, V, L>) -> Self {
-        let discovery = Mutex::new(Discovery::new(parts.inner.height()));
-        Self { parts, discovery, slots: Slots::default(), wide_slots: Slots::default(), pace: Pace::default() }
-    }
-}
+/// A copy of inner levels on a device.
+pub(crate) type CopyOf<K, L> = <<L as Structure>::Inner<K> as Inner<K>>::OnDevice;

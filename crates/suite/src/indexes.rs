@@ -8,8 +8,8 @@ use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
-    self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Split,
-    Strategy,
+    self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
+    Split, Strategy, Structure,
 };
 use lanetree::{Device, IndexBuilder, Key, Word};
 
@@ -37,6 +37,8 @@ macro_rules! for_each_index {
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
             hbtree_signed = $crate::indexes::plain("hbtree_signed", $crate::indexes::hbtrees::<i64, u32>()), 60;
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::hbtrees::<$crate::lanetree::F32, u64>()), 60;
+            hbtree_regular = $crate::indexes::plain("hbtree_regular", $crate::indexes::regular_hbtrees::<u64, u64>()), 100;
+            hbtree_regular_narrow = $crate::indexes::plain("hbtree_regular_narrow", $crate::indexes::regular_hbtrees::<i32, u64>()), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -141,8 +143,8 @@ pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<It
 
 /// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the
 /// descent.
-pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
-    let builder = HbTree::builder();
+fn hbtrees_of<K: Key, V: Word, L: Structure>() -> [hbtree::Builder<K, V, L>; 6] {
+    let builder = hbtree::Builder::default();
     let buckets = |bucket, strategy, pipelines, depth, share| {
         let mut pipeline = Pipeline::default();
         (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, strategy, pipelines);
@@ -155,7 +157,7 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
     beside.device_bucket = 5;
     let mut live = buckets(9, Strategy::Pipelined, 2, 0, 0.0);
     (live.balance, live.sample) = (Balance::Live, 3);
-    vec![
+    [
         builder,
         builder.pipeline(live),
         builder.pipeline(beside).pinning(Pinning::Required),
@@ -170,11 +172,22 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
 
 /// Leaves in host memory below Harmonia.
 pub fn hbtrees_over_harmonia<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Over<HarmoniaAbove>>> {
-    let builder = HbTree::builder();
+    let builder = HbTree::builder().over();
     let mut pipeline = Pipeline::default();
     (pipeline.bucket, pipeline.pipelines) = (5, 2);
     pipeline.split = Split { depth: 0, share: 0.4 };
     vec![builder, builder.pipeline(pipeline)]
+}
+
+/// HB+-trees.
+pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
+    hbtrees_of().into()
+}
+
+/// Regular HB+-trees: full, half full, and with so few pairs in each leaf that small trees have several levels.
+pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>> {
+    let fills = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003];
+    hbtrees_of().into_iter().zip(fills).map(|(builder, fill)| builder.fill(fill)).collect()
 }
 
 /// Harmonia.

@@ -1,13 +1,17 @@
 //! The instances that are compiled: descents by key word, searches of leaves by key word and value word; `calls` chooses
 //! among them.
 
-use crate::{Descend, DescendShared, Finish};
+use crate::{Descend, DescendRegular, DescendRegularShared, DescendShared, Finish};
 
 macro_rules! descents {
     ($($k:ident;)*) => {
         pastey::paste! {$(
             lanetree_simt::instance!([<hbtree_ $k __descend>], [<hbtree_ $k>], Descend<$k>);
             lanetree_simt::instance!([<hbtree_ $k __descend_shared>], [<hbtree_ $k>], DescendShared<$k>);
+            lanetree_simt::instance!([<hbtree_ $k __descend_regular>], [<hbtree_ $k>], DescendRegular<$k>);
+            lanetree_simt::instance!(
+                [<hbtree_ $k __descend_regular_shared>], [<hbtree_ $k>], DescendRegularShared<$k>
+            );
         )*}
     };
 }

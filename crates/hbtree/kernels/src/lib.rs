@@ -12,12 +12,14 @@ mod instances;
 pub mod layout;
 pub mod modules;
 mod narrow;
+mod regular;
 mod shared;
 
 pub use descend::{Descend, DescendArgs, IN_FLIGHT};
 pub use finish::{Finish, FinishArgs};
 pub use implicit::ImplicitRef;
 pub use narrow::{Narrow, NarrowArgs};
+pub use regular::{DescendRegular, DescendRegularArgs, DescendRegularShared, RegularRef};
 pub use shared::DescendShared;
 
 /// Threads of a block, in every kernel of this crate.

@@ -6,9 +6,10 @@
 //! nobody is given a share in advance, but the size of the large buckets is chosen so that they end with the batch.
 
 use super::buckets::{Slot, Work};
-use super::{CopyOf, Pace, Route};
-use crate::device::{Descending, DeviceLines, DeviceSearch};
-use crate::structure::{InnerOnDevice, Leaves, Parts, Structure};
+use super::{Pace, Route};
+use crate::device::{Descending, DeviceLines};
+use crate::options::DeviceSearch;
+use crate::structure::{CopyOf, InnerOnDevice, Leaves, Parts, Structure};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::{FinishArgs, calls};

@@ -1,6 +1,6 @@
 //! How much of the descent the CPU takes (section 5.5): the discovery algorithm, live.
 
-use super::Split;
+use crate::options::Split;
 use std::time::Duration;
 
 /// Halvings of the share: the paper's steps 2 to 5.

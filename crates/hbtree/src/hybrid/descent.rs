@@ -1,9 +1,10 @@
 //! Buckets that the device descends and the CPU finishes: the paper's way (section 5.4).
 
 use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of, sample};
-use super::{Balance, CopyOf, Discovery, Pace, Pipeline, Route, Sample, Split, share_of};
-use crate::device::{Descending, DeviceSearch};
-use crate::structure::{Inner, InnerOnDevice, Structure};
+use super::{Discovery, Pace, Route, Sample, Shape, share_of};
+use crate::device::Descending;
+use crate::options::{Balance, DeviceSearch, Pipeline, Split};
+use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
 use lanetree_frame::staging::ACROSS_THE_BUS;
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
 use lanetree_layout::{Key, Word};
@@ -144,7 +145,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         out: &mut [T],
         finish: &Finish<'_, K, T>,
     ) -> Result<()> {
-        let (shape, queue) = (self.options.pipeline.shape(keys.len()), &Queue::new(keys, out));
+        let (shape, queue) = (Shape::of(&self.options.pipeline, keys.len()), &Queue::new(keys, out));
         let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
         let started = Instant::now();
         shape.run(slots, queue, &Descents { route: self, split, finish })?;
@@ -202,7 +203,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
     ) -> Result<()> {
         let (queue, pipeline) = (&Queue::new(keys, out), &self.options.pipeline);
         let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
-        let mut shape = pipeline.shape(keys.len());
+        let mut shape = Shape::of(pipeline, keys.len());
         // One thread is the device's.
         shape.pipelines = shape.pipelines.saturating_sub(1).max(1);
         let of_device = AtomicUsize::new(0);

@@ -1,7 +1,8 @@
 //! The inner levels on a device.
 
-use crate::device::{Descending, DeviceSearch};
+use crate::device::Descending;
 use crate::implicit::ImplicitInner;
+use crate::options::DeviceSearch;
 use crate::structure;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};

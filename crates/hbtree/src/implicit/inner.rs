@@ -3,11 +3,11 @@
 use crate::implicit::{ImplicitOnDevice, PackedLeaves};
 use crate::line::{Line, prefetch};
 use crate::node_search::{Below, Task};
-use crate::structure::{self, Descent};
+use crate::options::Descent;
+use crate::structure;
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::{Device, Result};
-use lanetree_kernels_hbtree::layout;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use rayon::prelude::*;
@@ -142,28 +142,6 @@ impl<B: Word> Task for Batch<'_, B> {
                     }
                 }
             }
-        }
-    }
-}
-
-/// The children of a node: one more than its separators, or as many, as in the paper's hybrid tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fanout {
-    /// One more than a line has separators: 9 for 64-bit keys, 17 for 32-bit keys (section 4.1).
-    #[default]
-    Full,
-    /// As many as a line has separators: 8 or 16 (section 5.2). The last separator is always the largest word: the descent
-    /// with flags in shared memory ([`DeviceSearch::Shared`](crate::DeviceSearch::Shared)) needs that.
-    Words,
-}
-
-impl Fanout {
-    /// Children of a node over keys of this width.
-    pub(crate) fn children<B: Word>(self) -> u32 {
-        match self {
-            Self::Full => layout::words::<B>() + 1,
-            Self::Words => layout::words::<B>(),
         }
     }
 }

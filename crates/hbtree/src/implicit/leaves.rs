@@ -1,8 +1,8 @@
 //! The leaves (the paper's L-segment), in host memory.
 
-use crate::Options;
 use crate::device::DeviceLines;
 use crate::line::{Line, prefetch, slots};
+use crate::options::Options;
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use lanetree_frame::{Device, Error, Result, Stream};

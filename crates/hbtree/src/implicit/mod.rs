@@ -6,13 +6,11 @@ mod leaves;
 mod update;
 
 pub(crate) use device::ImplicitOnDevice;
-pub use inner::Fanout;
 pub(crate) use inner::ImplicitInner;
 pub(crate) use leaves::PackedLeaves;
 pub(crate) use update::change;
 
-use crate::Options;
-use crate::build::BuildTimes;
+use crate::options::{BuildTimes, Options};
 use crate::structure::{Inner, Parts, Structure};
 use core::time::Duration;
 use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
@@ -26,6 +24,7 @@ pub enum Implicit {}
 
 impl Structure for Implicit {
     const NAME: &'static str = "hbtree";
+    const HAS_FANOUTS: bool = true;
     type Inner<K: Key> = ImplicitInner<K::Bits>;
     type Leaves<K: Key, V: Word> = PackedLeaves<K::Bits, V>;
 

@@ -1,9 +1,11 @@
 //! An index as the inner levels of a tree.
 
 use super::Upper;
-use crate::device::{Descending, DeviceSearch};
+use crate::device::Descending;
 use crate::implicit::PackedLeaves;
-use crate::structure::{Descent, Inner, InnerOnDevice};
+use crate::options::Descent;
+use crate::options::DeviceSearch;
+use crate::structure::{Inner, InnerOnDevice};
 use core::fmt;
 use core::ops::Range;
 use lanetree_frame::fixed::{FixedIndex, Side, View};

@@ -6,9 +6,8 @@
 
 mod inner;
 
-use crate::Options;
-use crate::build::BuildTimes;
 use crate::implicit::{PackedLeaves, change};
+use crate::options::{BuildTimes, Options};
 use crate::structure::{Inner, Parts, Structure};
 use core::fmt::Debug;
 use core::time::Duration;
@@ -36,11 +35,11 @@ pub trait Upper: Copy + Send + Sync + Debug + 'static {
 ///
 /// ```
 /// use lanetree::Device;
-/// use lanetree::hbtree::{HarmoniaAbove, HbTree, Over};
+/// use lanetree::hbtree::{HarmoniaAbove, HbTree};
 ///
 /// # fn main() -> lanetree::Result<()> {
 /// let keys: Vec<u64> = (0..1000).collect();
-/// let tree = HbTree::<u64, u64, Over<HarmoniaAbove>>::build(&Device::emulated(), &keys, &keys)?;
+/// let tree = HbTree::builder().over::<HarmoniaAbove>().build(&Device::emulated(), &keys, &keys)?;
 /// assert_eq!(tree.get_many(&[7, 5000])?, [Some(7), None]);
 /// # Ok(())
 /// # }
@@ -50,6 +49,7 @@ pub struct Over<U>(core::marker::PhantomData<fn() -> U>);
 
 impl<U: Upper> Structure for Over<U> {
     const NAME: &'static str = U::NAME;
+    const HAS_FANOUTS: bool = false;
     type Inner<K: Key> = IndexInner<K, U>;
     type Leaves<K: Key, V: Word> = PackedLeaves<K::Bits, V>;
 

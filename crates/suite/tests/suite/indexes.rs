@@ -10,7 +10,8 @@ fn random(name: &str) {
     println!("{changed} changed, {answered} answered, {refused} refused, {failed} failed, {lost} lost");
     // Fewer where the cases are others than those of this run.
     if std::env::var_os("LANETREE_SUITE_CASES").is_none() {
-        assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 30, "too little has happened");
+        // An index that calls its device once per change has few points at which it can fail.
+        assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 60, "too little has happened");
         assert!(refused < answered / 3, "too much is refused");
     }
 }
@@ -18,7 +19,7 @@ fn random(name: &str) {
 /// Runs the written cases, and sees that the device has failed in some.
 fn written(family: &dyn Conforms) {
     let Tally { changed, answered, failed, .. } = family.conformance().unwrap_or_else(|error| panic!("{error}"));
-    assert!(changed > 100 && answered > 500 && failed > 5, "{changed} changed, {answered} answered, {failed} failed");
+    assert!(changed > 100 && answered > 500 && failed > 2, "{changed} changed, {answered} answered, {failed} failed");
 }
 
 macro_rules! tests {

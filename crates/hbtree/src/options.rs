@@ -1,0 +1,205 @@
+//! What can be chosen.
+
+use crate::node_search::NodeSearch;
+use core::time::Duration;
+use lanetree_kernels_hbtree::layout;
+use lanetree_layout::Word;
+use lanetree_runtime::Pages;
+
+/// Most queries that a thread has in flight.
+pub const MOST_IN_FLIGHT: usize = 256;
+
+/// Options of a tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    pub(crate) fanout: Fanout,
+    pub(crate) fill: f64,
+    pub(crate) inner_pages: Pages,
+    pub(crate) leaf_pages: Pages,
+    pub(crate) node_search: NodeSearch,
+    pub(crate) in_flight: usize,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) pinning: Pinning,
+}
+
+/// How the CPU descends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descent {
+    /// How it searches a node.
+    pub search: NodeSearch,
+    /// Queries that a thread has in flight.
+    pub in_flight: usize,
+}
+
+impl Options {
+    /// How the CPU descends.
+    pub(crate) fn descent(&self) -> Descent {
+        Descent { search: self.node_search, in_flight: self.in_flight }
+    }
+}
+
+/// Whether a device is to be able to read the leaves across the bus: they are page-locked for it then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pinning {
+    /// The leaves stay as they are, and only the CPU reads them.
+    #[default]
+    None,
+    /// If the system refuses it, only the CPU reads the leaves. [`Stats::pinned`](crate::Stats::pinned) says so.
+    IfPossible,
+    /// If the system refuses it, the build fails, or the batch of changes.
+    Required,
+}
+
+/// The children of a node: one more than its separators, or as many, as in the paper's hybrid tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fanout {
+    /// One more than a line has separators: 9 for 64-bit keys, 17 for 32-bit keys (section 4.1).
+    #[default]
+    Full,
+    /// As many as a line has separators: 8 or 16 (section 5.2). The last separator is always the largest word: the descent
+    /// with flags in shared memory ([`DeviceSearch::Shared`](crate::DeviceSearch::Shared)) needs that.
+    Words,
+}
+
+impl Fanout {
+    /// Children of a node over keys of this width.
+    pub(crate) fn children<B: Word>(self) -> u32 {
+        match self {
+            Self::Full => layout::words::<B>() + 1,
+            Self::Words => layout::words::<B>(),
+        }
+    }
+}
+
+/// How the device searches a node. Both find the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceSearch {
+    /// A lane for each separator, and a ballot.
+    #[default]
+    Ballot,
+    /// A thread for each separator, flags in shared memory, and two barriers per level: the paper's (section 5.3, appendix
+    /// D). The implicit tree must have [`Fanout::Words`](crate::Fanout::Words).
+    Shared,
+}
+
+/// How buckets follow one another (section 5.4, figures 5 and 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Each bucket after the one before.
+    Sequential,
+    /// The device has the next bucket while the CPU searches leaves.
+    #[default]
+    Pipelined,
+    /// The device has the next two: their transfers overlap with its work.
+    DoubleBuffered,
+    /// The device has the next three (section 5.5).
+    TripleBuffered,
+}
+
+impl Strategy {
+    /// Buckets that the device has while the CPU searches the leaves of another.
+    pub(crate) fn ahead(self) -> usize {
+        match self {
+            Self::Sequential => 0,
+            Self::Pipelined => 1,
+            Self::DoubleBuffered => 2,
+            Self::TripleBuffered => 3,
+        }
+    }
+}
+
+/// How much of the descent is the CPU's (section 5.5): the levels above `depth` for all queries, and for a share of
+/// them one level more.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Split {
+    /// Levels that the CPU descends: the paper's D.
+    pub depth: u32,
+    /// The share of queries, from 0 to 1, for which it descends another one: 1 - R in the paper.
+    pub share: f64,
+}
+
+/// Who decides on the [`Split`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Balance {
+    /// It is as given.
+    #[default]
+    Fixed,
+    /// The discovery algorithm, by samples of the first large batches ([`Discovery`]); again when the load has changed.
+    Live,
+}
+
+/// How much slower a part is made: so many times its work is done.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// The CPU's work.
+    pub cpu: u32,
+    /// The device's descents.
+    pub device: u32,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { cpu: 1, device: 1 }
+    }
+}
+
+/// How a hybrid tree answers batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pipeline {
+    /// Most queries of a bucket: the paper's M. Batches of few buckets have smaller ones, so that all pipelines have some.
+    pub bucket: usize,
+    /// How buckets follow one another.
+    pub strategy: Strategy,
+    /// Pipelines side by side; 0: as many as the rayon pool has threads. One: all threads finish each bucket together, as in
+    /// the paper.
+    pub pipelines: usize,
+    /// How the device searches nodes.
+    pub device_search: DeviceSearch,
+    /// What of the descent is the CPU's.
+    pub split: Split,
+    /// Whether it is that, or found out by large batches.
+    pub balance: Balance,
+    /// Queries of a sample: enough to outweigh what a bucket costs by itself.
+    pub sample: usize,
+    /// For tests and measurements: how many times the work of the CPU and of the device is done over.
+    #[doc(hidden)]
+    pub throttle: Throttle,
+    /// Most queries that the device answers alone at a time, reading their leaves across the bus, while the pipelines answer
+    /// others; 0: none. It takes large batches, and pinned leaves: [`Builder::pinning`](crate::Builder::pinning).
+    pub device_bucket: usize,
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            bucket: 1 << 14,
+            strategy: Strategy::default(),
+            pipelines: 0,
+            device_search: DeviceSearch::default(),
+            split: Split::default(),
+            balance: Balance::default(),
+            sample: 1 << 18,
+            throttle: Throttle::default(),
+            device_bucket: 1 << 21,
+        }
+    }
+}
+
+/// What a build has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BuildTimes {
+    /// Laying out the leaves.
+    pub leaves: Duration,
+    /// Making the inner levels.
+    pub inner: Duration,
+    /// Sending the inner levels to the device.
+    pub transfer: Duration,
+}

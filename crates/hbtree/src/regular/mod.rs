@@ -1,0 +1,58 @@
+//! The regular tree (section 4.1): nodes of several lines with references, of which a few are rewritten by a change.
+
+mod device;
+mod inner;
+mod leaves;
+mod nodes;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod update;
+
+pub(crate) use device::RegularOnDevice;
+pub(crate) use inner::RegularInner;
+pub(crate) use leaves::BigLeaves;
+
+use crate::options::{BuildTimes, Options};
+use crate::structure::{Inner, Parts, Structure};
+use core::time::Duration;
+use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
+use lanetree_layout::{Key, Word};
+use std::time::Instant;
+
+/// The regular tree: nodes have 64 children (256 with 32-bit keys) and references to them, and leaves lie in groups of as
+/// many lines. Changes rewrite the leaves that they touch.
+#[derive(Clone, Copy, Debug)]
+pub enum Regular {}
+
+impl Structure for Regular {
+    const NAME: &'static str = "hbtree_regular";
+    const HAS_FANOUTS: bool = false;
+    type Inner<K: Key> = RegularInner<K::Bits>;
+    type Leaves<K: Key, V: Word> = BigLeaves<K::Bits, V>;
+
+    fn over<K: Key, V: Word>(
+        device: &Device,
+        options: Options,
+        mut leaves: BigLeaves<K::Bits, V>,
+        filling: Duration,
+    ) -> Result<Parts<K, V, Self>> {
+        let started = Instant::now();
+        leaves.seal();
+        let inner = RegularInner::build(&leaves, &options)?;
+        let (made, sending) = (started.elapsed(), Instant::now());
+        let copy = match device.kind() {
+            DeviceKind::Host => None,
+            _ => Some(Inner::<K>::upload(&inner, device)?),
+        };
+        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
+        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
+    }
+
+    fn change<K: Key, V: Word>(
+        tree: &mut Parts<K, V, Self>,
+        changes: &[(K::Bits, NetChange<V>)],
+    ) -> Result<UpdateReport> {
+        tree.change(changes)
+    }
+}

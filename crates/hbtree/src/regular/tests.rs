@@ -1,0 +1,322 @@
+//! Batches at every size that splits and merges; after each, the whole tree is checked.
+
+use super::nodes::{children, fanout, last_lines, separators};
+use super::pool::{NONE, Pool};
+use super::{BigLeaves, Regular};
+use crate::HbTree;
+use crate::line::{Line, slots};
+use crate::options::Pipeline;
+use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Failure;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Tree<K, V> = HbTree<K, V, Regular>;
+
+/// Numbers without order.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 20
+}
+
+fn build<K: Key, V: Word>(device: &Device, pairs: &BTreeMap<K, V>, fill: f64) -> Tree<K, V> {
+    let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
+    let tree = HbTree::builder().regular().fill(fill).build_sorted(device, &keys, &values).unwrap();
+    check(&tree, pairs);
+    tree
+}
+
+/// Separators, the index, sizes, parents, siblings, free numbers, ranks and pairs.
+fn check<K: Key, V: Word>(tree: &Tree<K, V>, expected: &BTreeMap<K, V>) {
+    let (leaves, inner) = (&tree.parts.leaves, &tree.parts.inner);
+    let (per_line, capacity) = (slots::<K::Bits, V>(), BigLeaves::<K::Bits, V>::CAPACITY);
+    assert_eq!(tree.len(), expected.len() as u64);
+    assert!(tree.pairs().unwrap().into_iter().eq(expected.iter().map(|(&key, &value)| (key, value))), "pairs");
+    let index_is_right = |node: &[Line], separators: &[K::Bits]| {
+        let words = separators.len() / node[0].separators::<K::Bits>().len();
+        separators.chunks(words).map(|line| line[words - 1]).eq(node[0].separators::<K::Bits>().iter().copied())
+    };
+    // Nodes of a level, and the largest word that each may have below it.
+    let mut level = vec![(inner.root, NONE, K::Bits::MAX)];
+    let mut upper_seen = BTreeSet::new();
+    for _ in 1..inner.height {
+        let mut next = Vec::new();
+        for (i, &(node, parent, bound)) in level.iter().enumerate() {
+            let (lines, facts) = (inner.upper_node(node), inner.facts[node as usize]);
+            assert!(upper_seen.insert(node) && node < inner.pool.end);
+            let size = facts.size as usize;
+            assert!((1..=fanout::<K::Bits>()).contains(&size));
+            let near = |i: usize| level.get(i).map_or(NONE, |near| near.0);
+            assert_eq!((facts.parent, facts.previous, facts.next), (parent, near(i.wrapping_sub(1)), near(i + 1)));
+            let (separators, children) = (separators::<K::Bits>(lines), children::<K::Bits>(lines));
+            assert!(separators[size - 1..].iter().all(|&unused| unused == K::Bits::MAX));
+            assert!(separators[..size - 1].iter().all(|&used| used < bound || used == bound && bound == K::Bits::MAX));
+            assert!(separators.is_sorted() && index_is_right(lines, separators));
+            let bound_of = |child: usize| if child + 1 < size { separators[child] } else { bound };
+            next.extend((0..size).map(|child| (children[child].low(), node, bound_of(child))));
+        }
+        level = next;
+    }
+    assert!(inner.height == 1 || inner.facts[inner.root as usize].size > 1, "the root has a single child");
+    let order: Vec<u32> = level.iter().map(|node| node.0).collect();
+    assert_eq!(leaves.in_order().collect::<Vec<_>>(), order);
+    let (mut previous, mut rank, mut below) = (NONE, 0, None);
+    for &(node, parent, bound) in &level {
+        let (leaf, info) = (leaves.leaf(node), leaves.info(node));
+        let (size, used) = (info.size as usize, (info.size as usize).div_ceil(per_line));
+        assert_eq!((info.previous, inner.parents[node as usize]), (previous, parent));
+        assert!(size <= capacity && (size > 0 || expected.is_empty()));
+        let lines = &inner.last[node as usize * last_lines::<K::Bits>()..][..last_lines::<K::Bits>()];
+        let separators = separators::<K::Bits>(lines);
+        assert!(index_is_right(lines, separators));
+        for (line, &separator) in separators.iter().enumerate() {
+            let largest = || leaf[line].keys::<K::Bits, V>()[per_line - 1];
+            assert_eq!(separator, if line + 1 < used { largest() } else { K::Bits::MAX });
+        }
+        if size > 0 {
+            let (first, last) =
+                (BigLeaves::<K::Bits, V>::pair(leaf, 0).0, BigLeaves::<K::Bits, V>::pair(leaf, size - 1).0);
+            assert!(last <= bound && below.is_none_or(|below| below < first));
+            let first_line = leaves.before()[node as usize];
+            assert_eq!(first_line, rank);
+        }
+        let empty = &leaf[size / per_line].keys::<K::Bits, V>()[size % per_line..];
+        assert!(size > 0 && size % per_line == 0 || empty.iter().all(|&key| key == K::Bits::MAX));
+        (previous, rank, below) = (node, rank + size as u64, Some(bound));
+    }
+    let is_whole = |pool: &Pool, taken: &BTreeSet<u32>| {
+        let free: BTreeSet<u32> = pool.free.iter().copied().collect();
+        assert_eq!(free.len(), pool.free.len());
+        assert!(free.is_disjoint(taken) && free.len() + taken.len() == pool.end as usize, "{pool:?} {}", taken.len());
+    };
+    is_whole(&leaves.pool, &order.iter().copied().collect());
+    is_whole(&inner.pool, &upper_seen);
+    assert_eq!((inner.last_nodes, inner.last_end), (order.len() as u64, leaves.pool.end));
+    assert!(leaves.pool.end as usize <= leaves.room() && leaves.room() <= inner.parents.len());
+    // On the device everything that is in use is the same.
+    if let Some(copy) = &tree.parts.copy {
+        copy.check_against(inner, order, upper_seen);
+    }
+}
+
+/// Applies a batch to both, and compares.
+fn apply<K: Key, V: Word>(tree: &mut Tree<K, V>, map: &mut BTreeMap<K, V>, ops: &[Op<K, V>]) -> UpdatePath {
+    let expected = apply_to_map(map, ops);
+    let report = tree.apply(ops).unwrap();
+    assert_eq!(
+        (report.inserted, report.replaced, report.removed, report.unmatched),
+        (expected.inserted, expected.replaced, expected.removed, expected.unmatched)
+    );
+    check(tree, map);
+    report.path
+}
+
+/// Queries at keys and between them, against the map.
+fn query<K: Key, V: Word>(tree: &Tree<K, V>, map: &BTreeMap<K, V>, keys: &[K]) {
+    let gets: Vec<_> = keys.iter().map(|key| map.get(key).copied()).collect();
+    assert_eq!(tree.get_many(keys).unwrap(), gets);
+    let all: Vec<(K, V)> = map.iter().map(|(&key, &value)| (key, value)).collect();
+    let below = |key: &K| all.partition_point(|pair| pair.0 < *key);
+    assert_eq!(tree.lower_bound_many(keys).unwrap(), keys.iter().map(|key| below(key) as u64).collect::<Vec<_>>());
+    let successors: Vec<_> = keys.iter().map(|key| all.get(below(key)).copied()).collect();
+    assert_eq!(tree.successor_many(keys).unwrap(), successors);
+    let at_or_below = |key: &K| all.partition_point(|pair| pair.0 <= *key).checked_sub(1).map(|at| all[at]);
+    assert_eq!(tree.predecessor_many(keys).unwrap(), keys.iter().map(at_or_below).collect::<Vec<_>>());
+    let ranges: Vec<_> = keys.windows(2).map(|pair| pair[0].min(pair[1])..=pair[0].max(pair[1])).collect();
+    let found = tree.range_many(ranges.iter().cloned()).unwrap();
+    for (i, range) in ranges.iter().enumerate() {
+        let (expected_keys, expected_values): (Vec<K>, Vec<V>) =
+            map.range(range.clone()).map(|(&k, &v)| (k, v)).unzip();
+        assert_eq!(found.get(i), (&expected_keys[..], &expected_values[..]));
+    }
+}
+
+fn key_of<K: Key>(word: u64) -> K {
+    K::decode(K::Bits::truncate(word))
+}
+
+/// Rounds of inserts and removals that grow the tree by some levels, and shrink it to nothing.
+fn grows_and_shrinks<K: Key, V: Word>(device: &Device, fill: f64, start: usize, batch: usize) {
+    let mut state = fill.to_bits() ^ start as u64;
+    let key = |state: &mut u64| key_of::<K>(random(state) % 1_000_000 * 4000);
+    let first = (0..start).map(|i| (key(&mut state), V::truncate(i as u64))).collect();
+    let (mut map, mut heights): (BTreeMap<K, V>, BTreeSet<u32>) = (first, BTreeSet::new());
+    let mut tree = build(device, &map, fill);
+    for round in 0..24_u64 {
+        let size = batch << (round % 4);
+        let mut ops: Vec<Op<K, V>> = Vec::new();
+        for i in 0..size {
+            let (random_key, value) = (key(&mut state), V::truncate(round << 16 | i as u64));
+            let present = map.range(random_key..).next().map_or(random_key, |pair| *pair.0);
+            ops.push(match (random(&mut state) % 8, round < 12) {
+                (0, _) => Op::Update(present, value),
+                (1, _) => Op::Update(random_key, value),
+                (2, true) | (2..=6, false) => Op::Remove(present),
+                (7, false) => Op::Remove(random_key),
+                _ => Op::Insert(random_key, value),
+            });
+        }
+        apply(&mut tree, &mut map, &ops);
+        heights.insert(tree.stats().height);
+        if round % 6 == 5 {
+            let keys: Vec<K> = (0..40).map(|_| key(&mut state)).chain([key_of(0), key_of(u64::MAX)]).collect();
+            query(&tree, &map, &keys);
+        }
+    }
+    // All but a few, then these.
+    let keys: Vec<K> = map.keys().copied().collect();
+    let (few, most): (Vec<_>, Vec<_>) = keys.iter().partition(|_| random(&mut state).is_multiple_of(500));
+    apply(&mut tree, &mut map, &most.into_iter().map(Op::Remove).collect::<Vec<_>>());
+    apply(&mut tree, &mut map, &few.into_iter().map(Op::Remove).collect::<Vec<_>>());
+    heights.insert(tree.stats().height);
+    assert_eq!((tree.len(), tree.stats().height), (0, 1));
+    assert!(heights.len() > 1, "{heights:?}");
+    apply(&mut tree, &mut map, &[Op::Insert(key_of(7), V::MAX)]);
+    query(&tree, &map, &[key_of(6), key_of(7), key_of(8)]);
+}
+
+#[test]
+fn random_batches_split_and_merge() {
+    let (host, emulated) = (Device::host(), Device::emulated());
+    grows_and_shrinks::<u64, u64>(&host, 1.0, 40_000, 500);
+    grows_and_shrinks::<u64, u64>(&host, 0.01, 3000, 300);
+    grows_and_shrinks::<i32, u64>(&host, 0.5, 30_000, 500);
+    grows_and_shrinks::<u32, u32>(&host, 0.002, 3000, 300);
+    grows_and_shrinks::<u64, u32>(&host, 0.02, 1000, 300);
+    grows_and_shrinks::<u64, u64>(&emulated, 0.01, 2000, 50);
+    grows_and_shrinks::<i64, u64>(&emulated, 0.7, 20_000, 50);
+    grows_and_shrinks::<u32, u32>(&emulated, 0.002, 2000, 50);
+}
+
+#[test]
+fn sorted_and_clustered_batches_split_and_merge() {
+    let (mut tree, mut map) = (build(&Device::host(), &BTreeMap::new(), 1.0), BTreeMap::new());
+    // Appended, in batches of every size: up to a new level above a level.
+    for size in [1_u64, 255, 256, 257, 5000, 30_000, 30_000] {
+        let first = map.len() as u64;
+        let ops: Vec<_> = (first..first + size).map(|key| Op::Insert(key << 20, key)).collect();
+        apply(&mut tree, &mut map, &ops);
+    }
+    assert_eq!(tree.stats().height, 3);
+    // All into one big leaf, and away again.
+    let within: Vec<u64> = (1..20_000).map(|i| (500 << 20) + i).collect();
+    let path = apply(&mut tree, &mut map, &within.iter().map(|&key| Op::Insert(key, 1)).collect::<Vec<_>>());
+    assert_eq!(path, UpdatePath::Moved);
+    apply(&mut tree, &mut map, &within.iter().map(|&key| Op::Remove(key)).collect::<Vec<_>>());
+    // Whole nodes in the middle, at the front and at the end.
+    let keys: Vec<u64> = map.keys().copied().collect();
+    for range in [20_000..45_000, 0..20_000, 45_000..keys.len() - 1] {
+        apply(&mut tree, &mut map, &keys[range].iter().map(|&key| Op::Remove(key)).collect::<Vec<_>>());
+    }
+    assert_eq!(tree.stats().height, 1);
+    // Prepended.
+    for size in [1000_u64, 20_000] {
+        let first = map.first_key_value().map_or(0, |pair| *pair.0);
+        apply(&mut tree, &mut map, &(1..=size).map(|i| Op::Insert(first - i * 64, i)).collect::<Vec<_>>());
+    }
+    let all: Vec<_> = map.keys().map(|&key| Op::Remove(key)).collect();
+    apply(&mut tree, &mut map, &all);
+    apply(&mut tree, &mut map, &[Op::Insert(3, 4)]);
+}
+
+fn ends<K: Key, V: Word>(device: &Device) {
+    let max = key_of::<K>(u64::MAX);
+    let keys = [key_of(0), key_of(1), key_of(u64::MAX - 1), max];
+    for present in 0..16 {
+        let pairs = (0..4).filter(|i| present >> i & 1 == 1).map(|i| (keys[i], V::truncate(i as u64)));
+        let mut map: BTreeMap<K, V> = pairs.collect();
+        let mut tree = build(device, &map, 1.0);
+        query(&tree, &map, &keys);
+        for i in 0..4 {
+            apply(&mut tree, &mut map, &[Op::Update(keys[i], V::truncate(9)), Op::Remove(keys[3 - i])]);
+            query(&tree, &map, &keys);
+            apply(&mut tree, &mut map, &[Op::Insert(keys[i], V::truncate(7))]);
+            query(&tree, &map, &keys);
+        }
+    }
+    // A full line, a full big leaf and a full node that end with the largest key.
+    let capacity = BigLeaves::<K::Bits, V>::CAPACITY as u64;
+    let per_line = slots::<K::Bits, V>() as u64;
+    for size in [per_line - 1, per_line, capacity - 1, capacity, capacity + 1, capacity * fanout::<K::Bits>() as u64] {
+        let mut map: BTreeMap<K, V> = (0..size).map(|i| (key_of(u64::MAX - 3 * i), V::truncate(i))).collect();
+        let mut tree = build(device, &map, 1.0);
+        let near: Vec<K> = (0..50).map(|i| key_of(u64::MAX - i)).collect();
+        query(&tree, &map, &near);
+        apply(&mut tree, &mut map, &[Op::Remove(max)]);
+        query(&tree, &map, &near);
+        apply(&mut tree, &mut map, &[Op::Insert(key_of(u64::MAX - 1), V::MIN), Op::Insert(max, V::MAX)]);
+        query(&tree, &map, &near);
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_word_are_keys() {
+    ends::<u64, u64>(&Device::host());
+    ends::<u32, u64>(&Device::host());
+    ends::<i32, u32>(&Device::host());
+    ends::<u64, u32>(&Device::emulated());
+}
+
+#[test]
+fn a_batch_that_only_replaces_values_moves_nothing() {
+    let mut map: BTreeMap<u64, u64> = (0..5000).map(|i| (i * 3, i)).collect();
+    let mut tree = build(&Device::emulated(), &map, 0.5);
+    let ops: Vec<_> = (0..9000).map(|i| Op::Update(i, i + 1)).collect();
+    assert_eq!(apply(&mut tree, &mut map, &ops), UpdatePath::InPlace);
+    assert_eq!(apply(&mut tree, &mut map, &[Op::Update(1, 1), Op::Remove(2)]), UpdatePath::Unchanged);
+    assert_eq!(apply(&mut tree, &mut map, &[Op::Insert(1, 1)]), UpdatePath::InPlace);
+}
+
+#[test]
+fn every_split_of_the_descent_finds_the_same() {
+    let map: BTreeMap<u64, u64> = (0..4000).map(|i| (i * 3, i)).collect();
+    let mut tree = build(&Device::emulated(), &map, 0.01);
+    assert!(tree.stats().height > 4);
+    let keys: Vec<u64> = (0..300).map(|i| i * 41).collect();
+    for depth in 0..tree.stats().height + 2 {
+        for share in [0.0, 0.4, 1.0] {
+            for search in [crate::DeviceSearch::Ballot, crate::DeviceSearch::Shared] {
+                let mut pipeline = Pipeline { bucket: 77, device_search: search, ..Pipeline::default() };
+                (pipeline.split.depth, pipeline.split.share) = (depth, share);
+                tree.set_pipeline(pipeline).unwrap();
+                query(&tree, &map, &keys);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_fails_leaves_the_tree_as_it_was() {
+    // In place; splits with new room on both sides; merges, and everything away.
+    type Ops = Vec<Op<u64, u64>>;
+    let few: Ops = (0..30).map(|i| Op::Insert(i * 200 + 1, i)).collect();
+    let many: Ops = (0..4000).map(|i| Op::Insert(i * 2 + 1, i)).collect();
+    let away: Ops = (0..2600).map(|i| Op::Remove(i * 2)).collect();
+    let map: BTreeMap<u64, u64> = (0..3000).map(|i| (i * 2, i)).collect();
+    for (ops, fill) in [(&few, 0.5), (&many, 1.0), (&away, 0.02), (&many, 0.02)] {
+        let failed = Failure::at_every_point(
+            |device| build(device, &map, fill),
+            |tree| tree.apply(ops).map(|report| assert!(report.path != UpdatePath::Unchanged)),
+            |tree, error| {
+                assert!(matches!(error, Error::Runtime(_)), "{error}");
+                check(tree, &map);
+                query(tree, &map, &[0, 1, 2, 5000, 6000]);
+                // The next change sends everything again.
+                let mut map = map.clone();
+                apply(tree, &mut map, &[Op::Update(4, 5)]);
+                assert!(tree.parts.copy.is_some());
+                apply(tree, &mut map, ops);
+                query(tree, &map, &[0, 1, 2, 5000, 6000]);
+            },
+        );
+        assert!(!failed.is_empty(), "{} operations at a fill of {fill}", ops.len());
+    }
+}
+
+#[test]
+fn a_fill_outside_its_bounds_is_refused() {
+    for fill in [0.0, -1.0, 1.1, f64::NAN] {
+        let error = HbTree::<u64, u64>::builder().regular().fill(fill).build(&Device::host(), &[1], &[1]).unwrap_err();
+        assert!(matches!(error, Error::Fill { .. }), "{error}");
+    }
+}
