@@ -8,7 +8,8 @@ use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, PAPER, RATIO};
 use crate::bench::hbtree::gathers::gathers;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::lookups::measure as look_up;
-use crate::bench::hbtree::plan::{at_each, has_room, several};
+use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::room::has_room;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -25,6 +26,7 @@ pub(crate) static FIGURE: Figure = Figure {
     needs: Needs::Nothing,
     takes: Takes::SIZES,
     sizes: several,
+    most: MOST,
     run: Run::Alone(measure),
     ..Figure::BASE
 };

@@ -1,6 +1,6 @@
 //! The paper's figure 7: which pages the inner levels and the leaves lie in.
 
-use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
+use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, MEGA, MS, N, OPERATION, THREADS, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::hbtree::columns::{CHILDREN, RATIO};
@@ -28,7 +28,7 @@ static TABLE: Table = Table {
     name: "hbtree-pages",
     title: "HB+-tree on the CPU alone, by the pages of its inner levels and leaves (the paper's figure 7)",
     columns: &[
-        Column::words_of("", |row| Some(if row.index == "ceiling" { row.operation.clone() } else { String::new() })),
+        OPERATION,
         DEVICE,
         WORDS,
         N,

@@ -5,4 +5,5 @@ pub(crate) mod gathers;
 pub(crate) mod keys;
 pub(crate) mod lookups;
 pub(crate) mod plan;
+pub(crate) mod room;
 pub(crate) mod subject;

@@ -5,7 +5,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::Request;
 use crate::bench::plan::Scale;
 use crate::bench::session::Session;
-use lanetree::{Device, DeviceKind};
+use lanetree::DeviceKind;
 
 /// The most keys of a tree, as a power of two.
 pub(crate) const MOST: u32 = 31;
@@ -51,23 +51,6 @@ pub(crate) fn at_each(
         }
     }
     Ok(())
-}
-
-/// Whether host memory has room for that many more bytes; if not, says so in the report. Memory that the system has
-/// promised and does not have would end the process.
-pub(crate) fn has_room(session: &mut Session, what: &str, bytes: u64) -> bool {
-    let free = Device::host().memory().map_or(0, |memory| memory.free);
-    // 0: unknown.
-    let fits = free == 0 || bytes <= free - free / 16;
-    if !fits {
-        let gibibytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        session.skip(format_args!(
-            "{what}: takes {:.1} GiB of host memory, and {:.1} GiB are free",
-            gibibytes(bytes),
-            gibibytes(free)
-        ));
-    }
-    fits
 }
 
 /// Queries of a small batch, or of a pool that small batches are taken from: at most those of a large one.

@@ -5,7 +5,7 @@ use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::lookups::{Measured, measure};
-use crate::bench::hbtree::plan::has_room;
+use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
