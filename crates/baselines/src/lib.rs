@@ -3,6 +3,7 @@
 //! * [`oracle`]: the reference that `verify` and the tests believe.
 //! * [`art`]: the adaptive radix tree with pointers, and its mapping to CuART's buffers.
 //! * [`cpu`]: what a CPU programmer would use.
+//! * [`fast`] and [`splus`]: static search trees for CPUs, tuned to cache lines, pages and SIMD.
 //! * [`device`]: binary search and a B+tree with child references on a GPU, and the card's ceilings.
 //! * [`grt`]: the radix tree on a GPU that CuART is measured against.
 
@@ -10,9 +11,15 @@ pub mod art;
 mod checksum;
 pub mod cpu;
 pub mod device;
+pub mod fast;
 pub mod grt;
+mod lines;
 pub mod oracle;
+mod simd;
+pub mod splus;
 
 pub use checksum::Checksum;
 #[doc(hidden)]
 pub use lanetree_kernels_baselines::modules::MODULES;
+pub use lines::MAX_IN_FLIGHT;
+pub use simd::Simd;
