@@ -22,6 +22,20 @@ pub struct Options {
     pub(crate) node_search: NodeSearch,
     pub(crate) in_flight: usize,
     pub(crate) pipeline: Pipeline,
+    pub(crate) pinning: Pinning,
+}
+
+/// Whether a device is to be able to read the leaves across the bus: they are page-locked for it then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pinning {
+    /// The leaves stay as they are, and only the CPU reads them.
+    #[default]
+    None,
+    /// If the system refuses it, only the CPU reads the leaves. [`Stats::pinned`](crate::Stats::pinned) says so.
+    IfPossible,
+    /// If the system refuses it, the build fails, or the batch of changes.
+    Required,
 }
 
 impl Options {
@@ -50,6 +64,9 @@ impl Options {
         }
         if !(0.0..=1.0).contains(&pipeline.split.share) {
             return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
+        }
+        if !(0.0..=1.0).contains(&pipeline.device_leaves) {
+            return refuse("a share of the leaves", pipeline.device_leaves.to_string(), "0 to 1");
         }
         if device.kind() != DeviceKind::Host
             && pipeline.device_search == DeviceSearch::Shared
@@ -89,6 +106,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
             node_search: NodeSearch::best(),
             in_flight: 16,
             pipeline: Pipeline::default(),
+            pinning: Pinning::default(),
         };
         Self { options, parts: PhantomData }
     }
@@ -120,6 +138,13 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     #[must_use]
     pub fn in_flight(mut self, queries: usize) -> Self {
         self.options.in_flight = queries;
+        self
+    }
+
+    /// Whether a device is to be able to read the leaves. Pinning touches all of their memory, and takes a while.
+    #[must_use]
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.options.pinning = pinning;
         self
     }
 

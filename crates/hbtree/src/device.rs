@@ -14,6 +14,15 @@ pub enum DeviceSearch {
     Shared,
 }
 
+/// Leaves in host memory that a device can reach.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceLines {
+    /// The first line.
+    pub lines: Global<u8>,
+    /// After each `2^group` leaves there is a line that is no leaf; 32: nowhere.
+    pub group: u32,
+}
+
 /// Queries in memory that a stream reaches.
 #[derive(Clone, Copy)]
 pub struct Descending<B> {

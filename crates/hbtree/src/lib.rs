@@ -39,9 +39,9 @@ mod queries;
 mod stats;
 mod structure;
 
-pub use build::{BuildTimes, Builder, Pieces};
+pub use build::{BuildTimes, Builder, Pieces, Pinning};
 pub use device::DeviceSearch;
-pub use hybrid::{Pipeline, Split, Strategy};
+pub use hybrid::{LeafOrder, Pipeline, Split, Strategy};
 pub use implicit::{Fanout, Implicit};
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
@@ -55,7 +55,7 @@ use build::Options;
 use core::fmt;
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
-use structure::{Leaves, Parts, SlotsOf};
+use structure::{Leaves, Parts, SlotsOf, WideSlotsOf};
 
 /// Most queries that a thread has in flight.
 pub const MOST_IN_FLIGHT: usize = 32;
@@ -65,6 +65,8 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     parts: Parts<K, V, L>,
     /// The memory of batches.
     slots: SlotsOf<K, L>,
+    /// That of batches which are ordered by leaf.
+    wide_slots: WideSlotsOf<K, V, L>,
 }
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {

@@ -102,7 +102,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Bytes, including pinned memory, that batches through a device have allocated and that are kept for the next ones.
     pub fn staging_bytes(&self) -> usize {
-        self.slots.bytes()
+        self.slots.bytes() + self.wide_slots.bytes()
     }
 
     /// [`OrderedIndex::pairs`].

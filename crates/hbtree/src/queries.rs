@@ -1,7 +1,7 @@
 //! Every query, in host form.
 
 use crate::HbTree;
-use crate::hybrid::Route;
+use crate::hybrid::{Answers, LeafOrder, Route};
 use crate::native::TASK;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
 use core::mem::take;
@@ -40,7 +40,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many`], and [`Error::OutputLength`].
     pub fn get_many_into(&self, keys: &[K], out: &mut [Option<V>]) -> Result<()> {
-        self.answer(keys, out, |place| place.is_hit.then(|| self.parts.leaves.value(place)))
+        let value = |place: Place| place.is_hit.then(|| self.parts.leaves.value(place));
+        self.answer(keys, out, value, Some(|value| value))
     }
 
     /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
@@ -49,7 +50,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many_into`].
     pub fn get_many_or(&self, keys: &[K], miss: V, out: &mut [V]) -> Result<()> {
-        self.answer(keys, out, |place| if place.is_hit { self.parts.leaves.value(place) } else { miss })
+        let value = |place: Place| if place.is_hit { self.parts.leaves.value(place) } else { miss };
+        self.answer(keys, out, value, Some(|value: Option<V>| value.unwrap_or(miss)))
     }
 
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
@@ -58,7 +60,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// As [`HbTree::get_many`].
     pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
         let mut out = vec![0; keys.len()];
-        self.answer(keys, &mut out, |place| self.parts.leaves.rank(place))?;
+        self.answer_on_host(keys, &mut out, |place| self.parts.leaves.rank(place))?;
         Ok(out)
     }
 
@@ -68,7 +70,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// As [`HbTree::get_many`].
     pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
         let mut out = vec![0; keys.len()];
-        self.answer(keys, &mut out, |place| self.parts.leaves.rank(place) + u64::from(place.is_hit))?;
+        self.answer_on_host(keys, &mut out, |place| self.parts.leaves.rank(place) + u64::from(place.is_hit))?;
         Ok(out)
     }
 
@@ -95,7 +97,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         pair: impl Fn(Place) -> Option<(K::Bits, V)> + Sync,
     ) -> Result<Neighbors<K, V>> {
         let mut out = vec![None; keys.len()];
-        self.answer(keys, &mut out, |place| pair(place).map(|(word, value)| (K::decode(word), value)))?;
+        self.answer_on_host(keys, &mut out, |place| pair(place).map(|(word, value)| (K::decode(word), value)))?;
         Ok(out)
     }
 
@@ -138,18 +140,38 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         Ok(counts)
     }
 
-    /// Answers each query by its place.
-    fn answer<T: Send>(&self, keys: &[K], out: &mut [T], answer: impl Fn(Place) -> T + Sync) -> Result<()> {
+    /// Answers each query by its place, which takes the CPU.
+    fn answer_on_host<T: Send>(&self, keys: &[K], out: &mut [T], by_place: impl Fn(Place) -> T + Sync) -> Result<()> {
+        self.answer(keys, out, by_place, None::<fn(Option<V>) -> T>)
+    }
+
+    /// Answers each query by its place, or by what a device finds in its leaf.
+    fn answer<T: Send>(
+        &self,
+        keys: &[K],
+        out: &mut [T],
+        by_place: impl Fn(Place) -> T + Sync,
+        by_value: Option<impl Fn(Option<V>) -> T + Sync>,
+    ) -> Result<()> {
         if keys.len() != out.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
         }
         let Some(route) = self.route() else {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                self.find(keys, |i, place| out[i] = answer(place));
+                self.find(keys, |i, place| out[i] = by_place(place));
             });
             return Ok(());
         };
-        route.send(keys, out, &|_, keys, leaves, out| self.find_in(leaves, keys, |i, place| out[i] = answer(place)))
+        if self.parts.options.pipeline.leaf_order == LeafOrder::Ascending {
+            let alone = |key| {
+                let mut answer = None;
+                self.find(&[key], |_, place| answer = Some(by_place(place)));
+                answer.expect("one query has one answer")
+            };
+            let answers = Answers { by_place: &by_place, by_value };
+            return route.send_ascending(&self.parts, &self.wide_slots, keys, out, &answers, &alone);
+        }
+        route.send(keys, out, &|_, keys, leaves, out| self.find_in(leaves, keys, |i, place| out[i] = by_place(place)))
     }
 
     /// Has runs of queries answered: `answer` gets the first one's place in the batch, how many they are, and what calls a

@@ -7,7 +7,7 @@ use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
 
 /// The size and the shape of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.
@@ -30,6 +30,8 @@ pub struct Stats {
     pub inner_pages: GrantedPages,
     /// The pages of the leaves.
     pub leaf_pages: GrantedPages,
+    /// Whether the device can read the leaves; if not, though it was asked for, why. `None` if it was not asked for.
+    pub pinned: Option<Result<(), String>>,
     /// What the last build has taken, by its parts.
     pub build: BuildTimes,
 }
@@ -37,7 +39,7 @@ pub struct Stats {
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// The size and the shape of the tree. Asks the system for its pages, which takes a while.
     pub fn stats(&self) -> Stats {
-        let Parts { inner, leaves, copy, times, .. } = &self.parts;
+        let Parts { inner, leaves, copy, pinned, times, .. } = &self.parts;
         Stats {
             len: leaves.len(),
             leaves: leaves.count(),
@@ -49,6 +51,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             device_bytes: copy.as_ref().map_or(0, InnerOnDevice::bytes),
             inner_pages: inner.pages(),
             leaf_pages: leaves.pages(),
+            pinned: pinned.clone(),
             build: *times,
         }
     }

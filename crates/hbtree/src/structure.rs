@@ -2,8 +2,9 @@
 //! through a device, are written once over these (the paper's second line of future work: any tree that stores its pairs in
 //! its leaves).
 
-use crate::device::{Descending, DeviceSearch};
-use crate::hybrid::Slots;
+use crate::build::Pinning;
+use crate::device::{Descending, DeviceLines, DeviceSearch};
+use crate::hybrid::{CopyOf, Slots, WideSlots};
 use crate::node_search::NodeSearch;
 use crate::{BuildTimes, HbTree, Options};
 use core::fmt::Debug;
@@ -160,6 +161,18 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// The pages that they lie in.
     fn pages(&self) -> GrantedPages;
 
+    /// Pins the leaves, so that the device can read them.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), where the system refuses it.
+    fn pin(&mut self, device: &Device) -> Result<()>;
+
+    /// The leaves for kernels of a stream; `None` if they are not pinned.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    fn lines_on(&self, stream: &Stream) -> Result<Option<DeviceLines>>;
+
     /// The place of each query in its leaf, which is known; calls `each` with the query's number. The lines of the next
     /// `ahead` queries are under way while one is searched.
     fn find(&self, words: &[K::Bits], leaves: &[u32], ahead: usize, each: impl FnMut(usize, Place));
@@ -193,15 +206,42 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     pub(crate) inner: L::Inner<K>,
     /// The inner levels on the device; `None` on the host.
     pub(crate) copy: Option<<L::Inner<K> as Inner<K>>::OnDevice>,
+    /// Whether the device can read the leaves, or why not, if that was asked for.
+    pub(crate) pinned: Option<Result<(), String>>,
     /// What the last build has taken.
     pub(crate) times: BuildTimes,
 }
 
+impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
+    /// The parts, with pinned leaves if these are asked for.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) with [`Pinning::Required`].
+    pub(crate) fn pin(mut self) -> Result<Self> {
+        if self.copy.is_none() || self.options.pinning == Pinning::None {
+            return Ok(self);
+        }
+        self.pinned = Some(match self.leaves.pin(&self.device) {
+            Err(error) if self.options.pinning == Pinning::Required => return Err(error),
+            pinned => pinned.map_err(|error| error.to_string()),
+        });
+        Ok(self)
+    }
+
+    /// Whether the device can read the leaves.
+    pub(crate) fn leaves_pinned(&self) -> bool {
+        matches!(self.pinned, Some(Ok(())))
+    }
+}
+
 /// The memory of batches of a tree.
-pub(crate) type SlotsOf<K, L> = Slots<K, <<L as Structure>::Inner<K> as Inner<K>>::OnDevice>;
+pub(crate) type SlotsOf<K, L> = Slots<K, CopyOf<K, L>>;
+
+/// The memory of batches of a tree that are ordered by leaf.
+pub(crate) type WideSlotsOf<K, V, L> = WideSlots<K, V, CopyOf<K, L>>;
 
 impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
     fn from(parts: Parts<K, V, L>) -> Self {
-        Self { parts, slots: Slots::default() }
+        Self { parts, slots: Slots::default(), wide_slots: WideSlots::default() }
     }
 }

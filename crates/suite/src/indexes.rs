@@ -7,7 +7,9 @@ use crate::families::{
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
-use lanetree::hbtree::{self, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pipeline, Split, Strategy};
+use lanetree::hbtree::{
+    self, DeviceSearch, Fanout, HbTree, LeafOrder, NodeSearch, Pages, Pinning, Pipeline, Split, Strategy,
+};
 use lanetree::{Device, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
@@ -147,8 +149,11 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
     };
     let mut shared = buckets(7, Strategy::Pipelined, 2, 1, 0.5);
     shared.device_search = DeviceSearch::Shared;
+    let mut ascending = buckets(50, Strategy::DoubleBuffered, 0, 0, 0.0);
+    (ascending.leaf_order, ascending.device_leaves) = (LeafOrder::Ascending, 0.6);
     vec![
         builder,
+        builder.pipeline(ascending).pinning(Pinning::Required),
         builder.fanout(Fanout::Words).pipeline(shared).node_search(NodeSearch::Sequential),
         builder.pipeline(buckets(5, Strategy::Sequential, 1, 0, 0.3)).node_search(NodeSearch::Portable).in_flight(1),
         builder

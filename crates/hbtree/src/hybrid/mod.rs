@@ -4,7 +4,10 @@
 //! and none waits for another. With a single pipeline, all threads search the leaves of a bucket together, as in the
 //! paper.
 
+mod ascending;
 mod slot;
+
+pub(crate) use ascending::{Answers, WideSlots};
 
 use crate::build::Options;
 use crate::device::DeviceSearch;
@@ -67,6 +70,23 @@ pub struct Pipeline {
     pub device_search: DeviceSearch,
     /// What of the descent is the CPU's.
     pub split: Split,
+    /// The order in which a bucket's leaves are read.
+    pub leaf_order: LeafOrder,
+    /// The share of leaves, from 0 to 1, that the device reads across the bus, in look-ups with [`LeafOrder::Ascending`]. The
+    /// leaves must be pinned: [`Builder::pinning`](crate::Builder::pinning).
+    pub device_leaves: f64,
+}
+
+/// The order in which a bucket's leaves are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeafOrder {
+    /// That of the queries: the paper's.
+    #[default]
+    Given,
+    /// Ascending: the device sorts each bucket by leaf. A single pipeline, for buckets of 2^20 queries or more; the device
+    /// has the descent as a whole.
+    Ascending,
 }
 
 impl Default for Pipeline {
@@ -77,6 +97,8 @@ impl Default for Pipeline {
             pipelines: 0,
             device_search: DeviceSearch::default(),
             split: Split::default(),
+            leaf_order: LeafOrder::default(),
+            device_leaves: 0.0,
         }
     }
 }
@@ -106,8 +128,13 @@ impl<K: Key, C: InnerOnDevice<K>> Slots<K, C> {
     }
 }
 
+/// The part of a bucket that is a share of it.
+fn share_of(count: usize, share: f64) -> usize {
+    ((count as f64 * share) as usize).min(count)
+}
+
 /// A copy of inner levels on a device.
-type CopyOf<K, L> = <<L as Structure>::Inner<K> as Inner<K>>::OnDevice;
+pub(crate) type CopyOf<K, L> = <<L as Structure>::Inner<K> as Inner<K>>::OnDevice;
 
 /// What a batch goes through.
 pub(crate) struct Route<'a, K: Key, L: Structure> {
@@ -227,7 +254,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
     /// Puts a bucket on its way.
     fn begin(&self, slot: &mut Slot<K, CopyOf<K, L>>, keys: &[K]) -> Result<()> {
         let Split { depth, share } = self.options.pipeline.split;
-        let deeper = (keys.len() as f64 * share) as usize;
+        let deeper = share_of(keys.len(), share);
         let with_nodes = depth > 0 || deeper > 0;
         slot.reserve(keys.len(), with_nodes)?;
         slot.queries[..keys.len()].copy_from_slice(keys);

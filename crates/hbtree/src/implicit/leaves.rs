@@ -1,10 +1,11 @@
 //! The leaves (the paper's L-segment), in host memory.
 
 use crate::Options;
+use crate::device::DeviceLines;
 use crate::line::{Line, prefetch, slots};
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use rayon::prelude::*;
@@ -112,6 +113,18 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for PackedLeaves<K::Bits, V> {
 
     fn pages(&self) -> GrantedPages {
         self.lines.pages()
+    }
+
+    fn pin(&mut self, device: &Device) -> Result<()> {
+        Ok(self.lines.pin(device)?)
+    }
+
+    fn lines_on(&self, stream: &Stream) -> Result<Option<DeviceLines>> {
+        if self.lines.pinned_for().is_none() {
+            return Ok(None);
+        }
+        // No line is anything but a leaf.
+        Ok(Some(DeviceLines { lines: self.lines.read_on(stream)?.cast(), group: u32::BITS }))
     }
 
     #[inline(always)]

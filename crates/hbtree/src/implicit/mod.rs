@@ -42,7 +42,7 @@ impl Structure for Implicit {
             _ => Some(Inner::<K>::upload(&inner, device)?),
         };
         let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Ok(Parts { device: device.clone(), options, leaves, inner, copy, times })
+        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
     }
 
     fn change<K: Key, V: Word>(
