@@ -371,13 +371,14 @@ mod tests {
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
     }
 
-    const OF_HBTREE: [&str; 11] = [
+    const OF_HBTREE: [&str; 12] = [
         "hbtree-pages",
         "hbtree-node-search",
         "hbtree-pipelining",
         "hbtree-cpu",
         "hbtree-strategies",
         "hbtree-buckets",
+        "hbtree-leaf-order",
         "hbtree-distributions",
         "hbtree-build",
         "hbtree-sizes",
@@ -404,7 +405,9 @@ mod tests {
         let on_cpu = |section| of(section, "cpu");
         assert!((3..=4).contains(&on_cpu("hbtree-pages")));
         assert_eq!((on_cpu("hbtree-node-search"), on_cpu("hbtree-pipelining")), (2 * ways, 6));
-        assert_eq!(on_cpu("hbtree-cpu"), 2 * 2);
+        // Two numbers of children, two of queries in flight.
+        assert_eq!(on_cpu("hbtree-cpu"), 2 * 2 * 2);
+        assert_eq!(of("hbtree-leaf-order", "emulated"), 1 + 6);
         let on_both = |section| (of(section, "cpu"), of(section, "emulated"));
         // One pipeline, and several; two ways to search, three sizes.
         assert_eq!((on_both("hbtree-strategies"), on_both("hbtree-buckets")), ((0, 2 * 4), (0, 2 * 3)));
@@ -426,6 +429,6 @@ mod tests {
         assert!(session.report.rows.iter().all(|row| row.device == "cpu"));
         let sections: BTreeSet<&str> = session.report.rows.iter().map(|row| row.section).collect();
         let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
-        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets"]);
+        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets", "hbtree-leaf-order"]);
     }
 }

@@ -26,6 +26,7 @@ mod hbtree_build;
 mod hbtree_cpu;
 mod hbtree_distributions;
 mod hbtree_latency;
+mod hbtree_leaf_order;
 mod hbtree_node_search;
 mod hbtree_pages;
 mod hbtree_pipelining;
@@ -77,6 +78,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_leaf_order::FIGURE,
     &hbtree_distributions::FIGURE,
     &hbtree_build::FIGURE,
     &hbtree_sizes::FIGURE,

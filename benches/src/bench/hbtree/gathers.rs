@@ -51,9 +51,11 @@ pub(crate) fn gathers(session: &mut Session, section: &'static str, bytes: u64) 
         let seed = seed(run);
         let expected = |i: usize| task(i).map(|at| mix(place(seed, at) & mask)).fold(0, u64::wrapping_add);
         let checksum = session.check_slice(&what, "sums", &sums, 0..sums.len(), u64::MAX, expected)?;
-        let mut row = Row::new(section, "ceiling", "gather 64 B", count, timing, checksum)
-            .on("cpu")
-            .over(lines.len(), ("line", "64 B"), "uniform");
+        let mut row = Row::new(section, "ceiling", "gather 64 B", count, timing, checksum).on("cpu").over(
+            lines.len(),
+            ("line", "64 B"),
+            "uniform",
+        );
         row.set("in_flight", ahead);
         row.set("threads", rayon::current_num_threads());
         row.set("footprint_bytes", bytes);

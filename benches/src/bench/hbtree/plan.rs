@@ -68,3 +68,9 @@ pub(crate) fn buckets(session: &Session) -> Vec<usize> {
 pub(crate) fn usual_bucket(session: &Session) -> usize {
     if session.device.kind() == DeviceKind::Emulated { 1 << 7 } else { 1 << 14 }
 }
+
+/// The sizes of buckets that are ordered by leaf.
+pub(crate) fn wide_buckets(session: &Session) -> Vec<usize> {
+    let sizes: &[u32] = if session.device.kind() == DeviceKind::Emulated { &[8] } else { &[18, 20, 22] };
+    sizes.iter().map(|&size| 1 << size).collect()
+}
