@@ -65,8 +65,11 @@ impl Options {
         if !(0.0..=1.0).contains(&pipeline.split.share) {
             return refuse("a share of the descent", pipeline.split.share.to_string(), "0 to 1");
         }
-        if !(0.0..=1.0).contains(&pipeline.device_leaves) {
-            return refuse("a share of the leaves", pipeline.device_leaves.to_string(), "0 to 1");
+        if pipeline.sample == 0 || pipeline.sample > u32::MAX as usize {
+            return refuse("a sample", pipeline.sample.to_string(), "1 to 2^32 - 1 queries");
+        }
+        if pipeline.device_bucket > u32::MAX as usize {
+            return refuse("a bucket of the device", pipeline.device_bucket.to_string(), "0 to 2^32 - 1 queries");
         }
         if device.kind() != DeviceKind::Host
             && pipeline.device_search == DeviceSearch::Shared
@@ -104,7 +107,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
             inner_pages: Pages::default(),
             leaf_pages: Pages::default(),
             node_search: NodeSearch::best(),
-            in_flight: 16,
+            in_flight: 32,
             pipeline: Pipeline::default(),
             pinning: Pinning::default(),
         };

@@ -41,7 +41,7 @@ mod structure;
 
 pub use build::{BuildTimes, Builder, Pieces, Pinning};
 pub use device::DeviceSearch;
-pub use hybrid::{LeafOrder, Pipeline, Split, Strategy};
+pub use hybrid::{Balance, Discovery, Pipeline, Sample, Split, Strategy};
 pub use implicit::{Fanout, Implicit};
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
@@ -53,8 +53,10 @@ pub use structure::Structure;
 
 use build::Options;
 use core::fmt;
+use hybrid::Pace;
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
+use std::sync::{Mutex, PoisonError};
 use structure::{Leaves, Parts, SlotsOf, WideSlotsOf};
 
 /// Most queries that a thread has in flight.
@@ -65,8 +67,10 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     parts: Parts<K, V, L>,
     /// The memory of batches.
     slots: SlotsOf<K, L>,
-    /// That of batches which are ordered by leaf.
+    /// That of queries which the device answers alone.
     wide_slots: WideSlotsOf<K, V, L>,
+    pace: Pace,
+    discovery: Mutex<Discovery>,
 }
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
@@ -102,6 +106,11 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// As [`HbTree::set_pipeline`].
     pub fn set_node_search(&mut self, node_search: NodeSearch, in_flight: usize) -> Result<()> {
         self.set_options(Options { node_search, in_flight, ..self.parts.options })
+    }
+
+    /// What is known of the best split of the descent, with [`Balance::Live`].
+    pub fn discovery(&self) -> Discovery {
+        self.discovery.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set_options(&mut self, options: Options) -> Result<()> {

@@ -1,10 +1,11 @@
 //! The tree as an [`OrderedIndex`].
 
 use crate::HbTree;
-use crate::structure::{Leaves, Structure};
+use crate::structure::{Inner, Leaves, Structure};
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
+use std::sync::PoisonError;
 
 impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
     type Domain = K;
@@ -68,7 +69,10 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
-        L::change(&mut self.parts, &fold(count, op))
+        let report = L::change(&mut self.parts, &fold(count, op))?;
+        let discovery = self.discovery.get_mut().unwrap_or_else(PoisonError::into_inner);
+        discovery.set_height(self.parts.inner.height());
+        Ok(report)
     }
 }
 

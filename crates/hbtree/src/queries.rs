@@ -1,7 +1,7 @@
 //! Every query, in host form.
 
 use crate::HbTree;
-use crate::hybrid::{Answers, LeafOrder, Route};
+use crate::hybrid::Route;
 use crate::native::TASK;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
 use core::mem::take;
@@ -162,16 +162,21 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             });
             return Ok(());
         };
-        if self.parts.options.pipeline.leaf_order == LeafOrder::Ascending {
-            let alone = |key| {
-                let mut answer = None;
-                self.find(&[key], |_, place| answer = Some(by_place(place)));
-                answer.expect("one query has one answer")
-            };
-            let answers = Answers { by_place: &by_place, by_value };
-            return route.send_ascending(&self.parts, &self.wide_slots, keys, out, &answers, &alone);
+        let finish = |_, keys: &[K], leaves: &[u32], out: &mut [T]| {
+            self.find_in(leaves, keys, |i, place| out[i] = by_place(place));
+        };
+        match by_value {
+            Some(by_value) if self.parts.leaves_pinned() && self.parts.options.pipeline.device_bucket > 0 => {
+                let on_cpu = |key| {
+                    let mut answer = None;
+                    self.find(&[key], |_, place| answer = Some(by_place(place)));
+                    answer.expect("one query has one answer")
+                };
+                let alone = route.alone(&self.parts, &by_value, &on_cpu, &self.pace);
+                route.send_beside(&self.slots, keys, out, &finish, (&alone, &self.wide_slots, &self.pace))
+            }
+            _ => route.send(&self.slots, keys, out, &finish),
         }
-        route.send(keys, out, &|_, keys, leaves, out| self.find_in(leaves, keys, |i, place| out[i] = by_place(place)))
     }
 
     /// Has runs of queries answered: `answer` gets the first one's place in the batch, how many they are, and what calls a
@@ -188,7 +193,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             });
             return Ok(());
         };
-        route.send(keys, unit, &|first, keys, leaves, _| {
+        route.send(&self.slots, keys, unit, &|first, keys, leaves, _| {
             answer(first, keys.len(), &mut |each| self.find_in(leaves, keys, each));
         })
     }
@@ -198,7 +203,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let Parts { device, options, inner, copy, .. } = &self.parts;
         let copy = copy.as_ref()?;
         let has_levels = inner.height() > options.pipeline.split.depth;
-        has_levels.then_some(Route { device, slots: &self.slots, inner, copy, options })
+        has_levels.then_some(Route { device, inner, copy, options, discovery: &self.discovery })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::build::Pinning;
 use crate::device::{Descending, DeviceLines, DeviceSearch};
-use crate::hybrid::{CopyOf, Slots, WideSlots};
+use crate::hybrid::{CopyOf, DescentSlot, Discovery, Pace, Slots, WideSlot};
 use crate::node_search::NodeSearch;
 use crate::{BuildTimes, HbTree, Options};
 use core::fmt::Debug;
@@ -13,6 +13,7 @@ use core::time::Duration;
 use lanetree_frame::{Device, NetChange, Result, Stream, UpdateReport};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
+use std::sync::Mutex;
 
 /// How the CPU descends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,11 +168,11 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime), where the system refuses it.
     fn pin(&mut self, device: &Device) -> Result<()>;
 
-    /// The leaves for kernels of a stream; `None` if they are not pinned.
+    /// The leaves for kernels of a stream.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    fn lines_on(&self, stream: &Stream) -> Result<Option<DeviceLines>>;
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), if they are not pinned, among others.
+    fn lines_on(&self, stream: &Stream) -> Result<DeviceLines>;
 
     /// The place of each query in its leaf, which is known; calls `each` with the query's number. The lines of the next
     /// `ahead` queries are under way while one is searched.
@@ -235,13 +236,14 @@ impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
 }
 
 /// The memory of batches of a tree.
-pub(crate) type SlotsOf<K, L> = Slots<K, CopyOf<K, L>>;
+pub(crate) type SlotsOf<K, L> = Slots<DescentSlot<K, CopyOf<K, L>>>;
 
 /// The memory of batches of a tree that are ordered by leaf.
-pub(crate) type WideSlotsOf<K, V, L> = WideSlots<K, V, CopyOf<K, L>>;
+pub(crate) type WideSlotsOf<K, V, L> = Slots<WideSlot<K, V, CopyOf<K, L>>>;
 
 impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
     fn from(parts: Parts<K, V, L>) -> Self {
-        Self { parts, slots: Slots::default(), wide_slots: WideSlots::default() }
+        let discovery = Mutex::new(Discovery::new(parts.inner.height()));
+        Self { parts, discovery, slots: Slots::default(), wide_slots: Slots::default(), pace: Pace::default() }
     }
 }

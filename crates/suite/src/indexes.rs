@@ -8,7 +8,7 @@ use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
-    self, DeviceSearch, Fanout, HbTree, LeafOrder, NodeSearch, Pages, Pinning, Pipeline, Split, Strategy,
+    self, Balance, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pinning, Pipeline, Split, Strategy,
 };
 use lanetree::{Device, IndexBuilder, Key, Word};
 
@@ -149,11 +149,14 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
     };
     let mut shared = buckets(7, Strategy::Pipelined, 2, 1, 0.5);
     shared.device_search = DeviceSearch::Shared;
-    let mut ascending = buckets(50, Strategy::DoubleBuffered, 0, 0, 0.0);
-    (ascending.leaf_order, ascending.device_leaves) = (LeafOrder::Ascending, 0.6);
+    let mut beside = buckets(3, Strategy::DoubleBuffered, 2, 0, 0.0);
+    beside.device_bucket = 5;
+    let mut live = buckets(9, Strategy::Pipelined, 2, 0, 0.0);
+    (live.balance, live.sample) = (Balance::Live, 3);
     vec![
         builder,
-        builder.pipeline(ascending).pinning(Pinning::Required),
+        builder.pipeline(live),
+        builder.pipeline(beside).pinning(Pinning::Required),
         builder.fanout(Fanout::Words).pipeline(shared).node_search(NodeSearch::Sequential),
         builder.pipeline(buckets(5, Strategy::Sequential, 1, 0, 0.3)).node_search(NodeSearch::Portable).in_flight(1),
         builder

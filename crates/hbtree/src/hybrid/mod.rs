@@ -4,20 +4,25 @@
 //! and none waits for another. With a single pipeline, all threads search the leaves of a bucket together, as in the
 //! paper.
 
-mod ascending;
-mod slot;
+mod alone;
+mod balance;
+mod buckets;
+mod descent;
+mod pace;
 
-pub(crate) use ascending::{Answers, WideSlots};
+pub(crate) use alone::WideSlot;
+pub use balance::{Discovery, Sample};
+pub(crate) use buckets::Slots;
+pub(crate) use descent::DescentSlot;
+pub(crate) use pace::Pace;
 
 use crate::build::Options;
 use crate::device::DeviceSearch;
-use crate::structure::{Inner, InnerOnDevice, SlotsOf, Structure};
-use lanetree_frame::{Device, Result};
-use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
-use slot::Slot;
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use crate::structure::{Inner, Structure};
+use buckets::Shape;
+use lanetree_frame::Device;
+use lanetree_layout::Key;
+use std::sync::Mutex;
 
 /// How buckets follow one another (section 5.4, figures 5 and 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,9 +31,9 @@ pub enum Strategy {
     /// Each bucket after the one before.
     Sequential,
     /// The device has the next bucket while the CPU searches leaves.
+    #[default]
     Pipelined,
     /// The device has the next two: their transfers overlap with its work.
-    #[default]
     DoubleBuffered,
     /// The device has the next three (section 5.5).
     TripleBuffered,
@@ -56,37 +61,58 @@ pub struct Split {
     pub share: f64,
 }
 
+/// Who decides on the [`Split`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Balance {
+    /// It is as given.
+    #[default]
+    Fixed,
+    /// The discovery algorithm, by samples of the first large batches ([`Discovery`]); again when the load has changed.
+    Live,
+}
+
+/// How much slower a part is made: so many times its work is done.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// The CPU's work.
+    pub cpu: u32,
+    /// The device's descents.
+    pub device: u32,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { cpu: 1, device: 1 }
+    }
+}
+
 /// How a hybrid tree answers batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pipeline {
-    /// Queries of a bucket: the paper's M.
+    /// Most queries of a bucket: the paper's M. Batches of few buckets have smaller ones, so that all pipelines have some.
     pub bucket: usize,
     /// How buckets follow one another.
     pub strategy: Strategy,
-    /// Pipelines side by side; 0: three for each four threads of the rayon pool.
+    /// Pipelines side by side; 0: as many as the rayon pool has threads. One: all threads finish each bucket together, as in
+    /// the paper.
     pub pipelines: usize,
     /// How the device searches nodes.
     pub device_search: DeviceSearch,
     /// What of the descent is the CPU's.
     pub split: Split,
-    /// The order in which a bucket's leaves are read.
-    pub leaf_order: LeafOrder,
-    /// The share of leaves, from 0 to 1, that the device reads across the bus, in look-ups with [`LeafOrder::Ascending`]. The
-    /// leaves must be pinned: [`Builder::pinning`](crate::Builder::pinning).
-    pub device_leaves: f64,
-}
-
-/// The order in which a bucket's leaves are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LeafOrder {
-    /// That of the queries: the paper's.
-    #[default]
-    Given,
-    /// Ascending: the device sorts each bucket by leaf. A single pipeline, for buckets of 2^20 queries or more; the device
-    /// has the descent as a whole.
-    Ascending,
+    /// Whether it is that, or found out by large batches.
+    pub balance: Balance,
+    /// Queries of a sample: enough to outweigh what a bucket costs by itself.
+    pub sample: usize,
+    /// For tests and measurements: how many times the work of the CPU and of the device is done over.
+    #[doc(hidden)]
+    pub throttle: Throttle,
+    /// Most queries that the device answers alone at a time, reading their leaves across the bus, while the pipelines answer
+    /// others; 0: none. It takes large batches, and pinned leaves: [`Builder::pinning`](crate::Builder::pinning).
+    pub device_bucket: usize,
 }
 
 impl Default for Pipeline {
@@ -97,34 +123,37 @@ impl Default for Pipeline {
             pipelines: 0,
             device_search: DeviceSearch::default(),
             split: Split::default(),
-            leaf_order: LeafOrder::default(),
-            device_leaves: 0.0,
+            balance: Balance::default(),
+            sample: 1 << 18,
+            throttle: Throttle::default(),
+            device_bucket: 1 << 21,
         }
     }
 }
 
-/// Queries that a thread finishes at a time, where all threads have a bucket together.
-const TASK: usize = 1 << 10;
+/// The fewest queries of a bucket, unless the batch has fewer.
+const SHORT_BUCKET: usize = 1 << 12;
 
-/// Finishes queries whose leaves are known: their first one's place in the batch, they, their leaves, and where the
-/// results go.
-pub(crate) type Finish<'a, K, T> = dyn Fn(usize, &[K], &[u32], &mut [T]) + Sync + 'a;
+/// Batches of so few queries are a single bucket.
+const SHORT_BATCH: usize = 1 << 15;
 
-/// The slots of finished batches, kept for the next ones.
-pub(crate) struct Slots<K: Key, C: InnerOnDevice<K>> {
-    idle: Mutex<Vec<Vec<Slot<K, C>>>>,
-}
-
-impl<K: Key, C: InnerOnDevice<K>> Default for Slots<K, C> {
-    fn default() -> Self {
-        Self { idle: Mutex::default() }
-    }
-}
-
-impl<K: Key, C: InnerOnDevice<K>> Slots<K, C> {
-    /// Bytes of device memory and of pinned memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Slot::bytes).sum()
+impl Pipeline {
+    /// The shape of a batch's way.
+    fn shape(&self, queries: usize) -> Shape {
+        let (bucket, ahead) = (self.bucket.min(queries).max(1), self.strategy.ahead());
+        let pipelines = if self.pipelines == 0 { rayon::current_num_threads() } else { self.pipelines };
+        if pipelines == 1 {
+            return Shape { bucket, ahead, pipelines };
+        }
+        let even = queries.div_ceil(pipelines).next_multiple_of(32).max(SHORT_BUCKET);
+        match queries {
+            // All threads finish it together.
+            ..=SHORT_BATCH if queries <= self.bucket => Shape { bucket, ahead, pipelines: 1 },
+            _ => {
+                let bucket = bucket.min(even);
+                Shape { bucket, ahead, pipelines: pipelines.min(queries.div_ceil(bucket)) }
+            }
+        }
     }
 }
 
@@ -139,164 +168,8 @@ pub(crate) type CopyOf<K, L> = <<L as Structure>::Inner<K> as Inner<K>>::OnDevic
 /// What a batch goes through.
 pub(crate) struct Route<'a, K: Key, L: Structure> {
     pub(crate) device: &'a Device,
-    pub(crate) slots: &'a SlotsOf<K, L>,
     pub(crate) inner: &'a L::Inner<K>,
     pub(crate) copy: &'a CopyOf<K, L>,
     pub(crate) options: &'a Options,
-}
-
-/// What is left of a batch.
-struct Rest<'a, K, T> {
-    first: usize,
-    keys: &'a [K],
-    out: &'a mut [T],
-}
-
-/// A bucket: its first query's place in the batch, its queries, and where their results go.
-type Bucket<'a, K, T> = (usize, &'a [K], &'a mut [T]);
-
-impl<'a, K, T> Rest<'a, K, T> {
-    fn take(&mut self, bucket: usize) -> Option<Bucket<'a, K, T>> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        let count = bucket.min(self.keys.len());
-        let ((keys, more_keys), first) = (self.keys.split_at(count), self.first);
-        let (out, more_out) = core::mem::take(&mut self.out).split_at_mut(count);
-        (self.keys, self.out, self.first) = (more_keys, more_out, first + count);
-        Some((first, keys, out))
-    }
-}
-
-impl<K: Key, L: Structure> Route<'_, K, L> {
-    /// Sends a batch through both, and has each bucket finished.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(crate) fn send<T: Send>(&self, keys: &[K], out: &mut [T], finish: &Finish<'_, K, T>) -> Result<()> {
-        let bucket = self.options.pipeline.bucket;
-        let threads = rayon::current_num_threads();
-        let pipelines =
-            if self.options.pipeline.pipelines > 0 { self.options.pipeline.pipelines } else { threads - threads / 4 };
-        // A batch of few buckets is shared by all threads.
-        let pipelines = if keys.len().div_ceil(bucket) < 2 * pipelines { 1 } else { pipelines };
-        let rest = Mutex::new(Rest { first: 0, keys, out });
-        let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(bucket);
-        let work = || {
-            let mut taken = self.take_slots();
-            let outcome = self.work_off(&mut taken.slots, take, finish, pipelines == 1);
-            taken.done = outcome.is_ok();
-            if outcome.is_err() {
-                // The other threads need not go on.
-                rest.lock().unwrap_or_else(PoisonError::into_inner).keys = &[];
-            }
-            outcome
-        };
-        if pipelines == 1 {
-            return work();
-        }
-        (0..pipelines).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
-    }
-
-    fn take_slots(&self) -> TakenSlots<'_, K, CopyOf<K, L>> {
-        let slots = self.slots.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        TakenSlots { from: self.slots, slots, done: false }
-    }
-
-    /// The work of one pipeline: takes buckets while there are any.
-    fn work_off<'b, T: Send + 'b>(
-        &self,
-        slots: &mut Vec<Slot<K, CopyOf<K, L>>>,
-        take: impl Fn() -> Option<Bucket<'b, K, T>>,
-        finish: &Finish<'_, K, T>,
-        is_shared: bool,
-    ) -> Result<()>
-    where
-        K: 'b,
-    {
-        let ahead = self.options.pipeline.strategy.ahead();
-        while slots.len() <= ahead {
-            slots.push(Slot::new(self.device)?);
-        }
-        let mut on_their_way = VecDeque::with_capacity(ahead + 1);
-        let mut free: Vec<usize> = (0..=ahead).collect();
-        loop {
-            while on_their_way.len() < ahead.max(1)
-                && let Some(slot) = free.pop()
-                && let Some((first, keys, out)) = take()
-            {
-                self.begin(&mut slots[slot], keys)?;
-                on_their_way.push_back((slot, first, keys, out));
-            }
-            let Some((slot, first, keys, out)) = on_their_way.pop_front() else { return Ok(()) };
-            slots[slot].stream.synchronize()?;
-            // The device goes on before the CPU does.
-            if ahead > 0
-                && let Some(next) = free.pop()
-                && let Some((first, keys, out)) = take()
-            {
-                self.begin(&mut slots[next], keys)?;
-                on_their_way.push_back((next, first, keys, out));
-            }
-            let leaves = &slots[slot].leaves[..keys.len()];
-            if is_shared {
-                let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
-                tasks
-                    .enumerate()
-                    .for_each(|(task, ((keys, leaves), out))| finish(first + task * TASK, keys, leaves, out));
-            } else {
-                finish(first, keys, leaves, out);
-            }
-            free.push(slot);
-        }
-    }
-
-    /// Puts a bucket on its way.
-    fn begin(&self, slot: &mut Slot<K, CopyOf<K, L>>, keys: &[K]) -> Result<()> {
-        let Split { depth, share } = self.options.pipeline.split;
-        let deeper = share_of(keys.len(), share);
-        let with_nodes = depth > 0 || deeper > 0;
-        slot.reserve(keys.len(), with_nodes)?;
-        slot.queries[..keys.len()].copy_from_slice(keys);
-        let parts = [(depth, keys.len() - deeper), (depth + 1, deeper)];
-        if with_nodes {
-            let mut first = 0;
-            for (levels, count) in parts {
-                let part = first..first + count;
-                self.descend(levels, &keys[part.clone()], &mut slot.nodes[part]);
-                first += count;
-            }
-        }
-        slot.launch(self.copy, self.options.pipeline.device_search, &parts)
-    }
-
-    /// The CPU's part of the descent.
-    fn descend(&self, levels: u32, keys: &[K], nodes: &mut [u32]) {
-        const CHUNK: usize = 256;
-        for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
-            let mut words = [K::Bits::MIN; CHUNK];
-            words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
-            nodes.fill(0);
-            self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
-        }
-    }
-}
-
-/// The slots of a pipeline. They are returned idle, even after an error or a panic.
-struct TakenSlots<'a, K: Key, C: InnerOnDevice<K>> {
-    from: &'a Slots<K, C>,
-    slots: Vec<Slot<K, C>>,
-    /// Whether all buckets have been waited for.
-    done: bool,
-}
-
-impl<K: Key, C: InnerOnDevice<K>> Drop for TakenSlots<'_, K, C> {
-    fn drop(&mut self) {
-        let slots = core::mem::take(&mut self.slots);
-        if !self.done {
-            // Buckets in flight no longer have an owner.
-            slots.iter().for_each(|slot| drop(slot.stream.synchronize()));
-        }
-        self.from.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
-    }
+    pub(crate) discovery: &'a Mutex<Discovery>,
 }

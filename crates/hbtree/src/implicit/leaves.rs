@@ -119,12 +119,9 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for PackedLeaves<K::Bits, V> {
         Ok(self.lines.pin(device)?)
     }
 
-    fn lines_on(&self, stream: &Stream) -> Result<Option<DeviceLines>> {
-        if self.lines.pinned_for().is_none() {
-            return Ok(None);
-        }
+    fn lines_on(&self, stream: &Stream) -> Result<DeviceLines> {
         // No line is anything but a leaf.
-        Ok(Some(DeviceLines { lines: self.lines.read_on(stream)?.cast(), group: u32::BITS }))
+        Ok(DeviceLines { lines: self.lines.read_on(stream)?.cast(), group: u32::BITS })
     }
 
     #[inline(always)]

@@ -1,0 +1,232 @@
+//! How much of the descent the CPU takes (section 5.5): the discovery algorithm, live.
+
+use super::Split;
+use std::time::Duration;
+
+/// Halvings of the share: the paper's steps 2 to 5.
+const HALVINGS: u32 = 4;
+
+/// A time that differs from the one before by this factor, or more, is another load.
+const CHANGED: f64 = 1.5;
+
+/// Batches in a row with another load, after which the discovery starts again.
+const PATIENCE: u32 = 3;
+
+/// What a sample has taken, per query.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The device's part: transfers, and its levels. Nothing if the CPU descends all levels.
+    pub device: Duration,
+    /// The CPU's part: its levels, and the leaves.
+    pub cpu: Duration,
+}
+
+impl Sample {
+    /// What a query takes where both work side by side.
+    fn both(self) -> Duration {
+        self.device.max(self.cpu)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    /// One level more at a time, until the device no longer takes longer than the CPU.
+    Depth,
+    /// Between that level and the one before.
+    Share {
+        halvings: u32,
+        width: f64,
+    },
+    /// The CPU alone.
+    CpuAlone,
+    Settled,
+}
+
+/// The discovery algorithm (algorithm 1), a sample at a time.
+///
+/// From the device's doing everything it goes down level by level until the CPU takes as long as the device, and then
+/// halves the share between the last two levels. (As printed, the algorithm moves R the other way: a larger R leaves the
+/// device more.) Last it tries the CPU alone. The best of all samples is chosen, so the result is never worse than the
+/// device's doing everything, or than the CPU alone.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    height: u32,
+    step: Step,
+    split: Split,
+    best: Option<(Split, Duration)>,
+    samples: u32,
+    /// The time per query of the batches since, and how many in a row had another.
+    settled: Option<f64>,
+    others: u32,
+}
+
+impl Discovery {
+    /// For a tree of some height.
+    pub fn new(height: u32) -> Self {
+        let split = Split::default();
+        Self { height, step: Step::Depth, split, best: None, samples: 0, settled: None, others: 0 }
+    }
+
+    /// Starts again if the tree has another height now.
+    pub fn set_height(&mut self, height: u32) {
+        if height != self.height {
+            *self = Self::new(height);
+        }
+    }
+
+    /// The split of which a sample is wanted; `None` when the best is known.
+    pub fn wanted(&self) -> Option<Split> {
+        (self.step != Step::Settled).then_some(self.split)
+    }
+
+    /// The best split so far.
+    pub fn best(&self) -> Split {
+        self.best.map_or(Split::default(), |best| best.0)
+    }
+
+    /// Samples so far.
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Takes the sample of the split that was wanted.
+    pub fn sample(&mut self, sample: Sample) {
+        self.samples += 1;
+        if self.best.is_none_or(|best| sample.both() < best.1) {
+            self.best = Some((self.split, sample.both()));
+        }
+        let device_is_slower = sample.device > sample.cpu;
+        match self.step {
+            Step::Depth if device_is_slower && self.split.depth + 1 < self.height => self.split.depth += 1,
+            // The device has nothing to give, or is fast enough for all of it.
+            Step::Depth if !device_is_slower && self.split.depth == 0 => self.try_cpu_alone(),
+            Step::Depth => {
+                // Either this level was too much for the CPU, or the last one is left.
+                let depth = if device_is_slower { self.split.depth } else { self.split.depth - 1 };
+                self.split = Split { depth, share: 0.5 };
+                self.step = Step::Share { halvings: 1, width: 0.25 };
+            }
+            Step::Share { halvings, width } => {
+                self.split.share += if device_is_slower { width } else { -width };
+                self.step = Step::Share { halvings: halvings + 1, width: width / 2.0 };
+                if halvings == HALVINGS {
+                    self.try_cpu_alone();
+                }
+            }
+            Step::CpuAlone | Step::Settled => self.step = Step::Settled,
+        }
+    }
+
+    fn try_cpu_alone(&mut self) {
+        self.split = Split { depth: self.height, share: 0.0 };
+        self.step = Step::CpuAlone;
+    }
+
+    /// Takes what a query of a batch has taken with the best split. If several batches in a row take much more or less than
+    /// those before, the load has changed, and the discovery starts again.
+    pub fn watch(&mut self, per_query: Duration) {
+        let now = per_query.as_secs_f64();
+        let Some(before) = self.settled else {
+            self.settled = Some(now);
+            return;
+        };
+        if now < before * CHANGED && before < now * CHANGED {
+            self.others = 0;
+            return;
+        }
+        self.others += 1;
+        if self.others == PATIENCE {
+            *self = Self::new(self.height);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine's times per query, in nanoseconds.
+    #[derive(Clone, Copy)]
+    struct Machine {
+        device_level: f64,
+        device_fixed: f64,
+        cpu_level: f64,
+        leaf: f64,
+        height: u32,
+    }
+
+    impl Machine {
+        fn sample(self, Split { depth, share }: Split) -> Sample {
+            let of_cpu = (f64::from(depth) + share).min(f64::from(self.height));
+            let of_device = f64::from(self.height) - of_cpu;
+            let fixed = if of_device > 0.0 { self.device_fixed } else { 0.0 };
+            let time = |nanoseconds: f64| Duration::from_secs_f64(nanoseconds * 1e-6);
+            Sample {
+                device: time(fixed + of_device * self.device_level),
+                cpu: time(self.leaf + of_cpu * self.cpu_level),
+            }
+        }
+
+        /// The best time of any split.
+        fn best(self) -> Duration {
+            let steps = 0..=self.height * 64;
+            let split = |step: u32| Split { depth: step / 64, share: f64::from(step % 64) / 64.0 };
+            steps.map(|step| self.sample(split(step)).both()).min().unwrap()
+        }
+
+        fn discover(self) -> (Discovery, Duration) {
+            let mut discovery = Discovery::new(self.height);
+            while let Some(split) = discovery.wanted() {
+                discovery.sample(self.sample(split));
+            }
+            let found = self.sample(discovery.best()).both();
+            (discovery, found)
+        }
+    }
+
+    const MACHINE: Machine =
+        Machine { device_level: 10.0, device_fixed: 30.0, cpu_level: 40.0, leaf: 100.0, height: 10 };
+
+    #[test]
+    fn the_best_split_is_found_within_twenty_buckets_whoever_is_slow() {
+        for (device, cpu) in [(1.0, 1.0), (4.0, 1.0), (1.0, 4.0), (100.0, 1.0), (1.0, 100.0), (10.0, 1.0), (25.0, 1.0)]
+        {
+            for height in 1..=11 {
+                let machine = Machine {
+                    device_level: MACHINE.device_level * device,
+                    device_fixed: MACHINE.device_fixed * device,
+                    cpu_level: MACHINE.cpu_level * cpu,
+                    leaf: MACHINE.leaf * cpu,
+                    height,
+                };
+                let (discovery, found) = machine.discover();
+                assert!(discovery.samples() <= 20, "{device} {cpu} {height}: {} samples", discovery.samples());
+                let ratio = machine.best().as_secs_f64() / found.as_secs_f64();
+                assert!(ratio >= 0.95, "{device} {cpu} {height}: {ratio} of the best, by {:?}", discovery.best());
+            }
+        }
+    }
+
+    #[test]
+    fn the_discovery_starts_again_when_the_load_changes_and_not_for_one_batch() {
+        let (mut discovery, found) = MACHINE.discover();
+        for _ in 0..10 {
+            discovery.watch(found);
+        }
+        discovery.watch(found * 4);
+        discovery.watch(found * 4);
+        discovery.watch(found);
+        assert_eq!(discovery.wanted(), None);
+        for _ in 0..PATIENCE {
+            discovery.watch(found * 4);
+        }
+        assert_eq!(discovery.wanted(), Some(Split::default()));
+    }
+
+    #[test]
+    fn a_tree_without_inner_levels_is_the_cpus() {
+        let machine = Machine { height: 0, ..MACHINE };
+        let (discovery, found) = machine.discover();
+        assert_eq!((found, discovery.best().depth), (machine.best(), 0));
+    }
+}

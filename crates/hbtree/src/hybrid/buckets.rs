@@ -1,0 +1,241 @@
+//! Batches in buckets, and the pipelines that they go through.
+
+use super::Sample;
+use core::mem::take;
+use lanetree_frame::{Result, Stream};
+use rayon::prelude::*;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The memory and the stream of a bucket in flight.
+pub(crate) trait Slot: Send {
+    /// What its work is put into.
+    fn stream(&self) -> &Stream;
+
+    /// Bytes of device memory and of pinned memory.
+    fn bytes(&self) -> usize;
+}
+
+/// The slots of finished batches, kept for the next ones.
+pub(crate) struct Slots<S> {
+    idle: Mutex<Vec<Vec<S>>>,
+}
+
+impl<S> Default for Slots<S> {
+    fn default() -> Self {
+        Self { idle: Mutex::default() }
+    }
+}
+
+impl<S: Slot> Slots<S> {
+    /// Bytes of device memory and of pinned memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Slot::bytes).sum()
+    }
+
+    /// Slots for a pipeline.
+    fn take(&self) -> Taken<'_, S> {
+        let slots = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        Taken { from: self, slots, done: false }
+    }
+}
+
+/// The slots of a pipeline. They are returned idle, even after an error or a panic.
+struct Taken<'a, S: Slot> {
+    from: &'a Slots<S>,
+    slots: Vec<S>,
+    /// Whether all buckets have been waited for.
+    done: bool,
+}
+
+impl<S: Slot> Drop for Taken<'_, S> {
+    fn drop(&mut self) {
+        let slots = take(&mut self.slots);
+        if !self.done {
+            // Buckets in flight no longer have an owner.
+            slots.iter().for_each(|slot| drop(slot.stream().synchronize()));
+        }
+        self.from.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
+    }
+}
+
+/// What is done with the buckets of a batch: `T` is the result of a query.
+pub(crate) trait Work<K, T>: Sync {
+    type Slot: Slot;
+
+    /// A new slot.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where there is no memory.
+    fn slot(&self) -> Result<Self::Slot>;
+
+    /// Puts a bucket on its way, into the slot's stream: with all threads if it `is_shared`, otherwise with this one.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    fn begin(&self, slot: &mut Self::Slot, keys: &[K], is_shared: bool) -> Result<()>;
+
+    /// Finishes a bucket when the stream has done its work: with all threads if it `is_shared`, otherwise with this one.
+    /// `first` is the first query's place in the batch.
+    fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool);
+}
+
+/// What is left of a batch; pipelines take buckets from its front.
+pub(super) struct Queue<'a, K, T>(Mutex<Rest<'a, K, T>>);
+
+struct Rest<'a, K, T> {
+    first: usize,
+    keys: &'a [K],
+    out: &'a mut [T],
+}
+
+/// A bucket: its first query's place in the batch, its queries, and where their results go.
+type Bucket<'a, K, T> = (usize, &'a [K], &'a mut [T]);
+
+impl<'a, K, T> Queue<'a, K, T> {
+    /// A whole batch.
+    pub(super) fn new(keys: &'a [K], out: &'a mut [T]) -> Self {
+        Self(Mutex::new(Rest { first: 0, keys, out }))
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Rest<'a, K, T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next queries: as many as `most` says, given how many are left.
+    fn take(&self, most: impl FnOnce(usize) -> usize) -> Option<Bucket<'a, K, T>> {
+        let mut rest = self.rest();
+        let count = most(rest.keys.len()).min(rest.keys.len());
+        if count == 0 {
+            return None;
+        }
+        let ((keys, more_keys), first) = (rest.keys.split_at(count), rest.first);
+        let (out, more_out) = take(&mut rest.out).split_at_mut(count);
+        *rest = Rest { first: first + count, keys: more_keys, out: more_out };
+        Some((first, keys, out))
+    }
+}
+
+/// The shape of a batch's way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Most queries of a bucket.
+    pub(super) bucket: usize,
+    /// Buckets of a pipeline that the device has while the CPU finishes another.
+    pub(super) ahead: usize,
+    /// Pipelines side by side.
+    pub(super) pipelines: usize,
+}
+
+impl Shape {
+    /// Sends what is left of a batch through, and has each bucket finished.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(super) fn run<K: Sync, T: Send, W: Work<K, T>>(
+        self,
+        slots: &Slots<W::Slot>,
+        queue: &Queue<'_, K, T>,
+        work: &W,
+    ) -> Result<()> {
+        let (is_shared, bucket) = (self.pipelines == 1, self.bucket);
+        let pipeline = || pipeline(slots, self.ahead, queue, |left| left.min(bucket), work, is_shared);
+        if is_shared {
+            return pipeline();
+        }
+        (0..self.pipelines).into_par_iter().with_max_len(1).map(|_| pipeline()).reduce(|| Ok(()), Result::and)
+    }
+}
+
+/// One pipeline: takes buckets while there are any. `most` says how many queries the next one has, given how many are left.
+///
+/// # Errors
+/// Those of the work.
+pub(super) fn pipeline<K: Sync, T: Send, W: Work<K, T>>(
+    slots: &Slots<W::Slot>,
+    ahead: usize,
+    queue: &Queue<'_, K, T>,
+    most: impl Fn(usize) -> usize,
+    work: &W,
+    is_shared: bool,
+) -> Result<()> {
+    let mut taken = slots.take();
+    let mut on_their_way =
+        OnTheirWay { buckets: VecDeque::with_capacity(ahead + 1), free: (0..=ahead).rev().collect() };
+    let mut go = || loop {
+        on_their_way.fill(ahead.max(1), &mut taken.slots, queue, &most, work, is_shared)?;
+        let Some((slot, (first, keys, out))) = on_their_way.buckets.pop_front() else { return Ok(()) };
+        taken.slots[slot].stream().synchronize()?;
+        // The device goes on before the CPU does.
+        on_their_way.fill(ahead, &mut taken.slots, queue, &most, work, is_shared)?;
+        work.finish(&taken.slots[slot], first, keys, out, is_shared);
+        on_their_way.free.push(slot);
+    };
+    let outcome = go();
+    taken.done = outcome.is_ok();
+    if outcome.is_err() {
+        // The other pipelines need not go on.
+        queue.rest().keys = &[];
+    }
+    outcome
+}
+
+/// Sends one bucket alone, and times its parts.
+///
+/// # Errors
+/// Those of the work.
+pub(super) fn sample<K: Sync, T: Send, W: Work<K, T>>(
+    slots: &Slots<W::Slot>,
+    queue: &Queue<'_, K, T>,
+    most: usize,
+    work: &W,
+) -> Result<Option<(usize, Sample)>> {
+    let Some((first, keys, out)) = queue.take(|left| left.min(most)) else { return Ok(None) };
+    let mut taken = slots.take();
+    if taken.slots.is_empty() {
+        taken.slots.push(work.slot()?);
+    }
+    let slot = &mut taken.slots[0];
+    let started = Instant::now();
+    work.begin(slot, keys, true)?;
+    let begun = Instant::now();
+    slot.stream().synchronize()?;
+    let arrived = Instant::now();
+    work.finish(slot, first, keys, out, true);
+    let sample = Sample { device: arrived - begun, cpu: (begun - started) + arrived.elapsed() };
+    taken.done = true;
+    Ok(Some((keys.len(), sample)))
+}
+
+/// The buckets of a pipeline that the device has, and the slots that nobody has.
+struct OnTheirWay<'a, K, T> {
+    buckets: VecDeque<(usize, Bucket<'a, K, T>)>,
+    free: Vec<usize>,
+}
+
+impl<'a, K: Sync, T: Send> OnTheirWay<'a, K, T> {
+    /// Gives the device buckets until it has some number, as far as there are any, and slots for them.
+    fn fill<W: Work<K, T>>(
+        &mut self,
+        number: usize,
+        slots: &mut Vec<W::Slot>,
+        queue: &Queue<'a, K, T>,
+        most: impl Fn(usize) -> usize,
+        work: &W,
+        is_shared: bool,
+    ) -> Result<()> {
+        while self.buckets.len() < number
+            && let Some(&slot) = self.free.last()
+            && let Some(bucket) = queue.take(&most)
+        {
+            if slot == slots.len() {
+                slots.push(work.slot()?);
+            }
+            work.begin(&mut slots[slot], bucket.1, is_shared)?;
+            self.buckets.push_back((slot, bucket));
+            self.free.pop();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! Buckets that the device descends and the CPU finishes: the paper's way (section 5.4).
+
+use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of, sample};
+use super::{Balance, CopyOf, Discovery, Pace, Pipeline, Route, Sample, Split, share_of};
+use crate::device::{Descending, DeviceSearch};
+use crate::structure::{Inner, InnerOnDevice, Structure};
+use lanetree_frame::staging::ACROSS_THE_BUS;
+use lanetree_frame::{Device, DeviceKind, Result, Stream};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Buffer, PinnedBuffer};
+use lanetree_simt::Global;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A bucket's memory on both sides. It grows to the largest bucket.
+pub(crate) struct DescentSlot<K: Key, C: InnerOnDevice<K>> {
+    stream: Stream,
+    /// On the host.
+    queries: PinnedBuffer<K>,
+    /// The nodes to which the CPU has brought the queries, if it has.
+    nodes: PinnedBuffer<u32>,
+    leaves: PinnedBuffer<u32>,
+    /// On the device.
+    device_queries: Buffer<K>,
+    device_nodes: Buffer<u32>,
+    device_leaves: Buffer<u32>,
+    scratch: C::Scratch,
+}
+
+impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            stream: device.stream()?,
+            queries: device.pinned(0)?,
+            nodes: device.pinned(0)?,
+            leaves: device.pinned(0)?,
+            device_queries: device.alloc(0)?,
+            device_nodes: device.alloc(0)?,
+            device_leaves: device.alloc(0)?,
+            scratch: C::scratch(device, 0)?,
+        })
+    }
+
+    /// Makes room for a bucket; `with_nodes` if queries start below the root.
+    fn reserve(&mut self, count: usize, with_nodes: bool) -> Result<()> {
+        let device = self.stream.device();
+        let room = count.next_power_of_two();
+        if self.leaves.len() < count {
+            self.queries = device.pinned(room)?;
+            self.device_queries = device.alloc(room)?;
+            self.device_leaves = device.alloc(room)?;
+            self.scratch = C::scratch(device, room)?;
+            // Last: it says how much room there is.
+            self.leaves = device.pinned(room)?;
+        }
+        if with_nodes && self.device_nodes.len() < count {
+            self.nodes = device.pinned(room)?;
+            self.device_nodes = device.alloc(room)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the descent of the staged queries into the stream: `parts` says how many of them in turn start from which level,
+    /// from their nodes unless the level is the root's.
+    fn launch(&mut self, inner: &C, pipeline: &Pipeline, parts: &[(u32, usize)]) -> Result<()> {
+        let search = pipeline.device_search;
+        let Self { stream, queries, nodes, leaves, device_queries, device_nodes, device_leaves, scratch } = self;
+        let count = parts.iter().map(|part| part.1).sum();
+        let with_nodes = parts.iter().any(|part| part.0 > 0 && part.1 > 0);
+        // A few queries are mostly latency: the kernel reads and writes host memory itself.
+        let across =
+            stream.device().kind() == DeviceKind::Cuda && count <= ACROSS_THE_BUS && search == DeviceSearch::Ballot;
+        let (from, to, start) = if across {
+            let start = if with_nodes { nodes.read_on(stream)? } else { Global::null() };
+            (queries.read_on(stream)?, leaves.write_on(stream)?, start)
+        } else {
+            device_queries.upload_async(stream, 0, queries, 0..count)?;
+            let mut start = Global::null();
+            if with_nodes {
+                device_nodes.upload_async(stream, 0, nodes, 0..count)?;
+                start = device_nodes.read_on(stream)?;
+            }
+            (device_queries.read_on(stream)?, device_leaves.write_on(stream)?, start)
+        };
+        let mut first = 0;
+        for &(level, count) in parts.iter().filter(|part| part.1 > 0) {
+            let part = Descending {
+                queries: from.cast().byte_add((first * size_of::<K>()) as u64),
+                nodes: if level > 0 { start.byte_add((first * size_of::<u32>()) as u64) } else { Global::null() },
+                from: level,
+                count,
+                leaves: to.byte_add((first * size_of::<u32>()) as u64),
+            };
+            for _ in 0..pipeline.throttle.device {
+                // SAFETY: the buffers have room for all parts, and the addresses are for this stream.
+                unsafe { inner.launch(stream, search, scratch, part)? };
+            }
+            first += count;
+        }
+        if !across {
+            device_leaves.download_async(stream, 0..count, leaves, 0)?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, C: InnerOnDevice<K>> Slot for DescentSlot<K, C> {
+    fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    fn bytes(&self) -> usize {
+        let pinned = self.queries.len() * size_of::<K>() + (self.nodes.len() + self.leaves.len()) * size_of::<u32>();
+        let device = self.device_queries.bytes() + self.device_nodes.bytes() + self.device_leaves.bytes();
+        pinned + device + C::scratch_bytes(&self.scratch)
+    }
+}
+
+/// Queries that a thread finishes at a time, where all threads have a bucket together.
+const TASK: usize = 1 << 10;
+
+/// Finishes queries whose leaves are known: their first one's place in the batch, they, their leaves, and where the
+/// results go.
+pub(crate) type Finish<'a, K, T> = dyn Fn(usize, &[K], &[u32], &mut [T]) + Sync + 'a;
+
+/// Descents on the device, and what finishes them.
+struct Descents<'a, K: Key, L: Structure, T> {
+    route: &'a Route<'a, K, L>,
+    split: Split,
+    finish: &'a Finish<'a, K, T>,
+}
+
+impl<K: Key, L: Structure> Route<'_, K, L> {
+    /// Sends a batch through both, and has each bucket finished.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    pub(crate) fn send<T: Send>(
+        &self,
+        slots: &Slots<DescentSlot<K, CopyOf<K, L>>>,
+        keys: &[K],
+        out: &mut [T],
+        finish: &Finish<'_, K, T>,
+    ) -> Result<()> {
+        let (shape, queue) = (self.options.pipeline.shape(keys.len()), &Queue::new(keys, out));
+        let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
+        let started = Instant::now();
+        shape.run(slots, queue, &Descents { route: self, split, finish })?;
+        self.watch(keys.len() - sampled, started.elapsed());
+        Ok(())
+    }
+
+    /// How the descent is split, found out by samples from the front of the batch if that is due; and how many queries these
+    /// had.
+    fn split<T: Send>(
+        &self,
+        slots: &Slots<DescentSlot<K, CopyOf<K, L>>>,
+        queue: &Queue<'_, K, T>,
+        queries: usize,
+        finish: &Finish<'_, K, T>,
+    ) -> Result<(Split, usize)> {
+        if self.options.pipeline.balance == Balance::Fixed {
+            return Ok((self.options.pipeline.split, 0));
+        }
+        let (mut sampled, size) = (0, self.options.pipeline.sample);
+        loop {
+            let wanted = self.discovery().wanted();
+            let Some(split) = wanted.filter(|_| queries - sampled >= 2 * size) else { break };
+            let descents = Descents { route: self, split, finish };
+            let Some((count, sample)) = sample(slots, queue, size, &descents)? else { break };
+            sampled += count;
+            let per_query = |time: Duration| time / count as u32;
+            self.discovery().sample(Sample { device: per_query(sample.device), cpu: per_query(sample.cpu) });
+        }
+        Ok((self.discovery().best(), sampled))
+    }
+
+    /// Notes what the rest of a batch has taken.
+    fn watch(&self, queries: usize, time: Duration) {
+        if self.options.pipeline.balance == Balance::Live && queries >= self.options.pipeline.sample {
+            self.discovery().watch(time.div_f64(queries as f64));
+        }
+    }
+
+    fn discovery(&self) -> MutexGuard<'_, Discovery> {
+        self.discovery.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Route::send`], while the device answers other queries of the batch alone, from leaves that are pinned.
+    ///
+    /// # Errors
+    /// As [`Route::send`].
+    pub(crate) fn send_beside<T: Send, W: Work<K, T>>(
+        &self,
+        slots: &Slots<DescentSlot<K, CopyOf<K, L>>>,
+        keys: &[K],
+        out: &mut [T],
+        finish: &Finish<'_, K, T>,
+        (alone, wide_slots, pace): (&W, &Slots<W::Slot>, &Pace),
+    ) -> Result<()> {
+        let (queue, pipeline) = (&Queue::new(keys, out), &self.options.pipeline);
+        let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
+        let mut shape = pipeline.shape(keys.len());
+        // One thread is the device's.
+        shape.pipelines = shape.pipelines.saturating_sub(1).max(1);
+        let of_device = AtomicUsize::new(0);
+        let next = |left| {
+            let next = pace.next(left, pipeline.device_bucket);
+            of_device.fetch_add(next, Ordering::Relaxed);
+            next
+        };
+        let ((outcome, time), beside) = rayon::join(
+            || {
+                let started = Instant::now();
+                (shape.run(slots, queue, &Descents { route: self, split, finish }), started.elapsed())
+            },
+            || pipeline_of(wide_slots, 1, queue, next, alone, false),
+        );
+        outcome.and(beside)?;
+        let of_device = of_device.into_inner();
+        let of_pipelines = keys.len() - sampled - of_device;
+        pace.batch(of_pipelines, time, of_device > 0);
+        self.watch(of_pipelines, time);
+        Ok(())
+    }
+
+    /// The CPU's part of the descent: with all threads if it `is_shared`, otherwise with this one.
+    fn descend(&self, levels: u32, keys: &[K], nodes: &mut [u32], is_shared: bool) {
+        let levels = levels.min(self.inner.height());
+        for _ in 0..self.options.pipeline.throttle.cpu {
+            match is_shared {
+                true => keys.par_chunks(TASK).zip(nodes.par_chunks_mut(TASK)).for_each(|(keys, nodes)| {
+                    self.descend_here(levels, keys, nodes);
+                }),
+                false => self.descend_here(levels, keys, nodes),
+            }
+        }
+    }
+
+    fn descend_here(&self, levels: u32, keys: &[K], nodes: &mut [u32]) {
+        const CHUNK: usize = 256;
+        for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
+            let mut words = [K::Bits::MIN; CHUNK];
+            words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
+            nodes.fill(0);
+            self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
+        }
+    }
+}
+
+impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
+    type Slot = DescentSlot<K, CopyOf<K, L>>;
+
+    fn slot(&self) -> Result<Self::Slot> {
+        DescentSlot::new(self.route.device)
+    }
+
+    fn begin(&self, slot: &mut Self::Slot, keys: &[K], is_shared: bool) -> Result<()> {
+        let (route, Split { depth, share }) = (self.route, self.split);
+        let deeper = share_of(keys.len(), share);
+        let with_nodes = depth > 0 || deeper > 0;
+        slot.reserve(keys.len(), with_nodes)?;
+        if depth >= route.inner.height() {
+            // The CPU alone.
+            route.descend(depth, keys, &mut slot.leaves[..keys.len()], is_shared);
+            return Ok(());
+        }
+        slot.queries[..keys.len()].copy_from_slice(keys);
+        let parts = [(depth, keys.len() - deeper), (depth + 1, deeper)];
+        if with_nodes {
+            let mut first = 0;
+            for (levels, count) in parts {
+                let part = first..first + count;
+                route.descend(levels, &keys[part.clone()], &mut slot.nodes[part], is_shared);
+                first += count;
+            }
+        }
+        slot.launch(route.copy, &route.options.pipeline, &parts)
+    }
+
+    fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool) {
+        let leaves = &slot.leaves[..keys.len()];
+        for _ in 0..self.route.options.pipeline.throttle.cpu {
+            if !is_shared {
+                (self.finish)(first, keys, leaves, out);
+                continue;
+            }
+            let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
+            tasks.enumerate().for_each(|(task, ((keys, leaves), out))| {
+                (self.finish)(first + task * TASK, keys, leaves, out);
+            });
+        }
+    }
+}
