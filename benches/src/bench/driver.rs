@@ -378,7 +378,7 @@ mod tests {
         "hbtree-cpu",
         "hbtree-strategies",
         "hbtree-buckets",
-        "hbtree-leaf-order",
+        "hbtree-device-leaves",
         "hbtree-distributions",
         "hbtree-build",
         "hbtree-sizes",
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!((on_cpu("hbtree-node-search"), on_cpu("hbtree-pipelining")), (2 * ways, 6));
         // Two numbers of children, two of queries in flight.
         assert_eq!(on_cpu("hbtree-cpu"), 2 * 2 * 2);
-        assert_eq!(of("hbtree-leaf-order", "emulated"), 1 + 6);
+        assert_eq!(of("hbtree-device-leaves", "emulated"), 1 + 2);
         let on_both = |section| (of(section, "cpu"), of(section, "emulated"));
         // One pipeline, and several; two ways to search, three sizes.
         assert_eq!((on_both("hbtree-strategies"), on_both("hbtree-buckets")), ((0, 2 * 4), (0, 2 * 3)));
@@ -429,6 +429,6 @@ mod tests {
         assert!(session.report.rows.iter().all(|row| row.device == "cpu"));
         let sections: BTreeSet<&str> = session.report.rows.iter().map(|row| row.section).collect();
         let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
-        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets", "hbtree-leaf-order"]);
+        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets", "hbtree-device-leaves"]);
     }
 }

@@ -24,9 +24,9 @@ mod harmonia_psa_widths;
 mod hbtree_buckets;
 mod hbtree_build;
 mod hbtree_cpu;
+mod hbtree_device_leaves;
 mod hbtree_distributions;
 mod hbtree_latency;
-mod hbtree_leaf_order;
 mod hbtree_node_search;
 mod hbtree_pages;
 mod hbtree_pipelining;
@@ -78,7 +78,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
-    &hbtree_leaf_order::FIGURE,
+    &hbtree_device_leaves::FIGURE,
     &hbtree_distributions::FIGURE,
     &hbtree_build::FIGURE,
     &hbtree_sizes::FIGURE,

@@ -13,9 +13,6 @@ pub(crate) const BUCKET: Column = Column::of("bucket", |row| row.integer("bucket
 pub(crate) const STRATEGY: Column = Column::words("buckets follow", "strategy");
 pub(crate) const PIPELINES: Column = Column::extra("pipelines", "pipelines", Format::Plain);
 pub(crate) const DEVICE_SEARCH: Column = Column::words("device search", "device_search");
-pub(crate) const LEAF_ORDER: Column = Column::words("leaves", "leaf_order");
-/// The share of leaves that the device reads.
-pub(crate) const DEVICE_LEAVES: Column = Column::extra("by the device", "device_leaves", Format::Percent);
 /// Relative to the row that others of the table relate to.
 pub(crate) const RATIO: Column = Column::extra("ratio", "ratio_to_baseline", Format::Digits(2));
 pub(crate) const MEDIAN_MICROS: Column =

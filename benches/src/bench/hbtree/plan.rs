@@ -5,6 +5,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::Request;
 use crate::bench::plan::Scale;
 use crate::bench::session::Session;
+use core::iter;
 use lanetree::DeviceKind;
 
 /// The most keys of a tree, as a power of two.
@@ -69,8 +70,8 @@ pub(crate) fn usual_bucket(session: &Session) -> usize {
     if session.device.kind() == DeviceKind::Emulated { 1 << 7 } else { 1 << 14 }
 }
 
-/// The sizes of buckets that are ordered by leaf.
-pub(crate) fn wide_buckets(session: &Session) -> Vec<usize> {
-    let sizes: &[u32] = if session.device.kind() == DeviceKind::Emulated { &[8] } else { &[18, 20, 22] };
-    sizes.iter().map(|&size| 1 << size).collect()
+/// The sizes of buckets that the device answers alone; 0: none.
+pub(crate) fn device_buckets(session: &Session) -> Vec<usize> {
+    let sizes = if session.device.kind() == DeviceKind::Emulated { 7..=8 } else { 18..=23 };
+    iter::once(0).chain(sizes.map(|size| 1 << size)).collect()
 }

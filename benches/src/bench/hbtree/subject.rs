@@ -9,7 +9,7 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
-use lanetree::hbtree::{Builder, DeviceSearch, HbTree, LeafOrder, Pipeline, Split, Stats, Strategy};
+use lanetree::hbtree::{Builder, DeviceSearch, HbTree, Pipeline, Split, Stats, Strategy};
 use lanetree::{Device, Word};
 
 /// Pairs of a piece of a build.
@@ -143,12 +143,11 @@ impl<W: BenchWord> Subject<W> {
             let pipeline = self.tree.pipeline();
             row.set("bucket", pipeline.bucket);
             row.set("strategy", strategy(pipeline.strategy));
-            // Buckets that are ordered by leaf go through one.
-            let is_ordered = pipeline.leaf_order == LeafOrder::Ascending;
-            row.set("pipelines", if is_ordered { 1 } else { pipelines(pipeline.pipelines) });
+            row.set("pipelines", pipelines(pipeline.pipelines));
             row.set("device_search", device_search(pipeline.device_search));
-            row.set("leaf_order", if is_ordered { "ascending" } else { "as given" });
-            row.set("device_leaves", pipeline.device_leaves);
+            // Only of pinned leaves.
+            let is_pinned = matches!(self.stats.pinned, Some(Ok(())));
+            row.set("device_bucket", is_pinned.then_some(pipeline.device_bucket));
         }
         row
     }
@@ -167,8 +166,7 @@ pub(crate) fn strategy(strategy: Strategy) -> &'static str {
 
 /// The number of pipelines that a number in the options stands for.
 pub(crate) fn pipelines(asked: usize) -> usize {
-    let threads = rayon::current_num_threads();
-    if asked > 0 { asked } else { threads - threads / 4 }
+    if asked > 0 { asked } else { rayon::current_num_threads() }
 }
 
 /// The name of a way to search on the device.
