@@ -2,10 +2,11 @@
 //! of which many are in flight at the same time.
 
 use crate::simd::{Simd, Task, Vector};
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use lanetree_layout::{Key, Word};
+use lanetree_runtime::{HostArray, Pages};
 use rayon::prelude::*;
 
 #[cfg(test)]
@@ -59,18 +60,27 @@ impl Line {
     }
 }
 
-/// An array of lines, whose first one is aligned as [`lines`] was asked to.
+// SAFETY: all zeros are a line.
+unsafe impl Zeroable for Line {}
+// SAFETY: words without padding; any bits are a line.
+unsafe impl Pod for Line {}
+
+/// An array of lines in huge pages, whose first one is aligned as [`lines`] was asked to.
 pub(crate) struct Lines {
-    array: Vec<Line>,
+    array: HostArray<Line>,
     first: usize,
+    len: usize,
 }
 
 /// `len` zeroed lines that start at a multiple of `alignment` lines.
+///
+/// # Panics
+/// Without memory for them.
 pub(crate) fn lines(len: usize, alignment: usize) -> Lines {
-    let mut array = vec![Line::ZERO; if len == 0 { 0 } else { len + alignment - 1 }];
+    let room = if len == 0 { 0 } else { len + alignment - 1 };
+    let array: HostArray<Line> = HostArray::zeroed(room, Pages::Transparent).expect("memory for a baseline");
     let first = (array.as_ptr().addr() / LINE).wrapping_neg() % alignment;
-    array.truncate(first + len);
-    Lines { first: first.min(array.len()), array }
+    Lines { first: first.min(room), array, len }
 }
 
 impl Deref for Lines {
@@ -78,13 +88,13 @@ impl Deref for Lines {
 
     #[inline(always)]
     fn deref(&self) -> &[Line] {
-        &self.array[self.first..]
+        &self.array[self.first..self.first + self.len]
     }
 }
 
 impl DerefMut for Lines {
     fn deref_mut(&mut self) -> &mut [Line] {
-        &mut self.array[self.first..]
+        &mut self.array[self.first..self.first + self.len]
     }
 }
 

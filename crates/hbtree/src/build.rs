@@ -50,7 +50,7 @@ impl Options {
         let Self { in_flight, node_search, pipeline, fanout, .. } = *self;
         let refuse = |what, value, allowed| Err(Error::OptionValue { what, value, allowed });
         if !(1..=MOST_IN_FLIGHT).contains(&in_flight) {
-            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 32");
+            return refuse("a number of queries in flight", in_flight.to_string(), "1 to 256");
         }
         if !node_search.is_available() {
             return refuse(
@@ -137,7 +137,7 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
         self
     }
 
-    /// How many queries a thread has in flight, 1 to 32 (the paper's software pipelining).
+    /// How many queries a thread has in flight, 1 to 256 (the paper's software pipelining, which ends at 32).
     #[must_use]
     pub fn in_flight(mut self, queries: usize) -> Self {
         self.options.in_flight = queries;

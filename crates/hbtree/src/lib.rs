@@ -35,6 +35,7 @@ mod line;
 mod native;
 mod node_search;
 mod ordered;
+mod over;
 mod queries;
 mod stats;
 mod structure;
@@ -47,6 +48,9 @@ pub use implicit::{Fanout, Implicit};
 pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
 pub use node_search::NodeSearch;
+#[cfg(feature = "harmonia")]
+pub use over::HarmoniaAbove;
+pub use over::{Over, Upper};
 pub use queries::Neighbors;
 pub use stats::Stats;
 pub use structure::Structure;
@@ -60,7 +64,7 @@ use std::sync::{Mutex, PoisonError};
 use structure::{Leaves, Parts, SlotsOf, WideSlotsOf};
 
 /// Most queries that a thread has in flight.
-pub const MOST_IN_FLIGHT: usize = 32;
+pub const MOST_IN_FLIGHT: usize = 256;
 
 /// A B+-tree of keys `K` with values `V`: inner levels on a device, leaves in host memory. `L` is its structure.
 pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {

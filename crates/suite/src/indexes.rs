@@ -8,7 +8,8 @@ use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
-    self, Balance, DeviceSearch, Fanout, HbTree, NodeSearch, Pages, Pinning, Pipeline, Split, Strategy,
+    self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Split,
+    Strategy,
 };
 use lanetree::{Device, IndexBuilder, Key, Word};
 
@@ -33,6 +34,7 @@ macro_rules! for_each_index {
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
             hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
+            hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
             hbtree_signed = $crate::indexes::plain("hbtree_signed", $crate::indexes::hbtrees::<i64, u32>()), 60;
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::hbtrees::<$crate::lanetree::F32, u64>()), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
@@ -164,6 +166,15 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
             .pages(Pages::Small, Pages::Small)
             .in_flight(32),
     ]
+}
+
+/// Leaves in host memory below Harmonia.
+pub fn hbtrees_over_harmonia<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Over<HarmoniaAbove>>> {
+    let builder = HbTree::builder();
+    let mut pipeline = Pipeline::default();
+    (pipeline.bucket, pipeline.pipelines) = (5, 2);
+    pipeline.split = Split { depth: 0, share: 0.4 };
+    vec![builder, builder.pipeline(pipeline)]
 }
 
 /// Harmonia.

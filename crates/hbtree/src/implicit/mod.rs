@@ -9,6 +9,7 @@ pub(crate) use device::ImplicitOnDevice;
 pub use inner::Fanout;
 pub(crate) use inner::ImplicitInner;
 pub(crate) use leaves::PackedLeaves;
+pub(crate) use update::change;
 
 use crate::Options;
 use crate::build::BuildTimes;
@@ -49,6 +50,6 @@ impl Structure for Implicit {
         tree: &mut Parts<K, V, Self>,
         changes: &[(K::Bits, NetChange<V>)],
     ) -> Result<UpdateReport> {
-        tree.change(changes)
+        change(tree, changes)
     }
 }

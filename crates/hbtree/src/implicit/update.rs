@@ -1,6 +1,5 @@
 //! Batches of changes: the tree is built again (section 5.6), unless only values change.
 
-use crate::implicit::Implicit;
 use crate::implicit::leaves::{PackedLeaves, write};
 use crate::line::slots;
 use crate::structure::{Parts, Structure};
@@ -16,35 +15,41 @@ const CHUNK: u64 = 4096;
 /// A change of a batch: the effect of all operations of a key.
 type Change<B, V> = (B, NetChange<V>);
 
-impl<K: Key, V: Word> Parts<K, V, Implicit> {
-    /// Applies changes. The new tree is complete, on the device too, before it takes the place of
-    /// the old one; so the index is as it was, or as it is to be.
-    pub(super) fn change(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
-        let started = Instant::now();
-        let chunks = chunks(&self.leaves, changes);
-        let mut report = chunks.iter().fold(UpdateReport::default(), |sum, chunk| sum.plus(&chunk.report));
-        if report.inserted + report.removed > 0 {
-            let leaves = merged(&self.leaves, &chunks, self.options.leaf_pages)?;
-            *self = Implicit::over(&self.device, self.options, leaves, started.elapsed())?;
-            report.path = UpdatePath::Rebuilt;
-        } else if report.replaced > 0 {
-            self.replace(&chunks);
-            report.path = UpdatePath::InPlace;
-        }
-        Ok(report)
+/// Applies changes to a tree over full leaves. The new tree is complete, on the device too, before it takes the place of the
+/// old one; so the tree is as it was, or as it is to be.
+///
+/// # Errors
+/// As [`Structure::change`].
+pub(crate) fn change<K, V, L>(tree: &mut Parts<K, V, L>, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport>
+where
+    K: Key,
+    V: Word,
+    L: Structure<Leaves<K, V> = PackedLeaves<K::Bits, V>>,
+{
+    let started = Instant::now();
+    let chunks = chunks(&tree.leaves, changes);
+    let mut report = chunks.iter().fold(UpdateReport::default(), |sum, chunk| sum.plus(&chunk.report));
+    if report.inserted + report.removed > 0 {
+        let leaves = merged(&tree.leaves, &chunks, tree.options.leaf_pages)?;
+        *tree = L::over(&tree.device, tree.options, leaves, started.elapsed())?;
+        report.path = UpdatePath::Rebuilt;
+    } else if report.replaced > 0 {
+        replace(&mut tree.leaves, &chunks);
+        report.path = UpdatePath::InPlace;
     }
+    Ok(report)
+}
 
-    /// Writes new values of keys that are there.
-    fn replace(&mut self, chunks: &[Chunk<'_, K::Bits, V>]) {
-        let values: Vec<Vec<(u64, V)>> = chunks.par_iter().map(|chunk| chunk.replaced(&self.leaves)).collect();
-        let per_leaf = slots::<K::Bits, V>() as u64;
-        let lines = self.leaves.memory_mut();
-        for (rank, value) in values.into_iter().flatten() {
-            let line = &mut lines[(rank / per_leaf) as usize];
-            let slot = (rank % per_leaf) as usize;
-            let key = line.keys::<K::Bits, V>()[slot];
-            line.set(slot, key, value);
-        }
+/// Writes new values of keys that are there.
+fn replace<B: Word, V: Word>(leaves: &mut PackedLeaves<B, V>, chunks: &[Chunk<'_, B, V>]) {
+    let values: Vec<Vec<(u64, V)>> = chunks.par_iter().map(|chunk| chunk.replaced(leaves)).collect();
+    let per_leaf = slots::<B, V>() as u64;
+    let lines = leaves.memory_mut();
+    for (rank, value) in values.into_iter().flatten() {
+        let line = &mut lines[(rank / per_leaf) as usize];
+        let slot = (rank % per_leaf) as usize;
+        let key = line.keys::<B, V>()[slot];
+        line.set(slot, key, value);
     }
 }
 

@@ -18,7 +18,7 @@ fn random(name: &str) {
 /// Runs the written cases, and sees that the device has failed in some.
 fn written(family: &dyn Conforms) {
     let Tally { changed, answered, failed, .. } = family.conformance().unwrap_or_else(|error| panic!("{error}"));
-    assert!(changed > 100 && answered > 500 && failed > 10, "{changed} changed, {answered} answered, {failed} failed");
+    assert!(changed > 100 && answered > 500 && failed > 5, "{changed} changed, {answered} answered, {failed} failed");
 }
 
 macro_rules! tests {

@@ -1,0 +1,94 @@
+//! Leaves in host memory below any index: a framework for leaf-stored trees (the paper's second line of future work).
+//!
+//! The inner levels are an index over the largest keys of the leaves. The rank of a query among these is its leaf. So any
+//! [`FixedIndex`] can stand above leaves in host memory, with the pipelines, the ranges and everything else that the
+//! HB+-tree has.
+
+mod inner;
+
+use crate::Options;
+use crate::build::BuildTimes;
+use crate::implicit::{PackedLeaves, change};
+use crate::structure::{Inner, Parts, Structure};
+use core::fmt::Debug;
+use core::time::Duration;
+use inner::IndexInner;
+use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
+use lanetree_layout::{Key, Word};
+use std::time::Instant;
+
+/// An index that can stand above leaves.
+pub trait Upper: Copy + Send + Sync + Debug + 'static {
+    /// What the tree is called.
+    const NAME: &'static str;
+    /// The index, over keys of any type. Its values are not used.
+    type Index<K: Key>: FixedIndex<Key = K>;
+
+    /// Builds one over keys in strictly ascending order.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn build<K: Key>(device: &Device, keys: &[K]) -> Result<Self::Index<K>>;
+}
+
+/// Leaves in host memory below an index. Batches of changes build the tree anew, as with [`Implicit`](crate::Implicit).
+///
+/// ```
+/// use lanetree::Device;
+/// use lanetree::hbtree::{HarmoniaAbove, HbTree, Over};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let keys: Vec<u64> = (0..1000).collect();
+/// let tree = HbTree::<u64, u64, Over<HarmoniaAbove>>::build(&Device::emulated(), &keys, &keys)?;
+/// assert_eq!(tree.get_many(&[7, 5000])?, [Some(7), None]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Over<U>(core::marker::PhantomData<fn() -> U>);
+
+impl<U: Upper> Structure for Over<U> {
+    const NAME: &'static str = U::NAME;
+    type Inner<K: Key> = IndexInner<K, U>;
+    type Leaves<K: Key, V: Word> = PackedLeaves<K::Bits, V>;
+
+    fn over<K: Key, V: Word>(
+        device: &Device,
+        options: Options,
+        leaves: PackedLeaves<K::Bits, V>,
+        filling: Duration,
+    ) -> Result<Parts<K, V, Self>> {
+        let started = Instant::now();
+        let inner = IndexInner::build(&leaves)?;
+        let (made, sending) = (started.elapsed(), Instant::now());
+        let copy = match device.kind() {
+            DeviceKind::Host => None,
+            _ => Some(inner.upload(device)?),
+        };
+        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
+        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
+    }
+
+    fn change<K: Key, V: Word>(
+        tree: &mut Parts<K, V, Self>,
+        changes: &[(K::Bits, NetChange<V>)],
+    ) -> Result<UpdateReport> {
+        change(tree, changes)
+    }
+}
+
+/// [`Harmonia`](lanetree_harmonia::Harmonia) above leaves in host memory.
+#[cfg(feature = "harmonia")]
+#[derive(Clone, Copy, Debug)]
+pub enum HarmoniaAbove {}
+
+#[cfg(feature = "harmonia")]
+impl Upper for HarmoniaAbove {
+    const NAME: &'static str = "hbtree_harmonia";
+    type Index<K: Key> = lanetree_harmonia::Harmonia<K, u32>;
+
+    fn build<K: Key>(device: &Device, keys: &[K]) -> Result<Self::Index<K>> {
+        lanetree_harmonia::Harmonia::builder().build_sorted(device, keys, &vec![0; keys.len()])
+    }
+}
