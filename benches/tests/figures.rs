@@ -144,3 +144,28 @@ fn radix_trees_are_compared_on_the_cpu_without_a_gpu() {
     assert_eq!(rows.len(), 2 * (6 + 5));
     assert!(rows.iter().all(|row| row["threads"].as_u64().is_some() && row["cpu"]["build_ms"].as_f64().is_some()));
 }
+
+#[test]
+fn the_tree_with_leaves_in_host_memory_is_measured_on_both_sides() {
+    let arguments = ["--figure", "hbtree-sizes", "--device", "emulated", "--sizes", "7,8", "--queries", "8"];
+    let (text, json) = figure(&arguments);
+    for part in ["EMULATED", "x CPU", "the mean over the sizes; paper: 2.4", "paper: 2.1"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let rows = json["rows"].as_array().unwrap();
+    // Two sizes, two widths, with and without the device.
+    assert_eq!(rows.len(), 2 * 2 * 2);
+    let sides: Vec<&Value> = rows.iter().map(|row| &row["device"]).collect();
+    assert_eq!(sides, ["cpu", "emulated"].repeat(4));
+    let (text, json) = figure(&["--figure", "hbtree-cpu", "--device", "host", "--sizes", "10", "--queries", "10"]);
+    assert!(text.contains("FAST") && text.contains("S+ tree") && !text.contains("skipped"), "{text}");
+    // Five gathers, two trees of ours and two others with two numbers of queries in flight, and two more.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 2 * (5 + 2 * 2 + 2 * 2 + 2));
+}
+
+#[test]
+fn a_size_that_a_figure_has_no_keys_for_is_refused() {
+    let output = bench(&["--figure", "harmonia-ntg", "--sizes", "31"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("takes no --sizes above 30, and 31 was asked for"), "{}", stderr(&output));
+}

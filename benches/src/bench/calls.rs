@@ -6,6 +6,7 @@ use crate::bench::session::Session;
 use crate::bench::timing::Timing;
 use core::fmt::Display;
 use core::ops::Range;
+use core::time::Duration;
 use lanetree::{DeviceKind, Word};
 use lanetree_baselines::Checksum;
 use std::time::Instant;
@@ -15,6 +16,10 @@ pub(crate) const SMALL: [usize; 3] = [1, 1 << 10, 1 << 14];
 
 /// Calls by which a latency is judged: 200 of them take longer than the 99th percentile.
 const CALLS: usize = 20_000;
+
+/// Calls end early once they have taken so long, but not before there are [`FEWEST`]: ten of them take longer then.
+const LONG: Duration = Duration::from_secs(10);
+const FEWEST: usize = 1000;
 
 /// Queries that the batches of the figure are taken from, as a power of two.
 const POOL: u32 = 20;
@@ -47,7 +52,11 @@ impl Calls {
         let mut out = vec![O::default(); count];
         let mut runs = Vec::with_capacity(calls);
         let start_of = |number: usize| (number * count) % (pool - count + 1);
+        let all = Instant::now();
         for number in 0..calls {
+            if number >= FEWEST && all.elapsed() > LONG {
+                break;
+            }
             let (first, checked) = (start_of(number), number % count);
             out[checked] = O::default();
             let start = Instant::now();
@@ -56,7 +65,7 @@ impl Calls {
             let of = first + checked;
             session.check_slice(row, "values", &[word(out[checked])], of..of + 1, miss, &value)?;
         }
-        let first = start_of(calls - 1);
+        let first = start_of(runs.len() - 1);
         let out: Vec<V> = out.into_iter().map(word).collect();
         let checksum = session.check_slice(row, "values", &out, 0..count, miss, |i| value(first + i))?;
         let mut sorted = runs.clone();
@@ -64,7 +73,7 @@ impl Calls {
         let p99_ms = sorted[(sorted.len() * 99).div_ceil(100) - 1];
         // The runs themselves are too many to be kept.
         let timing = Timing { runs_ms: Vec::new(), ..Timing::of(runs) };
-        Ok(Self { timing, p99_ms, checksum, calls })
+        Ok(Self { timing, p99_ms, checksum, calls: sorted.len() })
     }
 
     /// A row of it.

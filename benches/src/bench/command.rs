@@ -28,6 +28,7 @@ Examples:
   lanetree-bench bench --sizes 24,26 --only ceilings,lookups
   lanetree-bench bench --figure harmonia-ntg --sizes 26
   lanetree-bench bench --figure cuart-cpu --sizes 20,24
+  lanetree-bench bench --figure hbtree-sizes --sizes 28,31
   lanetree-bench bench --figure cuart-real --input DIR   addresses, words and paths of your own
   lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     device: Choice,
     /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28, unless a figure has others]
-    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=30))]
+    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=31))]
     sizes: Vec<u32>,
     /// Queries of a batch, as a power of two [default on a GPU: 26]
     #[arg(long, value_name = "LOG2", value_parser = clap::value_parser!(u32).range(0..=30))]
@@ -157,6 +158,10 @@ fn check_options(args: &Args) -> Result<()> {
     };
     if !args.sizes.is_empty() && !takes(|figure| figure.takes.sizes) {
         return refuse("--sizes");
+    }
+    let most = args.figure.map_or(Figure::BASE.most, |figure| figure.most);
+    if let Some(size) = args.sizes.iter().find(|&&size| size > most) {
+        return refuse(&format!("--sizes above {most}, and {size} was asked for"));
     }
     if args.keys.is_some() && !takes(|figure| figure.takes.keys) {
         return refuse("--keys");

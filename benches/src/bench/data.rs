@@ -242,21 +242,22 @@ impl<W: BenchWord> Batch<W> {
 
 /// A permutation of `0..len`, `len` a power of two, that needs no memory: multiplications by odd numbers
 /// and shifted exclusive ors, each of which is one.
-struct Permutation {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permutation {
     mask: u64,
     shift: u32,
     factors: [u64; 3],
 }
 
 impl Permutation {
-    fn new(len: usize, seed: u64) -> Self {
+    pub(crate) fn new(len: usize, seed: u64) -> Self {
         debug_assert!(len.is_power_of_two());
         let bits = len.ilog2();
         let factors = core::array::from_fn(|i| mix(seed.wrapping_add(i as u64)) | 1);
         Self { mask: len as u64 - 1, shift: (bits / 2).max(1), factors }
     }
 
-    fn image(&self, i: usize) -> usize {
+    pub(crate) fn image(&self, i: usize) -> usize {
         let mut x = i as u64;
         for factor in self.factors {
             x = x.wrapping_mul(factor).wrapping_add(factor >> 32) & self.mask;
@@ -267,7 +268,7 @@ impl Permutation {
 }
 
 /// The generator of a part of something.
-fn generator(seed: u64, part: usize) -> StdRng {
+pub(crate) fn generator(seed: u64, part: usize) -> StdRng {
     StdRng::seed_from_u64(mix(seed).wrapping_add(part as u64))
 }
 

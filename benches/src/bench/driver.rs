@@ -154,7 +154,7 @@ fn of_tree(session: &mut Session, parts: &[(&Figure, &Part)], keys: Keys, at: At
 }
 
 /// A tree for which the device's memory is too small leaves the others to be measured.
-fn within_memory(result: Result<()>, session: &mut Session, what: &dyn Display) -> Result<()> {
+pub(crate) fn within_memory(result: Result<()>, session: &mut Session, what: &dyn Display) -> Result<()> {
     match result {
         Err(error) if error.is_out_of_memory() => {
             session.skip(format_args!("{what}: {error}"));
@@ -173,6 +173,7 @@ mod tests {
     use crate::kernels::group_widths;
     use lanetree::Device;
     use lanetree::harmonia::FANOUTS;
+    use lanetree::hbtree::NodeSearch;
     use std::collections::BTreeSet;
 
     fn named(name: &str) -> &'static Figure {
@@ -368,5 +369,66 @@ mod tests {
         let is_whole = |row: &Row| row.device == "cpu" && row.number("cpu.build_ms").is_some();
         assert!(rows.iter().all(|row| is_whole(row) && row.number("ratio_to_baseline").is_some()));
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
+    }
+
+    const OF_HBTREE: [&str; 12] = [
+        "hbtree-pages",
+        "hbtree-node-search",
+        "hbtree-pipelining",
+        "hbtree-cpu",
+        "hbtree-strategies",
+        "hbtree-buckets",
+        "hbtree-device-leaves",
+        "hbtree-distributions",
+        "hbtree-build",
+        "hbtree-sizes",
+        "hbtree-ranges",
+        "hbtree-latency",
+    ];
+
+    fn of_hbtree(device: Device) -> Session {
+        let mut session = session(device);
+        for name in OF_HBTREE {
+            run(&mut session, name, 9);
+        }
+        session
+    }
+
+    #[test]
+    fn every_figure_of_hbtree_is_checked_on_the_emulator() {
+        let session = of_hbtree(Device::emulated());
+        let rows = &session.report.rows;
+        let of = |section: &str, device: &str| {
+            rows.iter().filter(|row| row.section == section && row.device == device && row.index == "hbtree").count()
+        };
+        let ways = 1 + NodeSearch::ALL.into_iter().filter(|way| way.is_available()).count();
+        let on_cpu = |section| of(section, "cpu");
+        assert!((3..=4).contains(&on_cpu("hbtree-pages")));
+        assert_eq!((on_cpu("hbtree-node-search"), on_cpu("hbtree-pipelining")), (2 * ways, 6));
+        // Two numbers of children, two of queries in flight.
+        assert_eq!(on_cpu("hbtree-cpu"), 2 * 2 * 2);
+        assert_eq!(of("hbtree-device-leaves", "emulated"), 1 + 2);
+        let on_both = |section| (of(section, "cpu"), of(section, "emulated"));
+        // One pipeline, and several; two ways to search, three sizes.
+        assert_eq!((on_both("hbtree-strategies"), on_both("hbtree-buckets")), ((0, 2 * 4), (0, 2 * 3)));
+        assert_eq!((on_both("hbtree-distributions"), on_both("hbtree-build")), ((4, 4), (0, 2)));
+        // Ranges of 1024 pairs are longer than the tree, and batches of 2^14 than the pool.
+        assert_eq!(
+            (on_both("hbtree-sizes"), on_both("hbtree-ranges"), on_both("hbtree-latency")),
+            ((2, 2), (6, 6), (2, 2))
+        );
+        let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
+        assert!(rows.iter().all(is_whole));
+        let skipped = session.report.skipped.iter().filter(|why| !why.contains("reserved huge pages"));
+        assert_eq!(skipped.collect::<Vec<_>>(), ["ranges of 1024, n = 2^9, u64 keys: fewer keys than that"]);
+    }
+
+    #[test]
+    fn hbtree_is_measured_on_the_cpu_without_a_gpu() {
+        let session = of_hbtree(Device::host());
+        assert!(session.report.rows.iter().all(|row| row.device == "cpu"));
+        let sections: BTreeSet<&str> = session.report.rows.iter().map(|row| row.section).collect();
+        let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
+        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets", "hbtree-device-leaves"]);
     }
 }

@@ -1,6 +1,6 @@
 //! What a figure is: all that the runner knows of one. Each is a file in `figures`, and a line of the list there.
 
-use super::data::Data;
+use super::data::{Data, MAX_LEN};
 use super::error::Result;
 use super::plan::{self, Sizes};
 use super::session::Session;
@@ -23,6 +23,8 @@ pub(crate) struct Figure {
     pub(crate) takes: Takes,
     /// The keys of its trees, unless `--sizes` says otherwise.
     pub(crate) sizes: Sizes,
+    /// The largest of `--sizes`.
+    pub(crate) most: u32,
     /// Whether the hardware's ceilings are measured with it.
     pub(crate) with_ceilings: bool,
     pub(crate) run: Run,
@@ -37,6 +39,7 @@ impl Figure {
         needs: Needs::Device,
         takes: Takes::SIZES_OR_KEYS,
         sizes: plan::standard,
+        most: MAX_LEN.ilog2(),
         with_ceilings: false,
         run: Run::Alone(|_, _| Ok(())),
     };

@@ -12,6 +12,7 @@ mod error;
 mod figure;
 mod figures;
 mod gathers;
+mod hbtree;
 mod machine;
 mod plan;
 mod psa;

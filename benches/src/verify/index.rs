@@ -11,6 +11,8 @@ impl Index {
     pub(crate) const HARMONIA: Self = Self("harmonia");
     /// The radix tree, on the CPU too.
     pub(crate) const CUART: Self = Self("cuart");
+    /// The B+tree with leaves in host memory.
+    pub(crate) const HBTREE: Self = Self("hbtree");
     /// What CuART is compared with; on devices with kernels only.
     pub(crate) const GRT: Self = Self("grt");
     /// Sorts, scans, selection, runs, merging.

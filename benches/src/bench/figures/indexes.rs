@@ -24,7 +24,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "indexes",
-    title: "Every index, random look-ups in device form",
+    title: "Every index, random look-ups: in device form, or else in host form",
     columns: &[
         INDEX,
         OPERATION,
@@ -39,7 +39,8 @@ static TABLE: Table = Table {
     clock: Clock::Device,
     notes: &[
         "All hits, in random order, of keys spread evenly. Byte strings are of 8 bytes. build: from unsorted pairs in host",
-        "memory, one run by the CPU's clock.",
+        "memory, one run by the CPU's clock. get_many: the host form of an index without a device form, queries and new vectors",
+        "of results in ordinary host memory, by the CPU's clock; bytes/key: on both.",
     ],
     summary: None,
 };
@@ -74,25 +75,33 @@ where
     let index = builder.build(&session.device, DomainOf::<B>::batch(&keys), &values)?;
     let build_ms = start.elapsed().as_secs_f64() * 1e3;
     drop((keys, values));
-    let Some(form) = index.device_form() else {
-        session.skip(format_args!("{what}: it has no device form"));
-        return Ok(());
-    };
     let (batch, seed) = (1_usize << session.plan.queries, session.seed);
     let place = move |query: usize| (mix(seed ^ query as u64) % len as u64) as usize;
     let queries = (0..batch).map(|query| key(place(query))).collect();
-    let queries = DomainOf::<B>::upload(&session.device, DomainOf::<B>::batch(&queries))?;
+    let queries = DomainOf::<B>::batch(&queries);
     let miss = ValueOf::<B>::MAX;
-    let mut out = session.device.alloc(batch)?;
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(form.get(&session.stream, &queries, out, None, miss)?),
-    )?;
-    let checksum = session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?;
+    let (operation, timing, checksum) = if let Some(form) = index.device_form() {
+        let queries = DomainOf::<B>::upload(&session.device, queries)?;
+        let mut out = session.device.alloc(batch)?;
+        let timing = session.time_on_stream(
+            &mut out,
+            |out| session.poison(out),
+            |out| Ok(form.get(&session.stream, &queries, out, None, miss)?),
+        )?;
+        ("get", timing, session.check(&what, "values", &out, batch, miss, |query| value(place(query)))?)
+    } else {
+        let mut out = Vec::new();
+        let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
+            *out = index.get_many(queries)?;
+            Ok(())
+        })?;
+        let found: Vec<ValueOf<B>> = out.into_iter().map(|value| value.unwrap_or(miss)).collect();
+        let checksum = session.check_slice(&what, "values", &found, 0..batch, miss, |query| value(place(query)))?;
+        ("get_many", timing, checksum)
+    };
     let words = (core::any::type_name::<KeyOf<B::Index>>(), ValueOf::<B>::NAME);
-    let row = Row::new(TABLE.name, name, "get", batch, timing, checksum).on(session.device_name());
-    let bytes = index.bytes() as f64 / len as f64;
+    let row = Row::new(TABLE.name, name, operation, batch, timing, checksum).on(session.device_name());
+    let bytes = (index.bytes() + index.host_bytes()) as f64 / len as f64;
     session.push(row.over(len, words, "spread evenly").with("bytes_per_key", bytes).with("build_ms", build_ms));
     Ok(())
 }

@@ -21,6 +21,18 @@ mod harmonia_memory;
 mod harmonia_ntg;
 mod harmonia_psa;
 mod harmonia_psa_widths;
+mod hbtree_buckets;
+mod hbtree_build;
+mod hbtree_cpu;
+mod hbtree_device_leaves;
+mod hbtree_distributions;
+mod hbtree_latency;
+mod hbtree_node_search;
+mod hbtree_pages;
+mod hbtree_pipelining;
+mod hbtree_ranges;
+mod hbtree_sizes;
+mod hbtree_strategies;
 mod indexes;
 mod latency;
 mod lookups;
@@ -60,6 +72,18 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cuart_inserts::FIGURE,
     &cuart_cpu::FIGURE,
     &cuart_real::FIGURE,
+    &hbtree_pages::FIGURE,
+    &hbtree_node_search::FIGURE,
+    &hbtree_pipelining::FIGURE,
+    &hbtree_cpu::FIGURE,
+    &hbtree_strategies::FIGURE,
+    &hbtree_buckets::FIGURE,
+    &hbtree_device_leaves::FIGURE,
+    &hbtree_distributions::FIGURE,
+    &hbtree_build::FIGURE,
+    &hbtree_sizes::FIGURE,
+    &hbtree_ranges::FIGURE,
+    &hbtree_latency::FIGURE,
 ];
 
 /// The parts, which `--only` names.

@@ -1,0 +1,194 @@
+//! The CPU alone (the paper's figures 9 and 19), beside other trees, and the most that host memory can do.
+
+use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MEGA, MS, N, OPERATION, SIZE, THREADS, WORDS};
+use crate::bench::data::{BenchWord, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, PAPER, RATIO};
+use crate::bench::hbtree::gathers::gathers;
+use crate::bench::hbtree::keys::Keys;
+use crate::bench::hbtree::lookups::measure as look_up;
+use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::room::has_room;
+use crate::bench::hbtree::subject::{Side, Subject};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::hbtree::{Fanout, HbTree, NodeSearch};
+use lanetree::{Device, Harmonia, Word};
+use lanetree_baselines::cpu::SortedVec;
+use lanetree_baselines::fast::Fast;
+use lanetree_baselines::splus::SPlusTree;
+use std::time::Instant;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "hbtree-cpu",
+    about: "HB+-tree's paper, figures 9 and 19: look-ups on the CPU alone, beside other trees and gathers; needs no GPU",
+    table: Some(&TABLE),
+    needs: Needs::Nothing,
+    takes: Takes::SIZES,
+    sizes: several,
+    most: MOST,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "hbtree-cpu",
+    title: "HB+-tree beside other trees, on the CPU alone (the paper's figures 9 and 19)",
+    columns: &[
+        INDEX,
+        OPERATION,
+        WORDS,
+        N,
+        CHILDREN,
+        IN_FLIGHT,
+        BATCH,
+        THREADS,
+        MS,
+        MEGA,
+        CEILING.headed("of gathers"),
+        RATIO.headed("x FAST"),
+        PAPER,
+        SIZE,
+        Column::extra("build ms", "build_ms", Format::Digits(1)),
+    ],
+    clock: Clock::Cpu,
+    notes: &[
+        "Options into ordinary host memory, random hits, other ones in each run; medians; one tree after another. of gathers:",
+        "relative to the most random 64-byte lines per second that all threads get from a table of the leaves' size.",
+        "x FAST: at its best. paper: figure 9, the mean over its sizes; it gives no numbers for figure 19, whose trees",
+        "have 9 and 8 children. build: from ascending pairs.",
+    ],
+    summary: None,
+};
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    at_each(session, request, |session, size| {
+        of_width::<u64>(session, size)?;
+        of_width::<u32>(session, size)
+    })
+}
+
+/// Queries that a thread has in flight: the default, and what other trees are best at.
+const IN_FLIGHT_HBTREE: [usize; 2] = [16, 32];
+const IN_FLIGHT_RIVALS: [usize; 2] = [16, 128];
+
+/// What is looked up in, and the trees' rows so far.
+struct Comparison<W> {
+    keys: Keys<W>,
+    rows: Vec<Row>,
+}
+
+fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
+    let keys = Keys::<W>::new(size, session.seed_of(size));
+    let leaf_bytes = (2 * <W as Word>::BYTES * keys.len()) as u64;
+    let ceiling = gathers(session, TABLE.name, leaf_bytes)?;
+    let mut all = Comparison { keys, rows: Vec::new() };
+    for fanout in [Fanout::Full, Fanout::Words] {
+        let builder = HbTree::builder().fanout(fanout);
+        let Some(mut subject) = Subject::<W>::build(session, &Device::host(), size, &builder)? else { return Ok(()) };
+        let is_papers = fanout == Fanout::Full && <W as Word>::BITS == 64;
+        let build_ms = (subject.stats.build.leaves + subject.stats.build.inner).as_secs_f64() * 1e3;
+        for in_flight in IN_FLIGHT_HBTREE {
+            subject.tree.set_node_search(NodeSearch::best(), in_flight)?;
+            let what = format!("{} children, {in_flight} in flight, {}", subject.stats.fanout, keys.describe());
+            let get = |queries: &[W], out: &mut [Option<W>]| Ok(subject.tree.get_many_into(queries, out)?);
+            let measured = look_up(session, &what, &keys, get, |value| value.unwrap_or(miss()))?;
+            let row = subject.row(session, TABLE.name, Side::Cpu, "get_many_into", measured);
+            let row = row.with("in_flight", in_flight).with("build_ms", build_ms);
+            all.rows.push(row.with("paper", is_papers.then_some("1.3")));
+        }
+    }
+    // The pairs, and a tree over them with some room for its build.
+    if has_room(session, &format!("competitors, {}", keys.describe()), 4 * leaf_bytes) {
+        competitors(session, &mut all)?;
+    }
+    // At its best.
+    let of_fast = all.rows.iter().filter(|row| row.index == "FAST").map(|row| row.giga_per_second);
+    let baseline = of_fast.reduce(f64::max);
+    for mut row in all.rows {
+        row.set("ratio_to_baseline", baseline.map(|rate| row.giga_per_second / rate));
+        row.set("ceiling_giga_per_second", ceiling);
+        session.push(row);
+    }
+    Ok(())
+}
+
+/// The other trees, one after another.
+fn competitors<W: BenchWord>(session: &Session, all: &mut Comparison<W>) -> Result<()> {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    all.keys.pairs_into(0..all.keys.len(), &mut keys, &mut values);
+
+    let start = Instant::now();
+    let mut fast = Fast::new(&keys, &values);
+    let build_ms = ms_since(start);
+    for in_flight in IN_FLIGHT_RIVALS {
+        fast.set_in_flight(in_flight);
+        let get = |queries: &[W], out: &mut [Option<W>]| {
+            fast.get_into(queries, out);
+            Ok(())
+        };
+        let row = all.row(session, "FAST", "get_into", fast.bytes() as u64, get)?;
+        all.rows.push(row.with("in_flight", in_flight).with("build_ms", build_ms));
+    }
+    drop(fast);
+
+    let start = Instant::now();
+    let mut splus = SPlusTree::new(&keys, &values);
+    let build_ms = ms_since(start);
+    for in_flight in IN_FLIGHT_RIVALS {
+        splus.set_in_flight(in_flight);
+        let get = |queries: &[W], out: &mut [Option<W>]| {
+            splus.get_into(queries, out);
+            Ok(())
+        };
+        let row = all.row(session, "S+ tree", "get_into", splus.bytes() as u64, get)?;
+        all.rows.push(row.with("in_flight", in_flight).with("build_ms", build_ms));
+    }
+    drop(splus);
+
+    let start = Instant::now();
+    let tree = Harmonia::builder().build_sorted(&Device::host(), &keys, &values)?;
+    let build_ms = ms_since(start);
+    let bytes = tree.stats().bytes();
+    let row =
+        all.row(session, "harmonia", "get_many_into", bytes, |queries, out| Ok(tree.get_many_into(queries, out)?))?;
+    all.rows.push(row.with("build_ms", build_ms).with("fanout", tree.stats().fanout));
+    drop(tree);
+
+    // Takes the pairs.
+    let sorted = SortedVec::new(keys, values);
+    let bytes = (2 * <W as Word>::BYTES * all.keys.len()) as u64;
+    let row = all.row(session, "sorted Vec", "get_into", bytes, |queries, out| {
+        sorted.get_into(queries, out);
+        Ok(())
+    })?;
+    all.rows.push(row);
+    Ok(())
+}
+
+fn ms_since(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+impl<W: BenchWord> Comparison<W> {
+    /// A row of look-ups in another tree of so many bytes.
+    fn row(
+        &self,
+        session: &Session,
+        index: &'static str,
+        operation: &str,
+        bytes: u64,
+        get: impl Fn(&[W], &mut [Option<W>]) -> Result<()>,
+    ) -> Result<Row> {
+        let what = format!("{index}, {}", self.keys.describe());
+        let measured = look_up(session, &what, &self.keys, get, |value| value.unwrap_or(miss()))?;
+        let name = self.keys.name();
+        let row = Row::new(TABLE.name, index, operation, measured.count, measured.timing, measured.checksum)
+            .on("cpu")
+            .over(self.keys.len(), (name, name), "uniform");
+        let row = row.with("threads", rayon::current_num_threads()).with("footprint_bytes", bytes);
+        Ok(row.with("bytes_per_key", bytes as f64 / self.keys.len() as f64))
+    }
+}
