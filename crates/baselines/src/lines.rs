@@ -27,12 +27,10 @@ const TASK: usize = 1 << 12;
 pub(crate) struct Line([u64; LINE / 8]);
 
 impl Line {
-    const ZERO: Self = Self([0; LINE / 8]);
-
     /// A line of these words, and zeros after them.
     #[cfg(test)]
     pub(crate) fn from_words<W: Pod>(words: &[W]) -> Self {
-        let mut line = Self::ZERO;
+        let mut line = Self([0; LINE / 8]);
         line.slice_mut()[..words.len()].copy_from_slice(words);
         line
     }

@@ -89,8 +89,8 @@ unsafe fn search_tile<S: Simt, K: Word, V: Word>(simt: S, args: &FinishArgs<K, V
     // All lines are under way before the first is searched.
     let lines: [K::Vector; LANES as usize] = core::array::from_fn(|round| {
         let of = simt.shuffle(FULL_MASK, leaf, group * LANES + round as u32);
-        // SAFETY: a line of the tree; its keys, and maybe what follows them.
         if reads {
+            // SAFETY: a line of the tree; its keys, and maybe what follows them.
             unsafe { simt.load_vector(args.line(of).cast::<K>(), u64::from(key_at), Hint::NoAllocate) }
         } else {
             K::Vector::default()
