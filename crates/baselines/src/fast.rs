@@ -31,7 +31,8 @@
 //! Many look-ups are in flight at the same time, as in the paper: all of a group pass a line before the first one enters
 //! the next.
 
-use crate::lines::{self, Descent, LINE, Leaves, Line, Lines};
+use crate::line::{self, LINE, Line};
+use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
 use lanetree_layout::{Key, Word};
@@ -316,7 +317,7 @@ impl<K: Key, V: Word> Descent<K, V> for Fast<K, V> {
         let child = simd.child(keys, word);
         place.line = place.line * Self::FANOUT + 1 + child;
         if matches!(level.below, Below::Line) {
-            lines::prefetch(level.inner.as_ptr().wrapping_add(place.start + place.line));
+            line::prefetch(level.inner.as_ptr().wrapping_add(place.start + place.line));
             return;
         }
         // The lines past the block's end would be its children.
@@ -325,9 +326,9 @@ impl<K: Key, V: Word> Descent<K, V> for Fast<K, V> {
         match level.below {
             Below::Block(next) => {
                 place.start = next.line(place.block);
-                lines::prefetch(level.inner.as_ptr().wrapping_add(place.start));
+                line::prefetch(level.inner.as_ptr().wrapping_add(place.start));
             }
-            Below::Leaf(first) => lines::prefetch(first.wrapping_add(place.block)),
+            Below::Leaf(first) => line::prefetch(first.wrapping_add(place.block)),
             Below::Line => unreachable!(),
         }
     }

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod device;
 pub mod fast;
 pub mod grt;
+mod line;
 mod lines;
 pub mod oracle;
 mod simd;

@@ -1,6 +1,6 @@
 //! Node search of the static trees: one trait, [`Vector`], is the only place that names instructions.
 
-use crate::lines::Line;
+use crate::line::Line;
 use lanetree_layout::Word;
 
 /// The instructions that search a node.

@@ -22,7 +22,8 @@
 //! Not taken over: partitions by the keys' prefix, which pay for uniform keys only, and interleaved halves of a batch,
 //! which gained nothing here.
 
-use crate::lines::{self, Descent, LINE, Leaves, Line, Lines};
+use crate::line::{self, LINE, Line};
+use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
 use core::ops::Range;
@@ -170,7 +171,7 @@ impl<K: Key, V: Word> Descent<K, V> for SPlusTree<K, V> {
         // after a separator below the query; that is not padding, so the child exists. The first child always does.
         let keys = unsafe { layer.nodes.get_unchecked(*node) };
         *node = *node * Self::FANOUT + simd.rank(keys, word);
-        lines::prefetch(layer.below.wrapping_add(*node));
+        line::prefetch(layer.below.wrapping_add(*node));
     }
 
     #[inline(always)]
