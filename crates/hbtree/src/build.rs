@@ -41,7 +41,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
             inner_pages: Pages::default(),
             leaf_pages: Pages::default(),
             node_search: NodeSearch::best(),
-            in_flight: 32,
+            in_flight: 128,
             pipeline: Pipeline::default(),
             pinning: Pinning::default(),
         };

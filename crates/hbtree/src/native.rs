@@ -5,7 +5,7 @@ use crate::structure::{Inner, Leaves, Place, Structure};
 use lanetree_layout::{Key, Word};
 
 /// Queries whose leaves are found before they are searched: few enough for their lines to stay in the first caches.
-const CHUNK: usize = 256;
+const CHUNK: usize = 512;
 
 /// Queries of one task of the CPU's.
 pub(crate) const TASK: usize = 4096;

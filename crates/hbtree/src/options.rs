@@ -187,7 +187,7 @@ impl Default for Pipeline {
             balance: Balance::default(),
             sample: 1 << 18,
             throttle: Throttle::default(),
-            device_bucket: 1 << 21,
+            device_bucket: 1 << 22,
         }
     }
 }

@@ -201,7 +201,12 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         finish: &Finish<'_, K, T>,
         (alone, wide_slots, pace): (&W, &Slots<W::Slot>, &Pace),
     ) -> Result<()> {
-        let (queue, pipeline) = (&Queue::new(keys, out), &self.options.pipeline);
+        let pipeline = &self.options.pipeline;
+        if pace.next(keys.len(), pipeline.device_bucket) == 0 {
+            pace.batch(0, Duration::ZERO, false);
+            return self.send(slots, keys, out, finish);
+        }
+        let queue = &Queue::new(keys, out);
         let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
         let mut shape = Shape::of(pipeline, keys.len());
         // One thread is the device's.

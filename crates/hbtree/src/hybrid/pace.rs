@@ -54,7 +54,7 @@ impl Pace {
         self.rates().device = queries as f64 / time.as_secs_f64().max(1e-9);
     }
 
-    /// Notes what the pipelines have done in a batch, and whether the device has had a part.
+    /// Notes what the pipelines have done in a batch, if it was timed, and whether the device has had a part.
     pub(super) fn batch(&self, of_pipelines: usize, time: Duration, with_device: bool) {
         let mut rates = self.rates();
         rates.pipelines = smoothed(rates.pipelines, of_pipelines, time);
