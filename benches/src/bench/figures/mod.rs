@@ -21,6 +21,7 @@ mod harmonia_memory;
 mod harmonia_ntg;
 mod harmonia_psa;
 mod harmonia_psa_widths;
+mod hbtree_balance;
 mod hbtree_buckets;
 mod hbtree_build;
 mod hbtree_cpu;
@@ -78,6 +79,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_balance::FIGURE,
     &hbtree_device_leaves::FIGURE,
     &hbtree_distributions::FIGURE,
     &hbtree_build::FIGURE,

@@ -94,7 +94,7 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
                 count,
                 leaves: to.byte_add((first * size_of::<u32>()) as u64),
             };
-            for _ in 0..pipeline.throttle.device {
+            for _ in 0..pipeline.throttle.device.max(1) {
                 // SAFETY: the buffers have room for all parts, and the addresses are for this stream.
                 unsafe { inner.launch(stream, search, scratch, part)? };
             }
@@ -230,13 +230,11 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
     /// The CPU's part of the descent: with all threads if it `is_shared`, otherwise with this one.
     fn descend(&self, levels: u32, keys: &[K], nodes: &mut [u32], is_shared: bool) {
         let levels = levels.min(self.inner.height());
-        for _ in 0..self.options.pipeline.throttle.cpu {
-            match is_shared {
-                true => keys.par_chunks(TASK).zip(nodes.par_chunks_mut(TASK)).for_each(|(keys, nodes)| {
-                    self.descend_here(levels, keys, nodes);
-                }),
-                false => self.descend_here(levels, keys, nodes),
-            }
+        match is_shared {
+            true => keys.par_chunks(TASK).zip(nodes.par_chunks_mut(TASK)).for_each(|(keys, nodes)| {
+                self.descend_here(levels, keys, nodes);
+            }),
+            false => self.descend_here(levels, keys, nodes),
         }
     }
 
@@ -245,8 +243,10 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
             let mut words = [K::Bits::MIN; CHUNK];
             words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
-            nodes.fill(0);
-            self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
+            for _ in 0..self.options.pipeline.throttle.cpu.max(1) {
+                nodes.fill(0);
+                self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
+            }
         }
     }
 }
@@ -283,15 +283,13 @@ impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
 
     fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool) {
         let leaves = &slot.leaves[..keys.len()];
-        for _ in 0..self.route.options.pipeline.throttle.cpu {
-            if !is_shared {
-                (self.finish)(first, keys, leaves, out);
-                continue;
-            }
-            let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
-            tasks.enumerate().for_each(|(task, ((keys, leaves), out))| {
-                (self.finish)(first + task * TASK, keys, leaves, out);
-            });
+        if !is_shared {
+            (self.finish)(first, keys, leaves, out);
+            return;
         }
+        let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
+        tasks.enumerate().for_each(|(task, ((keys, leaves), out))| {
+            (self.finish)(first + task * TASK, keys, leaves, out);
+        });
     }
 }
