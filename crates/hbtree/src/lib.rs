@@ -59,13 +59,14 @@ mod node_search;
 mod options;
 mod ordered;
 mod over;
+mod pinned;
 mod queries;
 mod regular;
 mod stats;
 mod structure;
 
 pub use build::{Builder, Pieces};
-pub use hybrid::{Discovery, Sample};
+pub use hybrid::{Discovery, Sample, StageTimes};
 pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
