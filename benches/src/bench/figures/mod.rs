@@ -24,9 +24,11 @@ mod harmonia_psa_widths;
 mod hbtree_balance;
 mod hbtree_buckets;
 mod hbtree_build;
+mod hbtree_costs;
 mod hbtree_cpu;
 mod hbtree_device_leaves;
 mod hbtree_distributions;
+mod hbtree_large;
 mod hbtree_latency;
 mod hbtree_node_search;
 mod hbtree_pages;
@@ -79,6 +81,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_costs::FIGURE,
     &hbtree_balance::FIGURE,
     &hbtree_device_leaves::FIGURE,
     &hbtree_distributions::FIGURE,
@@ -86,6 +89,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_sizes::FIGURE,
     &hbtree_ranges::FIGURE,
     &hbtree_latency::FIGURE,
+    &hbtree_large::FIGURE,
 ];
 
 /// The parts, which `--only` names.
