@@ -149,18 +149,18 @@ fn radix_trees_are_compared_on_the_cpu_without_a_gpu() {
 fn the_tree_with_leaves_in_host_memory_is_measured_on_both_sides() {
     let arguments = ["--figure", "hbtree-sizes", "--device", "emulated", "--sizes", "7,8", "--queries", "8"];
     let (text, json) = figure(&arguments);
-    for part in ["EMULATED", "x CPU", "the mean over the sizes; paper: 2.4", "paper: 2.1"] {
+    for part in ["EMULATED", "x CPU", "the mean over the sizes; paper: 2.4", "paper: 2.1", "hbtree_harmonia"] {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
     let rows = json["rows"].as_array().unwrap();
-    // Two sizes, two widths, with and without the device.
-    assert_eq!(rows.len(), 2 * 2 * 2);
+    // Two sizes, two widths, three trees, with and without the device.
+    assert_eq!(rows.len(), 2 * 2 * 3 * 2);
     let sides: Vec<&Value> = rows.iter().map(|row| &row["device"]).collect();
-    assert_eq!(sides, ["cpu", "emulated"].repeat(4));
+    assert_eq!(sides, ["cpu", "emulated"].repeat(12));
     let (text, json) = figure(&["--figure", "hbtree-cpu", "--device", "host", "--sizes", "10", "--queries", "10"]);
     assert!(text.contains("FAST") && text.contains("S+ tree") && !text.contains("skipped"), "{text}");
-    // Five gathers, two trees of ours and two others with two numbers of queries in flight, and two more.
-    assert_eq!(json["rows"].as_array().unwrap().len(), 2 * (5 + 2 * 2 + 2 * 2 + 2));
+    // Five gathers, three trees of ours and two others with two numbers of queries in flight, and two more.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 2 * (5 + 3 * 2 + 2 * 2 + 2));
 }
 
 #[test]

@@ -371,19 +371,22 @@ mod tests {
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
     }
 
-    const OF_HBTREE: [&str; 12] = [
+    const OF_HBTREE: [&str; 15] = [
         "hbtree-pages",
         "hbtree-node-search",
         "hbtree-pipelining",
         "hbtree-cpu",
         "hbtree-strategies",
         "hbtree-buckets",
+        "hbtree-costs",
+        "hbtree-balance",
         "hbtree-device-leaves",
         "hbtree-distributions",
         "hbtree-build",
         "hbtree-sizes",
         "hbtree-ranges",
         "hbtree-latency",
+        "hbtree-large",
     ];
 
     fn of_hbtree(device: Device) -> Session {
@@ -411,6 +414,21 @@ mod tests {
         let on_both = |section| (of(section, "cpu"), of(section, "emulated"));
         // One pipeline, and several; two ways to search, three sizes.
         assert_eq!((on_both("hbtree-strategies"), on_both("hbtree-buckets")), ((0, 2 * 4), (0, 2 * 3)));
+        // Three strategies.
+        assert_eq!(on_both("hbtree-costs"), (0, 3 * 3));
+        // The CPU alone; two parts of each of three levels, and the split that is found: by two numbers of children, by one
+        // pipeline and several, for each throttle.
+        assert_eq!(on_both("hbtree-balance"), (2 * 2 * 5, (2 * 3 + 1) * 2 * 2 * 5));
+        assert_eq!(on_both("hbtree-large"), (2, 3));
+        // The regular tree is measured as often.
+        let of_regular = |section: &str, device: &str| {
+            let rows = rows.iter().filter(|row| row.section == section && row.device == device);
+            rows.filter(|row| row.index == "hbtree_regular" && row.number("x_implicit").is_some()).count()
+        };
+        assert_eq!((of_regular("hbtree-sizes", "cpu"), of_regular("hbtree-sizes", "emulated")), (2, 2));
+        assert_eq!((of_regular("hbtree-ranges", "cpu"), of_regular("hbtree-ranges", "emulated")), (6, 6));
+        assert_eq!((of_regular("hbtree-cpu", "cpu"), of_regular("hbtree-strategies", "emulated")), (2 * 2, 2 * 4));
+        assert_eq!(of_regular("hbtree-buckets", "emulated"), 2 * 3);
         assert_eq!((on_both("hbtree-distributions"), on_both("hbtree-build")), ((4, 4), (0, 2)));
         // Ranges of 1024 pairs are longer than the tree, and batches of 2^14 than the pool.
         assert_eq!(
@@ -420,7 +438,7 @@ mod tests {
         let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
         assert!(rows.iter().all(is_whole));
         let skipped = session.report.skipped.iter().filter(|why| !why.contains("reserved huge pages"));
-        assert_eq!(skipped.collect::<Vec<_>>(), ["ranges of 1024, n = 2^9, u64 keys: fewer keys than that"]);
+        assert_eq!(skipped.collect::<Vec<_>>(), ["ranges of 1024, n = 2^9, u64 keys: fewer keys than that"; 2]);
     }
 
     #[test]
@@ -429,6 +447,9 @@ mod tests {
         assert!(session.report.rows.iter().all(|row| row.device == "cpu"));
         let sections: BTreeSet<&str> = session.report.rows.iter().map(|row| row.section).collect();
         let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
-        assert_eq!(missing, ["hbtree-strategies", "hbtree-buckets", "hbtree-device-leaves"]);
+        assert_eq!(
+            missing,
+            ["hbtree-strategies", "hbtree-buckets", "hbtree-costs", "hbtree-balance", "hbtree-device-leaves"]
+        );
     }
 }

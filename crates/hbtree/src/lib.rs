@@ -59,13 +59,14 @@ mod node_search;
 mod options;
 mod ordered;
 mod over;
+mod pinned;
 mod queries;
 mod regular;
 mod stats;
 mod structure;
 
 pub use build::{Builder, Pieces};
-pub use hybrid::{Discovery, Sample};
+pub use hybrid::{Discovery, Sample, StageTimes};
 pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
@@ -131,12 +132,18 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.parts.options.pipeline
     }
 
-    /// Shares the work in another way from now on.
+    /// Shares the work in another way from now on. What [`Balance::Live`] has found out about the way before is forgotten.
     ///
     /// # Errors
     /// [`OptionValue`](lanetree_frame::Error::OptionValue) for one that is not possible; nothing has changed.
     pub fn set_pipeline(&mut self, pipeline: Pipeline) -> Result<()> {
-        self.set_options(Options { pipeline, ..self.parts.options })
+        let before = self.parts.options.pipeline;
+        self.set_options(Options { pipeline, ..self.parts.options })?;
+        if pipeline != before {
+            let discovery = self.discovery.get_mut().unwrap_or_else(PoisonError::into_inner);
+            *discovery = Discovery::new(self.parts.inner.height());
+        }
+        Ok(())
     }
 
     /// Lets the CPU search nodes in another way from now on, with that many queries in flight per thread.

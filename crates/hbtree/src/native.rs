@@ -1,7 +1,8 @@
 //! The CPU's part of every query: the whole of it without a device, the leaves with one.
 
 use crate::HbTree;
-use crate::structure::{Inner, Leaves, Place, Structure};
+use crate::structure::{Inner, Leaves, Parts, Place, Structure};
+use core::hint::black_box;
 use lanetree_layout::{Key, Word};
 
 /// Queries whose leaves are found before they are searched: few enough for their lines to stay in the first caches.
@@ -18,6 +19,11 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         for (chunk, keys) in keys.chunks(CHUNK).enumerate() {
             let (words, mut leaves) = (words(keys), [0; CHUNK]);
             let (words, leaves) = (&words[..keys.len()], &mut leaves[..keys.len()]);
+            for _ in 1..parts.options.pipeline.throttle.cpu {
+                parts.inner.descend(how, words, 0..height, leaves);
+                parts.leaves.find(words, leaves, how.in_flight, |_, place| _ = black_box(place));
+                leaves.fill(0);
+            }
             parts.inner.descend(how, words, 0..height, leaves);
             parts.leaves.find(words, leaves, how.in_flight, |i, place| each(chunk * CHUNK + i, place));
         }
@@ -25,11 +31,13 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Finds queries whose leaves are known.
     pub(crate) fn find_in(&self, leaves: &[u32], keys: &[K], mut each: impl FnMut(usize, Place)) {
+        let Parts { leaves: all, options, .. } = &self.parts;
         for (chunk, (keys, leaves)) in keys.chunks(CHUNK).zip(leaves.chunks(CHUNK)).enumerate() {
             let words = &words(keys)[..keys.len()];
-            self.parts
-                .leaves
-                .find(words, leaves, self.parts.options.in_flight, |i, place| each(chunk * CHUNK + i, place));
+            for _ in 1..options.pipeline.throttle.cpu {
+                all.find(words, leaves, options.in_flight, |_, place| _ = black_box(place));
+            }
+            all.find(words, leaves, options.in_flight, |i, place| each(chunk * CHUNK + i, place));
         }
     }
 }

@@ -133,13 +133,13 @@ pub enum Balance {
     Live,
 }
 
-/// How much slower a part is made: so many times its work is done.
+/// How much slower a part is made: so many times its work is done, every time but the first from the caches. 0 is as 1.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Throttle {
     /// The CPU's work.
     pub cpu: u32,
-    /// The device's descents.
+    /// The device's descents: each launch.
     pub device: u32,
 }
 

@@ -8,6 +8,7 @@ use core::mem::take;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::{Error, KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
+use lanetree_runtime::PinnedBuffer;
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
@@ -40,8 +41,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many`], and [`Error::OutputLength`].
     pub fn get_many_into(&self, keys: &[K], out: &mut [Option<V>]) -> Result<()> {
-        let value = |place: Place| place.is_hit.then(|| self.parts.leaves.value(place));
-        self.answer(keys, out, value, Some(|value| value))
+        let value = |_, place: Place| place.is_hit.then(|| self.parts.leaves.value(place));
+        self.answer((keys, None), out, value, Some(|_, value| value))
     }
 
     /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
@@ -50,8 +51,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many_into`].
     pub fn get_many_or(&self, keys: &[K], miss: V, out: &mut [V]) -> Result<()> {
-        let value = |place: Place| if place.is_hit { self.parts.leaves.value(place) } else { miss };
-        self.answer(keys, out, value, Some(|value: Option<V>| value.unwrap_or(miss)))
+        let value = |_, place: Place| if place.is_hit { self.parts.leaves.value(place) } else { miss };
+        self.answer((keys, None), out, value, Some(|_, value: Option<V>| value.unwrap_or(miss)))
     }
 
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
@@ -109,6 +110,22 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many`], and [`Error::ReversedRange`] for a range whose end is below its start.
     pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
+        let mut out = Ranges::default();
+        self.range_many_into(ranges, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`HbTree::range_many`] in place of other results, whose memory is reused. What these are does not matter: any of their
+    /// fields may have been taken or changed. After an error there are no results, neither old ones nor new ones.
+    ///
+    /// # Errors
+    /// As [`HbTree::range_many`].
+    pub fn range_many_into(
+        &self,
+        ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>,
+        out: &mut Ranges<K, V>,
+    ) -> Result<()> {
+        let mut results = take(out);
         let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
         let parts: Mutex<Vec<Part<K, V>>> = Mutex::default();
         self.answer_with(&starts, &mut vec![(); starts.len()], |first, count, find| {
@@ -124,7 +141,9 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             });
             parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
         })?;
-        Ok(joined(starts.len(), parts.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        join(starts.len(), parts.into_inner().unwrap_or_else(PoisonError::into_inner), &mut results);
+        *out = results;
+        Ok(())
     }
 
     /// How many pairs each range has, [`HbTree::range_many`] without copying them.
@@ -142,34 +161,36 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Answers each query by its place, which takes the CPU.
     fn answer_on_host<T: Send>(&self, keys: &[K], out: &mut [T], by_place: impl Fn(Place) -> T + Sync) -> Result<()> {
-        self.answer(keys, out, by_place, None::<fn(Option<V>) -> T>)
+        self.answer((keys, None), out, |_, place| by_place(place), None::<fn(usize, Option<V>) -> T>)
     }
 
-    /// Answers each query by its place, or by what a device finds in its leaf.
-    fn answer<T: Send>(
+    /// Answers each query, given its number, by its place in the tree, or by what a device finds in its leaf. `pinned` are the
+    /// queries, if they lie in pinned memory.
+    pub(crate) fn answer<T: Send>(
         &self,
-        keys: &[K],
+        (keys, pinned): (&[K], Option<&PinnedBuffer<K>>),
         out: &mut [T],
-        by_place: impl Fn(Place) -> T + Sync,
-        by_value: Option<impl Fn(Option<V>) -> T + Sync>,
+        by_place: impl Fn(usize, Place) -> T + Sync,
+        by_value: Option<impl Fn(usize, Option<V>) -> T + Sync>,
     ) -> Result<()> {
         if keys.len() != out.len() {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
         }
         let Some(route) = self.route() else {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                self.find(keys, |i, place| out[i] = by_place(place));
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).enumerate().for_each(|(task, (keys, out))| {
+                self.find(keys, |i, place| out[i] = by_place(task * TASK + i, place));
             });
             return Ok(());
         };
-        let finish = |_, keys: &[K], leaves: &[u32], out: &mut [T]| {
-            self.find_in(leaves, keys, |i, place| out[i] = by_place(place));
+        let route = Route { pinned, ..route };
+        let finish = |first, keys: &[K], leaves: &[u32], out: &mut [T]| {
+            self.find_in(leaves, keys, |i, place| out[i] = by_place(first + i, place));
         };
         match by_value {
             Some(by_value) if self.parts.leaves_pinned() && self.parts.options.pipeline.device_bucket > 0 => {
-                let on_cpu = |key| {
+                let on_cpu = |at, key| {
                     let mut answer = None;
-                    self.find(&[key], |_, place| answer = Some(by_place(place)));
+                    self.find(&[key], |_, place| answer = Some(by_place(at, place)));
                     answer.expect("one query has one answer")
                 };
                 let alone = route.alone(&self.parts, &by_value, &on_cpu, &self.pace);
@@ -199,26 +220,30 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 
     /// The way through the device, if there is one, and it has something to do.
-    fn route(&self) -> Option<Route<'_, K, L>> {
+    pub(crate) fn route(&self) -> Option<Route<'_, K, L>> {
         let Parts { device, options, inner, copy, .. } = &self.parts;
         let copy = copy.as_ref()?;
         let has_levels = inner.height() > options.pipeline.split.depth;
-        has_levels.then_some(Route { device, inner, copy, options, discovery: &self.discovery })
+        has_levels.then_some(Route { device, inner, copy, options, discovery: &self.discovery, pinned: None })
     }
 }
 
-/// The parts of a batch, one after another.
-fn joined<K: Key, V: Word>(ranges: usize, mut parts: Vec<Part<K, V>>) -> Ranges<K, V> {
+/// Puts the parts of a batch one after another, into the memory of other results.
+fn join<K: Key, V: Word>(ranges: usize, mut parts: Vec<Part<K, V>>, out: &mut Ranges<K, V>) {
+    let Ranges { offsets, keys, values } = out;
     parts.sort_unstable_by_key(|part| part.first);
     let total: usize = parts.iter().map(|part| part.keys.len()).sum();
-    let mut offsets = Vec::with_capacity(ranges + 1);
+    offsets.clear();
+    offsets.reserve(ranges + 1);
     offsets.push(0);
     let mut before = 0;
     for part in &parts {
         offsets.extend(part.ends.iter().map(|end| before + end));
         before += part.keys.len() as u64;
     }
-    let (mut keys, mut values) = (vec![K::default(); total], vec![V::MIN; total]);
+    // Elements of the old results are overwritten.
+    resize(keys, total, K::default());
+    resize(values, total, V::MIN);
     let (mut key_parts, mut value_parts) = (&mut keys[..], &mut values[..]);
     let mut copies = Vec::with_capacity(parts.len());
     for part in &mut parts {
@@ -231,5 +256,14 @@ fn joined<K: Key, V: Word>(ranges: usize, mut parts: Vec<Part<K, V>>) -> Ranges<
         to_keys.copy_from_slice(&from_keys);
         to_values.copy_from_slice(&from_values);
     });
-    Ranges { offsets, keys, values }
+}
+
+/// Gives a vector a length; what it holds then does not matter.
+fn resize<T: Clone>(vector: &mut Vec<T>, len: usize, element: T) {
+    if vector.capacity() < len {
+        // Memory from the system is zero already, and nothing is copied.
+        *vector = vec![element; len];
+    } else {
+        vector.resize(len, element);
+    }
 }

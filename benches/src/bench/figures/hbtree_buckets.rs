@@ -1,15 +1,16 @@
 //! The paper's figure 11: the size of buckets, by throughput and latency.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, PIPELINES, RATIO, STRATEGY};
 use crate::bench::hbtree::lookups::pool;
 use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, one, usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::hbtree::{DeviceSearch, Fanout, HbTree, Pipeline};
+use lanetree::hbtree::{Builder, DeviceSearch, Fanout, HbTree, Pipeline, Structure};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-buckets",
@@ -27,6 +28,7 @@ static TABLE: Table = Table {
     name: "hbtree-buckets",
     title: "HB+-tree, by the size of buckets (the paper's figure 11)",
     columns: &[
+        INDEX,
         DEVICE,
         WORDS,
         N,
@@ -40,6 +42,7 @@ static TABLE: Table = Table {
         MS,
         MEGA,
         RATIO.headed("rate x 2^14"),
+        OF_IMPLICIT,
         Column::extra("latency µs", "latency_us", Format::Digits(1)),
         Column::extra("p99 µs", "latency_p99_us", Format::Digits(1)),
         Column::extra("latency x 2^14", "latency_ratio", Format::Digits(2)),
@@ -51,7 +54,7 @@ static TABLE: Table = Table {
         "batch of a single bucket through one pipeline, one call after another, from the call to its return. x 2^14: with the",
         "same search on the device. paper: latency relative to buckets of 2^14, the size that it chose.",
     ],
-    summary: None,
+    summary: Some(regular),
 };
 
 /// Queries that batches of a bucket are taken from, as a power of two.
@@ -59,42 +62,53 @@ const POOL: u32 = 24;
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
-        let device = session.device.clone();
-        let builder = HbTree::builder().fanout(Fanout::Words);
-        let Some(mut subject) = Subject::<u64>::build(session, &device, size, &builder)? else { return Ok(()) };
-        let queries = pool(session, &subject.keys, at_most(session, POOL));
-        for search in [DeviceSearch::Ballot, DeviceSearch::Shared] {
-            let mut of_search = Vec::new();
-            for bucket in buckets(session) {
-                let mut pipeline = Pipeline::default();
-                (pipeline.bucket, pipeline.device_search) = (bucket, search);
-                subject.tree.set_pipeline(pipeline)?;
-                let what = format!("buckets of {bucket}, {}", device_search(search));
-                if !session.has_time(&what) {
-                    continue;
-                }
-                let mut row = subject.look_up(session, TABLE.name, Side::Hybrid, &what)?;
-                // All threads finish the bucket.
-                pipeline.pipelines = 1;
-                subject.tree.set_pipeline(pipeline)?;
-                let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
-                row.set("latency_us", calls.timing.median_ms * 1e3);
-                row.set("latency_p99_us", calls.number("p99_ms").map(|ms| ms * 1e3));
-                row.set("latency_calls", calls.integer("calls"));
-                row.set("paper", paper(bucket));
-                of_search.push(row);
-            }
-            let usual = of_search.iter().find(|row| row.integer("bucket") == Some(usual_bucket(session) as u64));
-            let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or_default()));
-            for mut row in of_search {
-                let ratio = |usual: f64, own: f64| own / usual;
-                row.set("ratio_to_baseline", usual.map(|(rate, _)| ratio(rate, row.giga_per_second)));
-                row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| ratio(us, own)));
-                session.push(row);
-            }
-        }
-        Ok(())
+        let (builder, mut beside) = (HbTree::builder().fanout(Fanout::Words), Beside::default());
+        of_tree(session, size, &builder, &mut beside)?;
+        of_tree(session, size, &builder.regular(), &mut beside)
     })
+}
+
+fn of_tree<L: Structure>(
+    session: &mut Session,
+    size: u32,
+    builder: &Builder<u64, u64, L>,
+    beside: &mut Beside,
+) -> Result<()> {
+    let device = session.device.clone();
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
+    let queries = pool(session, &subject.keys, at_most(session, POOL));
+    for search in [DeviceSearch::Ballot, DeviceSearch::Shared] {
+        let mut of_search = Vec::new();
+        for bucket in buckets(session) {
+            let mut pipeline = Pipeline::default();
+            (pipeline.bucket, pipeline.device_search) = (bucket, search);
+            subject.tree.set_pipeline(pipeline)?;
+            let what = format!("buckets of {bucket}, {}", device_search(search));
+            if !session.has_time(&what) {
+                continue;
+            }
+            let mut row = subject.look_up(session, TABLE.name, Side::Hybrid, &what)?;
+            // All threads finish the bucket.
+            pipeline.pipelines = 1;
+            subject.tree.set_pipeline(pipeline)?;
+            let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
+            row.set("latency_us", calls.timing.median_ms * 1e3);
+            row.set("latency_p99_us", calls.number("p99_ms").map(|ms| ms * 1e3));
+            row.set("latency_calls", calls.integer("calls"));
+            row.set("paper", paper(bucket));
+            of_search.push(row);
+        }
+        let usual = of_search.iter().find(|row| row.integer("bucket") == Some(usual_bucket(session) as u64));
+        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or_default()));
+        for mut row in of_search {
+            let ratio = |usual: f64, own: f64| own / usual;
+            row.set("ratio_to_baseline", usual.map(|(rate, _)| ratio(rate, row.giga_per_second)));
+            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| ratio(us, own)));
+            beside.compare(format_args!("{} {:?}", device_search(search), row.integer("bucket")), &mut row);
+            session.push(row);
+        }
+    }
+    Ok(())
 }
 
 /// The paper's latency, relative to that of its usual bucket.

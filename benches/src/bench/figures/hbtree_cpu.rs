@@ -4,6 +4,7 @@ use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MEGA, MS, N, 
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, PAPER, RATIO};
 use crate::bench::hbtree::gathers::gathers;
 use crate::bench::hbtree::keys::Keys;
@@ -14,7 +15,7 @@ use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::hbtree::{Fanout, HbTree, NodeSearch};
+use lanetree::hbtree::{Builder, Fanout, HbTree, Implicit, NodeSearch, Structure};
 use lanetree::{Device, Harmonia, Word};
 use lanetree_baselines::cpu::SortedVec;
 use lanetree_baselines::fast::Fast;
@@ -49,6 +50,7 @@ static TABLE: Table = Table {
         MEGA,
         CEILING.headed("of gathers"),
         RATIO.headed("x FAST"),
+        OF_IMPLICIT,
         PAPER,
         SIZE,
         Column::extra("build ms", "build_ms", Format::Digits(1)),
@@ -58,9 +60,9 @@ static TABLE: Table = Table {
         "Options into ordinary host memory, random hits, other ones in each run; medians; one tree after another. of gathers:",
         "relative to the most random 64-byte lines per second that all threads get from a table of the leaves' size.",
         "x FAST: at its best. paper: figure 9, the mean over its sizes; it gives no numbers for figure 19, whose trees",
-        "have 9 and 8 children. build: from ascending pairs.",
+        "have 9 and 8 children. build: from ascending pairs. x implicit: with most children and as many in flight.",
     ],
-    summary: None,
+    summary: Some(regular),
 };
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
@@ -85,20 +87,12 @@ fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
     let leaf_bytes = (2 * <W as Word>::BYTES * keys.len()) as u64;
     let ceiling = gathers(session, TABLE.name, leaf_bytes)?;
     let mut all = Comparison { keys, rows: Vec::new() };
-    for fanout in [Fanout::Full, Fanout::Words] {
-        let builder = HbTree::builder().fanout(fanout);
-        let Some(mut subject) = Subject::<W>::build(session, &Device::host(), size, &builder)? else { return Ok(()) };
-        let is_papers = fanout == Fanout::Full && <W as Word>::BITS == 64;
-        let build_ms = (subject.stats.build.leaves + subject.stats.build.inner).as_secs_f64() * 1e3;
-        for in_flight in IN_FLIGHT_HBTREE {
-            subject.tree.set_node_search(NodeSearch::best(), in_flight)?;
-            let what = format!("{} children, {in_flight} in flight, {}", subject.stats.fanout, keys.describe());
-            let get = |queries: &[W], out: &mut [Option<W>]| Ok(subject.tree.get_many_into(queries, out)?);
-            let measured = look_up(session, &what, &keys, get, |value| value.unwrap_or(miss()))?;
-            let row = subject.row(session, TABLE.name, Side::Cpu, "get_many_into", measured);
-            let row = row.with("in_flight", in_flight).with("build_ms", build_ms);
-            all.rows.push(row.with("paper", is_papers.then_some("1.3")));
-        }
+    let (builder, mut beside) = (HbTree::<W, W>::builder(), Beside::default());
+    let is_measured = own(session, &mut all, &builder.fanout(Fanout::Words), &mut beside)?
+        && own(session, &mut all, &builder, &mut beside)?
+        && own(session, &mut all, &builder.regular(), &mut beside)?;
+    if !is_measured {
+        return Ok(());
     }
     // The pairs, and a tree over them with some room for its build.
     if has_room(session, &format!("competitors, {}", keys.describe()), 4 * leaf_bytes) {
@@ -113,6 +107,33 @@ fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
         session.push(row);
     }
     Ok(())
+}
+
+/// A tree of ours; whether host memory has room for it.
+fn own<W: BenchWord, L: Structure>(
+    session: &mut Session,
+    all: &mut Comparison<W>,
+    builder: &Builder<W, W, L>,
+    beside: &mut Beside,
+) -> Result<bool> {
+    let (keys, host) = (all.keys, Device::host());
+    let Some(mut subject) = Subject::build(session, &host, keys.size(), builder)? else { return Ok(false) };
+    // Nine children.
+    let is_papers = L::NAME == Implicit::NAME && subject.stats.fanout == 9;
+    let build_ms = (subject.stats.build.leaves + subject.stats.build.inner).as_secs_f64() * 1e3;
+    for in_flight in IN_FLIGHT_HBTREE {
+        subject.tree.set_node_search(NodeSearch::best(), in_flight)?;
+        let what =
+            format!("{}, {} children, {in_flight} in flight, {}", L::NAME, subject.stats.fanout, keys.describe());
+        let get = |queries: &[W], out: &mut [Option<W>]| Ok(subject.tree.get_many_into(queries, out)?);
+        let measured = look_up(session, &what, &keys, get, |value| value.unwrap_or(miss()))?;
+        let row = subject.row(session, TABLE.name, Side::Cpu, "get_many_into", measured);
+        let mut row = row.with("in_flight", in_flight).with("build_ms", build_ms);
+        row.set("paper", is_papers.then_some("1.3"));
+        beside.compare(in_flight, &mut row);
+        all.rows.push(row);
+    }
+    Ok(true)
 }
 
 /// The other trees, one after another.

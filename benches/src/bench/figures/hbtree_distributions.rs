@@ -121,7 +121,10 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                 subject.set_side(side)?;
                 let what = format!("{name} queries, {}", subject.keys.describe());
                 let get = |queries: &[u64], out: &mut [u64]| Ok(subject.tree.get_many_or(queries, miss(), out)?);
-                let measured = measure_ranks(session, &what, &subject.keys, rank, get, |value| value)?;
+                let measured =
+                    measure_ranks(session, &what, &subject.keys, (1 << session.plan.queries, rank), get, |value| {
+                        value
+                    })?;
                 let mut row = subject.row(session, TABLE.name, side, "get_many_or", measured);
                 let rate = *baseline.get_or_insert(row.giga_per_second);
                 row.set("order", name);

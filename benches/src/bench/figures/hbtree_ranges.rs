@@ -1,21 +1,16 @@
 //! The paper's figure 17: ranges.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, MS, N, PAIRS_RATE, THREADS, WORDS, figure};
-use crate::bench::data::{miss, value_of};
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, PAIRS_RATE, THREADS, WORDS, figure};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PAPER, RATIO};
-use crate::bench::hbtree::lookups::Measured;
 use crate::bench::hbtree::plan::{MOST, at_each, one};
-use crate::bench::hbtree::room::has_room;
+use crate::bench::hbtree::ranges::measure as of_length;
 use crate::bench::hbtree::subject::{Side, Subject};
-use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use core::ops::RangeInclusive;
-use lanetree::Ranges;
-use lanetree::hbtree::HbTree;
-use rayon::prelude::*;
+use lanetree::hbtree::{Builder, HbTree, Implicit, Structure};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-ranges",
@@ -32,6 +27,7 @@ static TABLE: Table = Table {
     name: "hbtree-ranges",
     title: "HB+-tree: ranges, on the CPU alone and with the device (the paper's figure 17)",
     columns: &[
+        INDEX,
         DEVICE,
         WORDS,
         N,
@@ -44,6 +40,7 @@ static TABLE: Table = Table {
         Column::of("M ranges/s", |row| Some(figure(row.giga_per_second * 1e3))),
         PAIRS_RATE,
         RATIO.headed("x CPU"),
+        OF_IMPLICIT,
         PAPER,
     ],
     clock: Clock::Calls,
@@ -51,7 +48,7 @@ static TABLE: Table = Table {
         "range_many, from a vector of ranges into new vectors, their allocation included; random ranges, by the CPU's clock,",
         "medians. batch: ranges. paper: over 2^27 pairs; above 1.8 up to 8 pairs, 1.22 at 32.",
     ],
-    summary: None,
+    summary: Some(regular),
 };
 
 /// Pairs of a range, and the paper's ratio.
@@ -65,69 +62,33 @@ const LENGTHS: [(usize, Option<&str>); 7] = [
     (1024, None),
 ];
 
-/// The most pairs that a batch returns, as a power of two.
-const MOST_PAIRS: u32 = 27;
-
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
-        let device = session.device.clone();
-        let Some(mut subject) = Subject::<u64>::build(session, &device, size, &HbTree::builder())? else {
-            return Ok(());
-        };
-        for (length, paper) in LENGTHS {
-            let what = format!("ranges of {length}, {}", subject.keys.describe());
-            if length > subject.keys.len() {
-                session.skip(format_args!("{what}: fewer keys than that"));
-            } else if session.has_time(&what) {
-                of_length(session, &mut subject, length, paper, &what)?;
-            }
-        }
-        Ok(())
+        let mut beside = Beside::default();
+        of_tree(session, size, &HbTree::builder(), &mut beside)?;
+        of_tree(session, size, &HbTree::builder().regular(), &mut beside)
     })
 }
 
-fn of_length(
+fn of_tree<L: Structure>(
     session: &mut Session,
-    subject: &mut Subject<u64>,
-    length: usize,
-    paper: Option<&str>,
-    what: &str,
+    size: u32,
+    builder: &Builder<u64, u64, L>,
+    beside: &mut Beside,
 ) -> Result<()> {
-    let pairs = 1 << session.plan.range_pairs.min(MOST_PAIRS);
-    let count = (pairs / length).clamp(1, 1 << session.plan.host_ranges);
-    // Ranges; results, and the parts that they are joined of, both at once.
-    if !has_room(session, what, (count * 40 + 32 * count * length) as u64) {
-        return Ok(());
-    }
-    let (keys, rank) = (subject.keys, subject.keys.shuffled(session.seed ^ length as u64));
-    let first = |i: usize| rank(0, count, i).min(keys.len() - length);
-    let range = |i: usize| keys.key(first(i))..=keys.key(first(i) + length - 1);
-    let ranges: Vec<RangeInclusive<u64>> = (0..count).into_par_iter().map(range).collect();
-    let mut baseline = None;
-    for &side in Side::all(session) {
-        subject.set_side(side)?;
-        let mut out = Ranges::default();
-        let timing = session.time_on_cpu(
-            &mut out,
-            |out| *out = Ranges::default(),
-            |out| {
-                *out = subject.tree.range_many(ranges.iter().cloned())?;
-                Ok(())
-            },
-        )?;
-        let pairs = count * length;
-        session.check_slice(&what, "offsets", &out.offsets, 0..count + 1, u64::MAX, |i| (i * length) as u64)?;
-        let key = |i: usize| keys.key(first(i / length) + i % length);
-        let by_key = session.check_slice(&what, "keys", &out.keys, 0..pairs, miss(), key)?;
-        let by_value = session.check_slice(&what, "values", &out.values, 0..pairs, miss(), |i| value_of(key(i)))?;
-        let measured = Measured { count, timing, checksum: by_key.and(by_value) };
-        let mut row: Row = subject.row(session, TABLE.name, side, "range_many", measured);
-        let rate = *baseline.get_or_insert(row.giga_per_second);
-        row.set("range_pairs", length);
-        row.set("pairs", pairs as u64);
-        row.set("ratio_to_baseline", row.giga_per_second / rate);
-        row.set("paper", paper.filter(|_| side == Side::Hybrid));
-        session.push(row);
+    let device = session.device.clone();
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
+    for (length, paper) in LENGTHS {
+        let what = format!("ranges of {length}, {}", subject.keys.describe());
+        if length > subject.keys.len() {
+            session.skip(format_args!("{what}: fewer keys than that"));
+        } else if session.has_time(&what) {
+            for (side, mut row) in of_length(session, &mut subject, TABLE.name, length)? {
+                beside.compare(length, &mut row);
+                row.set("paper", paper.filter(|_| side == Side::Hybrid && L::NAME == Implicit::NAME));
+                session.push(row);
+            }
+        }
     }
     Ok(())
 }

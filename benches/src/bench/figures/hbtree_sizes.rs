@@ -1,16 +1,17 @@
 //! The paper's figure 16: the CPU alone and with the device, by the tree's size.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, SIZE, THREADS, WORDS};
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, SIZE, THREADS, WORDS};
 use crate::bench::data::BenchWord;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PIPELINES, RATIO};
 use crate::bench::hbtree::plan::{MOST, at_each, several};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::hbtree::HbTree;
+use lanetree::hbtree::{Builder, HarmoniaAbove, HbTree, Implicit, Structure};
 use std::io::{self, Write};
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -28,6 +29,7 @@ static TABLE: Table = Table {
     name: "hbtree-sizes",
     title: "HB+-tree by its size: the CPU alone, and with the device (the paper's figure 16)",
     columns: &[
+        INDEX,
         DEVICE,
         WORDS,
         N,
@@ -42,12 +44,13 @@ static TABLE: Table = Table {
         MS,
         MEGA,
         RATIO.headed("x CPU"),
+        OF_IMPLICIT,
     ],
     clock: Clock::Calls,
     notes: &[
         "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. cpu: the same",
         "tree, without the device. bytes/key: on both. The paper compares its tree for the CPU with its hybrid tree, over",
-        "2^23 to 2^30 pairs.",
+        "2^23 to 2^30 pairs. hbtree_harmonia: Harmonia above the same leaves.",
     ],
     summary: Some(means),
 };
@@ -55,17 +58,17 @@ static TABLE: Table = Table {
 /// The paper's mean, for keys of 64 and of 32 bits.
 const PAPER_MEANS: [(&str, &str); 2] = [("u64", "2.4"), ("u32", "2.1")];
 
-/// The mean over all sizes, as the paper gives it.
+/// The implicit tree's mean over all sizes, as the paper gives it; and the regular tree.
 fn means(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     for (key, paper) in PAPER_MEANS {
-        let of_key = rows.iter().filter(|row| row.key == key && row.device != "cpu");
+        let of_key = rows.iter().filter(|row| row.index == Implicit::NAME && row.key == key && row.device != "cpu");
         let ratios: Vec<f64> = of_key.filter_map(|row| row.number("ratio_to_baseline")).collect();
         if !ratios.is_empty() {
             let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
             writeln!(out, "  {key} keys: {mean:.2} x CPU, the mean over the sizes; paper: {paper}")?;
         }
     }
-    Ok(())
+    regular(rows, out)
 }
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
@@ -76,8 +79,20 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 }
 
 fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
+    let (builder, mut beside) = (HbTree::<W, W>::builder(), Beside::default());
+    of_tree(session, size, &builder, &mut beside)?;
+    of_tree(session, size, &builder.regular(), &mut beside)?;
+    of_tree(session, size, &builder.over::<HarmoniaAbove>(), &mut beside)
+}
+
+fn of_tree<W: BenchWord, L: Structure>(
+    session: &mut Session,
+    size: u32,
+    builder: &Builder<W, W, L>,
+    beside: &mut Beside,
+) -> Result<()> {
     let device = session.device.clone();
-    let Some(mut subject) = Subject::<W>::build(session, &device, size, &HbTree::builder())? else { return Ok(()) };
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
     let mut baseline = None;
     for &side in Side::all(session) {
         subject.set_side(side)?;
@@ -85,6 +100,7 @@ fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
         let rate = *baseline.get_or_insert(row.giga_per_second);
         row.set("device_bytes", (side == Side::Hybrid).then_some(subject.stats.device_bytes));
         row.set("ratio_to_baseline", row.giga_per_second / rate);
+        beside.compare("", &mut row);
         session.push(row);
     }
     Ok(())

@@ -21,11 +21,14 @@ mod harmonia_memory;
 mod harmonia_ntg;
 mod harmonia_psa;
 mod harmonia_psa_widths;
+mod hbtree_balance;
 mod hbtree_buckets;
 mod hbtree_build;
+mod hbtree_costs;
 mod hbtree_cpu;
 mod hbtree_device_leaves;
 mod hbtree_distributions;
+mod hbtree_large;
 mod hbtree_latency;
 mod hbtree_node_search;
 mod hbtree_pages;
@@ -78,12 +81,15 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_costs::FIGURE,
+    &hbtree_balance::FIGURE,
     &hbtree_device_leaves::FIGURE,
     &hbtree_distributions::FIGURE,
     &hbtree_build::FIGURE,
     &hbtree_sizes::FIGURE,
     &hbtree_ranges::FIGURE,
     &hbtree_latency::FIGURE,
+    &hbtree_large::FIGURE,
 ];
 
 /// The parts, which `--only` names.

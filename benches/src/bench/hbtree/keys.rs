@@ -21,6 +21,11 @@ impl<W: BenchWord> Keys<W> {
         Self { size, seed, words: PhantomData }
     }
 
+    /// Of their number, the power of two.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
     pub(crate) fn len(&self) -> usize {
         1 << self.size
     }

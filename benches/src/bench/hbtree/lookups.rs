@@ -31,10 +31,25 @@ pub(crate) fn measure<W: BenchWord, O: Copy + Default + Send + Sync>(
     get: impl Fn(&[W], &mut [O]) -> Result<()>,
     word: impl Fn(O) -> W + Send + Sync,
 ) -> Result<Measured> {
-    measure_ranks(session, what, keys, keys.shuffled(session.seed ^ RANKS), get, word)
+    measure_count(session, what, keys, 1 << session.plan.queries, get, word)
 }
 
-/// [`measure`], of the keys of any ranks: those of a round of so many queries, one by one.
+/// [`measure`], of batches of so many queries.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_count<W: BenchWord, O: Copy + Default + Send + Sync>(
+    session: &Session,
+    what: &dyn Display,
+    keys: &Keys<W>,
+    count: usize,
+    get: impl Fn(&[W], &mut [O]) -> Result<()>,
+    word: impl Fn(O) -> W + Send + Sync,
+) -> Result<Measured> {
+    measure_ranks(session, what, keys, (count, keys.shuffled(session.seed ^ RANKS)), get, word)
+}
+
+/// [`measure_count`], of the keys of any ranks: those of a round of so many queries, one by one.
 ///
 /// # Errors
 /// As [`measure`].
@@ -42,12 +57,11 @@ pub(crate) fn measure_ranks<W: BenchWord, O: Copy + Default + Send + Sync>(
     session: &Session,
     what: &dyn Display,
     keys: &Keys<W>,
-    rank: impl Fn(u64, usize, usize) -> usize + Sync,
+    (count, rank): (usize, impl Fn(u64, usize, usize) -> usize + Sync),
     get: impl Fn(&[W], &mut [O]) -> Result<()>,
     word: impl Fn(O) -> W + Send + Sync,
 ) -> Result<Measured> {
     session.doing(what);
-    let count = 1 << session.plan.queries;
     let mut state = (vec![W::default(); count], vec![O::default(); count]);
     let mut round = 0;
     let timing = session.time_on_cpu(

@@ -4,20 +4,21 @@ use crate::bench::calls::Calls;
 use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::hbtree::keys::Keys;
-use crate::bench::hbtree::lookups::{Measured, measure};
+use crate::bench::hbtree::lookups::{Measured, measure_count};
 use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
-use lanetree::hbtree::{Builder, DeviceSearch, HbTree, Pipeline, Split, Stats, Strategy};
+use lanetree::hbtree::{Builder, DeviceSearch, HbTree, Implicit, Pipeline, Split, Stats, Strategy, Structure};
 use lanetree::{Device, Word};
 
 /// Pairs of a piece of a build.
 const PIECE: usize = 1 << 20;
 
-pub(crate) struct Subject<W: BenchWord> {
+/// `L` is the tree's structure.
+pub(crate) struct Subject<W: BenchWord, L: Structure = Implicit> {
     pub(crate) keys: Keys<W>,
-    pub(crate) tree: HbTree<W, W>,
+    pub(crate) tree: HbTree<W, W, L>,
     pub(crate) stats: Stats,
 }
 
@@ -37,7 +38,7 @@ impl Side {
     }
 }
 
-impl<W: BenchWord> Subject<W> {
+impl<W: BenchWord, L: Structure> Subject<W, L> {
     /// Builds a tree from pairs in pieces, without a copy of them; `None` where host memory has no room for it and for a
     /// batch of queries, which the report says.
     ///
@@ -47,7 +48,7 @@ impl<W: BenchWord> Subject<W> {
         session: &mut Session,
         device: &Device,
         size: u32,
-        builder: &Builder<W, W>,
+        builder: &Builder<W, W, L>,
     ) -> Result<Option<Self>> {
         let keys = Keys::<W>::new(size, session.seed_of(size));
         let (what, word) = (keys.describe(), <W as Word>::BYTES as u64);
@@ -84,18 +85,33 @@ impl<W: BenchWord> Subject<W> {
     /// A row of look-ups, of a table, with the tree as it is set.
     ///
     /// # Errors
-    /// As [`measure`].
+    /// As [`measure_count`].
     pub(crate) fn look_up(&self, session: &Session, section: &'static str, side: Side, what: &str) -> Result<Row> {
+        self.look_up_count(session, section, side, what, 1 << session.plan.queries)
+    }
+
+    /// [`Subject::look_up`], of batches of so many queries.
+    ///
+    /// # Errors
+    /// As [`measure_count`].
+    pub(crate) fn look_up_count(
+        &self,
+        session: &Session,
+        section: &'static str,
+        side: Side,
+        what: &str,
+        count: usize,
+    ) -> Result<Row> {
         let what = format!("{what}, {}", self.keys.describe());
         let get = |queries: &[W], out: &mut [W]| Ok(self.tree.get_many_or(queries, miss(), out)?);
-        let measured = measure(session, &what, &self.keys, get, |value| value)?;
+        let measured = measure_count(session, &what, &self.keys, count, get, |value| value)?;
         Ok(self.row(session, section, side, "get_many_or", measured))
     }
 
     /// A row of small batches, one call after another, of a table, with the tree as it is set.
     ///
     /// # Errors
-    /// As [`measure`].
+    /// As [`Calls::measure`].
     pub(crate) fn latency(
         &self,
         session: &Session,
@@ -130,7 +146,7 @@ impl<W: BenchWord> Subject<W> {
         let device = if side == Side::Cpu { "cpu" } else { session.device_name() };
         let name = self.keys.name();
         let bytes = self.stats.inner_bytes + self.stats.leaf_bytes + self.stats.device_bytes;
-        let mut row = Row::new(section, "hbtree", operation, count, timing, checksum)
+        let mut row = Row::new(section, L::NAME, operation, count, timing, checksum)
             .on(device)
             .over(self.keys.len(), (name, name), "uniform")
             .with("fanout", self.stats.fanout)

@@ -86,7 +86,7 @@ impl<K: Key, V: Word, C: InnerOnDevice<K>> Slot for WideSlot<K, V, C> {
 pub(crate) struct Alone<'a, K: Key, V: Word, L: Structure, A, D> {
     route: &'a Route<'a, K, L>,
     parts: &'a Parts<K, V, L>,
-    /// Answers a query by what the device has found.
+    /// Answers a query, given its place in the batch, by what the device has found.
     by_value: &'a D,
     /// Answers a query on the CPU.
     on_cpu: &'a A,
@@ -126,8 +126,8 @@ where
     K: Key,
     V: Word,
     L: Structure,
-    A: Fn(K) -> T + Sync,
-    D: Fn(Option<V>) -> T + Sync,
+    A: Fn(usize, K) -> T + Sync,
+    D: Fn(usize, Option<V>) -> T + Sync,
 {
     type Slot = WideSlot<K, V, CopyOf<K, L>>;
 
@@ -135,15 +135,18 @@ where
         WideSlot::new(self.route.device, 0)
     }
 
-    fn begin(&self, slot: &mut Self::Slot, keys: &[K], _: bool) -> Result<()> {
+    fn begin(&self, slot: &mut Self::Slot, first: usize, keys: &[K], _: bool) -> Result<()> {
         let (route, leaves, count) = (self.route, &self.parts.leaves, keys.len());
         let words = count.div_ceil(32);
         if slot.queries.len() < count {
             *slot = WideSlot::new(route.device, count.next_power_of_two())?;
         }
-        slot.queries[..count].copy_from_slice(keys);
+        if route.pinned.is_none() {
+            slot.queries[..count].copy_from_slice(keys);
+        }
         let WideSlot { stream, queries, values, hits, on_device } = slot;
-        on_device.queries.upload_async(stream, 0, queries, 0..count)?;
+        let (queries, at) = route.pinned.map_or((&*queries, 0), |pinned| (pinned, first));
+        on_device.queries.upload_async(stream, 0, queries, at..at + count)?;
         let batch = Descending {
             queries: on_device.queries.read_on(stream)?.cast(),
             nodes: Global::null(),
@@ -179,14 +182,14 @@ where
         Ok(())
     }
 
-    fn finish(&self, slot: &Self::Slot, _: usize, keys: &[K], out: &mut [T], _: bool) {
+    fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], _: bool) {
         let (values, hits) = (&slot.values[..keys.len()], &slot.hits[..keys.len().div_ceil(32)]);
         for (i, ((out, &key), &value)) in out.iter_mut().zip(keys).zip(values).enumerate() {
             let is_hit = hits[i / 32] >> (i % 32) & 1 == 1;
             // The device cannot tell the largest word from an empty slot.
             *out = match !is_hit && key.encode() == K::Bits::MAX {
-                true => (self.on_cpu)(key),
-                false => (self.by_value)(is_hit.then_some(value)),
+                true => (self.on_cpu)(first + i, key),
+                false => (self.by_value)(first + i, is_hit.then_some(value)),
             };
         }
         self.clock.note(keys.len());

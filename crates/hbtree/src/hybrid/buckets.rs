@@ -71,13 +71,13 @@ pub(crate) trait Work<K, T>: Sync {
     fn slot(&self) -> Result<Self::Slot>;
 
     /// Puts a bucket on its way, into the slot's stream: with all threads if it `is_shared`, otherwise with this one.
+    /// `first` is the first query's place in the batch.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    fn begin(&self, slot: &mut Self::Slot, keys: &[K], is_shared: bool) -> Result<()>;
+    fn begin(&self, slot: &mut Self::Slot, first: usize, keys: &[K], is_shared: bool) -> Result<()>;
 
-    /// Finishes a bucket when the stream has done its work: with all threads if it `is_shared`, otherwise with this one.
-    /// `first` is the first query's place in the batch.
+    /// Finishes a bucket when the stream has done its work, as [`Work::begin`].
     fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool);
 }
 
@@ -198,7 +198,7 @@ pub(super) fn sample<K: Sync, T: Send, W: Work<K, T>>(
     }
     let slot = &mut taken.slots[0];
     let started = Instant::now();
-    work.begin(slot, keys, true)?;
+    work.begin(slot, first, keys, true)?;
     let begun = Instant::now();
     slot.stream().synchronize()?;
     let arrived = Instant::now();
@@ -232,7 +232,7 @@ impl<'a, K: Sync, T: Send> OnTheirWay<'a, K, T> {
             if slot == slots.len() {
                 slots.push(work.slot()?);
             }
-            work.begin(&mut slots[slot], bucket.1, is_shared)?;
+            work.begin(&mut slots[slot], bucket.0, bucket.1, is_shared)?;
             self.buckets.push_back((slot, bucket));
             self.free.pop();
         }

@@ -17,21 +17,21 @@ use std::time::{Duration, Instant};
 
 /// A bucket's memory on both sides. It grows to the largest bucket.
 pub(crate) struct DescentSlot<K: Key, C: InnerOnDevice<K>> {
-    stream: Stream,
+    pub(super) stream: Stream,
     /// On the host.
-    queries: PinnedBuffer<K>,
+    pub(super) queries: PinnedBuffer<K>,
     /// The nodes to which the CPU has brought the queries, if it has.
     nodes: PinnedBuffer<u32>,
-    leaves: PinnedBuffer<u32>,
+    pub(super) leaves: PinnedBuffer<u32>,
     /// On the device.
-    device_queries: Buffer<K>,
+    pub(super) device_queries: Buffer<K>,
     device_nodes: Buffer<u32>,
-    device_leaves: Buffer<u32>,
-    scratch: C::Scratch,
+    pub(super) device_leaves: Buffer<u32>,
+    pub(super) scratch: C::Scratch,
 }
 
 impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
-    fn new(device: &Device) -> Result<Self> {
+    pub(super) fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
             queries: device.pinned(0)?,
@@ -45,7 +45,7 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
     }
 
     /// Makes room for a bucket; `with_nodes` if queries start below the root.
-    fn reserve(&mut self, count: usize, with_nodes: bool) -> Result<()> {
+    pub(super) fn reserve(&mut self, count: usize, with_nodes: bool) -> Result<()> {
         let device = self.stream.device();
         let room = count.next_power_of_two();
         if self.leaves.len() < count {
@@ -63,11 +63,19 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
         Ok(())
     }
 
-    /// Puts the descent of the staged queries into the stream: `parts` says how many of them in turn start from which level,
-    /// from their nodes unless the level is the root's.
-    fn launch(&mut self, inner: &C, pipeline: &Pipeline, parts: &[(u32, usize)]) -> Result<()> {
+    /// Puts the descent of queries into the stream: of those that the caller has in pinned memory, from a place on, or of the
+    /// staged ones. `parts` says how many of them in turn start from which level, from their nodes unless the level is the
+    /// root's.
+    fn launch(
+        &mut self,
+        inner: &C,
+        pipeline: &Pipeline,
+        pinned: Option<(&PinnedBuffer<K>, usize)>,
+        parts: &[(u32, usize)],
+    ) -> Result<()> {
         let search = pipeline.device_search;
         let Self { stream, queries, nodes, leaves, device_queries, device_nodes, device_leaves, scratch } = self;
+        let (queries, at) = pinned.unwrap_or((queries, 0));
         let count = parts.iter().map(|part| part.1).sum();
         let with_nodes = parts.iter().any(|part| part.0 > 0 && part.1 > 0);
         // A few queries are mostly latency: the kernel reads and writes host memory itself.
@@ -75,9 +83,10 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
             stream.device().kind() == DeviceKind::Cuda && count <= ACROSS_THE_BUS && search == DeviceSearch::Ballot;
         let (from, to, start) = if across {
             let start = if with_nodes { nodes.read_on(stream)? } else { Global::null() };
-            (queries.read_on(stream)?, leaves.write_on(stream)?, start)
+            let from = queries.read_on(stream)?.byte_add((at * size_of::<K>()) as u64);
+            (from, leaves.write_on(stream)?, start)
         } else {
-            device_queries.upload_async(stream, 0, queries, 0..count)?;
+            device_queries.upload_async(stream, 0, queries, at..at + count)?;
             let mut start = Global::null();
             if with_nodes {
                 device_nodes.upload_async(stream, 0, nodes, 0..count)?;
@@ -94,7 +103,7 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
                 count,
                 leaves: to.byte_add((first * size_of::<u32>()) as u64),
             };
-            for _ in 0..pipeline.throttle.device {
+            for _ in 0..pipeline.throttle.device.max(1) {
                 // SAFETY: the buffers have room for all parts, and the addresses are for this stream.
                 unsafe { inner.launch(stream, search, scratch, part)? };
             }
@@ -235,13 +244,11 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
     /// The CPU's part of the descent: with all threads if it `is_shared`, otherwise with this one.
     fn descend(&self, levels: u32, keys: &[K], nodes: &mut [u32], is_shared: bool) {
         let levels = levels.min(self.inner.height());
-        for _ in 0..self.options.pipeline.throttle.cpu {
-            match is_shared {
-                true => keys.par_chunks(TASK).zip(nodes.par_chunks_mut(TASK)).for_each(|(keys, nodes)| {
-                    self.descend_here(levels, keys, nodes);
-                }),
-                false => self.descend_here(levels, keys, nodes),
-            }
+        match is_shared {
+            true => keys.par_chunks(TASK).zip(nodes.par_chunks_mut(TASK)).for_each(|(keys, nodes)| {
+                self.descend_here(levels, keys, nodes);
+            }),
+            false => self.descend_here(levels, keys, nodes),
         }
     }
 
@@ -250,8 +257,10 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
             let mut words = [K::Bits::MIN; CHUNK];
             words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
-            nodes.fill(0);
-            self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
+            for _ in 0..self.options.pipeline.throttle.cpu.max(1) {
+                nodes.fill(0);
+                self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
+            }
         }
     }
 }
@@ -263,7 +272,7 @@ impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
         DescentSlot::new(self.route.device)
     }
 
-    fn begin(&self, slot: &mut Self::Slot, keys: &[K], is_shared: bool) -> Result<()> {
+    fn begin(&self, slot: &mut Self::Slot, first: usize, keys: &[K], is_shared: bool) -> Result<()> {
         let (route, Split { depth, share }) = (self.route, self.split);
         let deeper = share_of(keys.len(), share);
         let with_nodes = depth > 0 || deeper > 0;
@@ -273,7 +282,10 @@ impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
             route.descend(depth, keys, &mut slot.leaves[..keys.len()], is_shared);
             return Ok(());
         }
-        slot.queries[..keys.len()].copy_from_slice(keys);
+        let pinned = route.pinned.map(|pinned| (pinned, first));
+        if pinned.is_none() {
+            slot.queries[..keys.len()].copy_from_slice(keys);
+        }
         let parts = [(depth, keys.len() - deeper), (depth + 1, deeper)];
         if with_nodes {
             let mut first = 0;
@@ -283,20 +295,18 @@ impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
                 first += count;
             }
         }
-        slot.launch(route.copy, &route.options.pipeline, &parts)
+        slot.launch(route.copy, &route.options.pipeline, pinned, &parts)
     }
 
     fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool) {
         let leaves = &slot.leaves[..keys.len()];
-        for _ in 0..self.route.options.pipeline.throttle.cpu {
-            if !is_shared {
-                (self.finish)(first, keys, leaves, out);
-                continue;
-            }
-            let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
-            tasks.enumerate().for_each(|(task, ((keys, leaves), out))| {
-                (self.finish)(first + task * TASK, keys, leaves, out);
-            });
+        if !is_shared {
+            (self.finish)(first, keys, leaves, out);
+            return;
         }
+        let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
+        tasks.enumerate().for_each(|(task, ((keys, leaves), out))| {
+            (self.finish)(first + task * TASK, keys, leaves, out);
+        });
     }
 }

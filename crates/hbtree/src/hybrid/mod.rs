@@ -9,18 +9,21 @@ mod balance;
 mod buckets;
 mod descent;
 mod pace;
+mod stages;
 
 pub(crate) use alone::WideSlot;
 pub use balance::{Discovery, Sample};
 pub(crate) use buckets::Slots;
 pub(crate) use descent::DescentSlot;
 pub(crate) use pace::Pace;
+pub use stages::StageTimes;
 
 use crate::options::{Options, Pipeline};
 use crate::structure::{CopyOf, Structure};
 use buckets::Shape;
 use lanetree_frame::Device;
 use lanetree_layout::Key;
+use lanetree_runtime::PinnedBuffer;
 use std::sync::Mutex;
 
 /// The fewest queries of a bucket, unless the batch has fewer.
@@ -61,4 +64,6 @@ pub(crate) struct Route<'a, K: Key, L: Structure> {
     pub(crate) copy: &'a CopyOf<K, L>,
     pub(crate) options: &'a Options,
     pub(crate) discovery: &'a Mutex<Discovery>,
+    /// All queries of the batch, if the caller has them in pinned memory.
+    pub(crate) pinned: Option<&'a PinnedBuffer<K>>,
 }

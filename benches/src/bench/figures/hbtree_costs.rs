@@ -1,0 +1,133 @@
+//! The paper's cost model (section 5.4): the stages of a bucket, what follows from them, and what is measured.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, N, THREADS, WORDS};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::hbtree::columns::{BUCKET, CHILDREN, STRATEGY};
+use crate::bench::hbtree::lookups::pool;
+use crate::bench::hbtree::plan::{MOST, at_each, buckets, one};
+use crate::bench::hbtree::subject::{Side, Subject, strategy};
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use core::time::Duration;
+use lanetree::hbtree::{Builder, HbTree, Pipeline, StageTimes, Strategy, Structure};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "hbtree-costs",
+    about: "HB+-tree's paper, section 5.4: the stages of a bucket, and the times that its cost model predicts beside those measured",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    sizes: one,
+    most: MOST,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "hbtree-costs",
+    title: "HB+-tree: the stages of a bucket, and the time per bucket (the paper's cost model, section 5.4)",
+    columns: &[
+        INDEX,
+        DEVICE,
+        WORDS,
+        N,
+        CHILDREN,
+        BUCKET,
+        Column::extra("staging µs", "stages.staging_us", Format::Digits(1)),
+        Column::extra("T1 upload µs", "stages.upload_us", Format::Digits(1)),
+        Column::extra("T2 descent µs", "stages.descent_us", Format::Digits(1)),
+        Column::extra("T3 download µs", "stages.download_us", Format::Digits(1)),
+        Column::extra("T4 leaves µs", "stages.leaves_us", Format::Digits(1)),
+        STRATEGY,
+        Column::extra("predicted µs", "predicted_us", Format::Digits(1)),
+        Column::extra("measured µs", "measured_us", Format::Digits(1)),
+        Column::extra("measured / predicted", "measured_to_predicted", Format::Digits(2)),
+        BATCH,
+        THREADS,
+        MEGA,
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "Stages: each by itself, of a bucket of random hits; T1 to T3 by the device's events, the rest by the CPU's clock;",
+        "medians. staging: one thread copies the queries into pinned memory; the paper's lie there. predicted: sequentially",
+        "the sum; pipelined staging + T1 + max(T2 + T3, T4); double-buffered max(T1, T2, T3, staging + T4). measured: a batch",
+        "through one pipeline, per bucket. Buckets of up to 2^14: there the kernel reads and writes host memory, without T1, T3.",
+    ],
+    summary: None,
+};
+
+/// Times that each stage is measured.
+const TIMES: usize = 15;
+
+/// A strategy, and what the model says of it.
+type Predicted = (Strategy, fn(&StageTimes) -> Duration);
+
+const STRATEGIES: [Predicted; 3] = [
+    (Strategy::Sequential, StageTimes::sequential),
+    (Strategy::Pipelined, StageTimes::pipelined),
+    (Strategy::DoubleBuffered, StageTimes::double_buffered),
+];
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    at_each(session, request, |session, size| {
+        of_tree(session, size, &HbTree::builder())?;
+        of_tree(session, size, &HbTree::builder().regular())
+    })
+}
+
+fn of_tree<L: Structure>(session: &mut Session, size: u32, builder: &Builder<u64, u64, L>) -> Result<()> {
+    let device = session.device.clone();
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
+    let most = 1 << session.plan.queries;
+    for bucket in buckets(session).into_iter().filter(|&bucket| bucket <= most) {
+        let what = format!("buckets of {bucket}");
+        if !session.has_time(&what) {
+            continue;
+        }
+        let Some(stages) = stages(session, &subject, bucket)? else { continue };
+        for (way, predicted) in STRATEGIES {
+            let mut pipeline = Pipeline::default();
+            (pipeline.bucket, pipeline.strategy, pipeline.pipelines) = (bucket, way, 1);
+            subject.tree.set_pipeline(pipeline)?;
+            let what = format!("{what}, {}", strategy(way));
+            let mut row = subject.look_up(session, TABLE.name, Side::Hybrid, &what)?;
+            let (predicted, measured) =
+                (micros(predicted(&stages)), row.timing.median_ms * 1e3 * bucket as f64 / row.batch as f64);
+            row.set("stages.staging_us", micros(stages.staging));
+            row.set("stages.upload_us", micros(stages.upload));
+            row.set("stages.descent_us", micros(stages.descent));
+            row.set("stages.download_us", micros(stages.download));
+            row.set("stages.leaves_us", micros(stages.leaves));
+            row.set("predicted_us", predicted);
+            row.set("measured_us", measured);
+            row.set("measured_to_predicted", measured / predicted);
+            session.push(row);
+        }
+    }
+    Ok(())
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// The median of each stage, over other queries each time.
+fn stages<L: Structure>(session: &Session, subject: &Subject<u64, L>, bucket: usize) -> Result<Option<StageTimes>> {
+    let queries = pool(session, &subject.keys, bucket * TIMES);
+    let times: Option<Vec<StageTimes>> =
+        queries.chunks(bucket).map(|bucket| subject.tree.stage_times(bucket)).collect::<lanetree::Result<_>>()?;
+    let Some(times) = times else { return Ok(None) };
+    let median = |stage: fn(&StageTimes) -> Duration| {
+        let mut times: Vec<Duration> = times.iter().map(stage).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let mut medians = StageTimes::default();
+    medians.staging = median(|times| times.staging);
+    medians.upload = median(|times| times.upload);
+    medians.descent = median(|times| times.descent);
+    medians.download = median(|times| times.download);
+    medians.leaves = median(|times| times.leaves);
+    Ok(Some(medians))
+}

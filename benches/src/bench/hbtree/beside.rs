@@ -1,0 +1,46 @@
+//! Other trees beside the implicit one.
+
+use crate::bench::columns::{Column, Format};
+use crate::bench::row::Row;
+use core::fmt::Display;
+use lanetree::hbtree::{Implicit, Regular, Structure};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The rate relative to that of the implicit tree under the same conditions.
+pub(crate) const OF_IMPLICIT: Column = Column::extra("x implicit", "x_implicit", Format::Digits(2));
+
+/// What the regular tree should reach of the implicit one.
+const TARGET: f64 = 0.85;
+
+/// The rates of the implicit tree, by the conditions.
+#[derive(Default)]
+pub(crate) struct Beside(BTreeMap<String, f64>);
+
+impl Beside {
+    /// Notes the implicit tree's rate, or compares another tree's with it.
+    pub(crate) fn compare(&mut self, conditions: impl Display, row: &mut Row) {
+        let conditions = format!("{} {conditions}", row.device);
+        if row.index == Implicit::NAME {
+            self.0.insert(conditions, row.giga_per_second);
+        } else {
+            row.set("x_implicit", self.0.get(&conditions).map(|rate| row.giga_per_second / rate));
+        }
+    }
+}
+
+/// How the regular tree compares with the implicit one.
+pub(crate) fn regular(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    for (on_cpu, name) in [(true, "on the CPU alone"), (false, "with the device")] {
+        let rows = rows.iter().filter(|row| row.index == Regular::NAME && (row.device == "cpu") == on_cpu);
+        let ratios: Vec<f64> = rows.filter_map(|row| row.number("x_implicit")).collect();
+        if let Some(lowest) = ratios.iter().copied().reduce(f64::min) {
+            let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+            writeln!(
+                out,
+                "  regular tree, {name}: {mean:.2} x the implicit tree, the mean; {lowest:.2} the lowest; target: {TARGET}"
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Both HB+-trees answer as std's `BTreeMap` does: on the host and with their kernels emulated, by every way through the
+//! device, and where the device has no room.
+
+use lanetree::hbtree::{Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure};
+use lanetree::runtime::{self, Failure};
+use lanetree::{Device, Error, Key, KeyRange, Pool, Ranges, Word};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+type Model<K, V> = BTreeMap<K, V>;
+
+fn devices() -> [Device; 2] {
+    [Device::host(), Device::emulated()]
+}
+
+/// Pairs anywhere, and at both ends of the key space.
+fn model<K: Key, V: Word>(rng: &mut StdRng, pairs: usize) -> Model<K, V> {
+    let mut model: Model<K, V> = [K::MIN, K::MAX].into_iter().take(pairs).map(|key| (key, V::truncate(1))).collect();
+    while model.len() < pairs {
+        model.insert(K::decode(K::Bits::truncate(rng.random())), V::truncate(rng.random()));
+    }
+    model
+}
+
+fn build<K: Key, V: Word, L: Structure>(
+    builder: Builder<K, V, L>,
+    device: &Device,
+    model: &Model<K, V>,
+) -> lanetree::Result<HbTree<K, V, L>> {
+    let (keys, values): (Vec<K>, Vec<V>) = model.iter().map(|(&key, &value)| (key, value)).unzip();
+    builder.build_sorted(device, &keys, &values)
+}
+
+/// Small buckets, so that there are many.
+fn small_buckets() -> Pipeline {
+    let mut pipeline = Pipeline::default();
+    (pipeline.bucket, pipeline.pipelines, pipeline.device_bucket) = (48, 3, 80);
+    pipeline
+}
+
+/// Keys of the model, and others.
+fn queries<K: Key, V: Word>(rng: &mut StdRng, model: &Model<K, V>, count: usize) -> Vec<K> {
+    let keys: Vec<K> = model.keys().copied().collect();
+    let query = |i: usize| match keys.get(rng.random_range(0..keys.len().max(1))) {
+        Some(&key) if !i.is_multiple_of(3) => key,
+        _ => K::decode(K::Bits::truncate(rng.random())),
+    };
+    let mut queries: Vec<K> = (0..count).map(query).collect();
+    queries.extend([K::MIN, K::MAX]);
+    queries
+}
+
+/// Every kind of query.
+fn assert_answers<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: &Model<K, V>, queries: &[K]) {
+    let pair = |(&key, &value): (&K, &V)| (key, value);
+    assert!(tree.pairs().unwrap().into_iter().eq(model.iter().map(pair)), "{tree:?}");
+    let each = || queries.iter().copied();
+    assert!(tree.get_many(queries).unwrap().into_iter().eq(each().map(|key| model.get(&key).copied())));
+    let keys: Vec<K> = model.keys().copied().collect();
+    let (lower, upper) = (tree.lower_bound_many(queries).unwrap(), tree.upper_bound_many(queries).unwrap());
+    assert!(lower.into_iter().eq(each().map(|query| keys.partition_point(|&key| key < query) as u64)));
+    assert!(upper.into_iter().eq(each().map(|query| keys.partition_point(|&key| key <= query) as u64)));
+    let before = each().map(|key| model.range(..=key).next_back().map(pair));
+    assert!(tree.predecessor_many(queries).unwrap().into_iter().eq(before));
+    let after = each().map(|key| model.range(key..).next().map(pair));
+    assert!(tree.successor_many(queries).unwrap().into_iter().eq(after));
+    assert_ranges(tree, model, queries, &mut Ranges::default());
+    assert_pinned(tree, model, queries);
+}
+
+/// Ranges between queries, in place of other results.
+fn assert_ranges<K: Key, V: Word, L: Structure>(
+    tree: &HbTree<K, V, L>,
+    model: &Model<K, V>,
+    queries: &[K],
+    out: &mut Ranges<K, V>,
+) {
+    let limit = |i: usize| [3, 0, u64::MAX, 40][i % 4];
+    let bounds: Vec<(K, K)> =
+        queries.chunks_exact(2).map(|ends| (ends[0].min(ends[1]), ends[0].max(ends[1]))).collect();
+    let ranges = bounds.iter().enumerate().map(|(i, &(start, end))| KeyRange::new(start..=end).limit(limit(i)));
+    tree.range_many_into(ranges.clone(), out).unwrap();
+    assert_eq!(out.len(), bounds.len());
+    for (i, (&(start, end), (keys, values))) in bounds.iter().zip(out.iter()).enumerate() {
+        let expected = model.range(start..=end).take(limit(i) as usize);
+        assert!(keys.iter().zip(values).eq(expected), "range {i} of {tree:?}");
+    }
+    let counts = tree.count_many(ranges).unwrap();
+    assert!(counts.into_iter().eq(out.offsets.windows(2).map(|ends| ends[1] - ends[0])));
+}
+
+/// Look-ups from pinned memory to pinned memory with room to spare, with a hit mask and without.
+fn assert_pinned<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: &Model<K, V>, queries: &[K]) {
+    let (device, count) = (tree.device(), queries.len());
+    let mut keys = device.pinned(count).unwrap();
+    keys.copy_from_slice(queries);
+    let mut values = device.pinned(count + 3).unwrap();
+    let mut hits = device.pinned(count.div_ceil(32) + 1).unwrap();
+    for miss in [V::MIN, V::MAX] {
+        values.fill(V::truncate(7));
+        hits.fill(u32::MAX);
+        tree.get_many_pinned(&keys, &mut values, Some(&mut hits), miss).unwrap();
+        let found = queries.iter().map(|key| model.get(key).copied());
+        assert!(values[..count].iter().copied().eq(found.clone().map(|value| value.unwrap_or(miss))), "{tree:?}");
+        let bits = (0..hits.len() * 32).map(|i| hits[i / 32] >> (i % 32) & 1 == 1);
+        assert!(
+            bits.take(count.next_multiple_of(32))
+                .eq(found.map(|value| value.is_some()).chain((count..count.next_multiple_of(32)).map(|_| false)))
+        );
+        assert_eq!(hits[count.div_ceil(32)], u32::MAX, "past the last word");
+        assert_eq!(values[count..], [V::truncate(7); 3], "past the last value");
+    }
+    tree.get_many_pinned(&keys, &mut values, None, V::MIN).unwrap();
+}
+
+fn answers_of<K: Key, V: Word, L: Structure>() {
+    let rng = &mut StdRng::seed_from_u64(17);
+    for device in devices() {
+        for pairs in [0, 1, 5, 700] {
+            let model = model::<K, V>(rng, pairs);
+            let mut tree = build(Builder::<K, V, L>::default(), &device, &model).unwrap();
+            let queries = queries(rng, &model, 333);
+            assert_answers(&tree, &model, &queries);
+            let height = tree.stats().height;
+            for (depth, share) in [(0, 0.0), (0, 0.5), (1, 0.3), (height, 0.0)] {
+                let mut pipeline = small_buckets();
+                pipeline.split = Split { depth, share };
+                tree.set_pipeline(pipeline).unwrap();
+                assert_answers(&tree, &model, &queries);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_query_is_answered_by_both_trees() {
+    answers_of::<u32, u32, Implicit>();
+    answers_of::<i64, u64, Implicit>();
+    answers_of::<i32, u64, Regular>();
+    answers_of::<u64, u32, Regular>();
+}
+
+fn pinned_leaves_of<L: Structure>() {
+    let rng = &mut StdRng::seed_from_u64(23);
+    let model = model::<u64, u64>(rng, 900);
+    let builder = Builder::<u64, u64, L>::default().pinning(Pinning::Required).pipeline(small_buckets());
+    let tree = build(builder, &Device::emulated(), &model).unwrap();
+    assert_eq!(tree.stats().pinned, Some(Ok(())));
+    // Long enough for the device to take buckets of its own.
+    let queries = queries(rng, &model, 3000);
+    for _ in 0..3 {
+        assert_pinned(&tree, &model, &queries);
+    }
+}
+
+#[test]
+fn the_device_answers_pinned_queries_alone_where_the_leaves_are_pinned() {
+    pinned_leaves_of::<Implicit>();
+    pinned_leaves_of::<Regular>();
+}
+
+fn refused_lengths_of<L: Structure>(device: &Device) {
+    let tree = Builder::<u32, u64, L>::default().build(device, &[1, 2, 3], &[4, 5, 6]).unwrap();
+    let keys = device.pinned(33).unwrap();
+    let (mut short, mut values) = (device.pinned(32).unwrap(), device.pinned(33).unwrap());
+    let mut hits = device.pinned(1).unwrap();
+    let error = tree.get_many_pinned(&keys, &mut short, None, 0).unwrap_err();
+    assert!(matches!(error, Error::OutputLength { expected: 33, actual: 32, .. }), "{error}");
+    let error = tree.get_many_pinned(&keys, &mut values, Some(&mut hits), 0).unwrap_err();
+    assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
+    let none = device.pinned(0).unwrap();
+    tree.get_many_pinned(&none, &mut values, Some(&mut hits), 0).unwrap();
+}
+
+#[test]
+fn pinned_results_need_room() {
+    for device in devices() {
+        refused_lengths_of::<Implicit>(&device);
+        refused_lengths_of::<Regular>(&device);
+    }
+}
+
+fn reused_memory_of<L: Structure>(device: &Device) {
+    let rng = &mut StdRng::seed_from_u64(31);
+    let model = model::<u64, u32>(rng, 600);
+    let tree = build(Builder::<u64, u32, L>::default().pipeline(small_buckets()), device, &model).unwrap();
+    let mut out = tree.range_many(vec![0..=u64::MAX; 3]).unwrap();
+    let room = (out.keys.as_ptr(), out.values.as_ptr());
+    assert_ranges(&tree, &model, &queries(rng, &model, 4), &mut out);
+    assert_eq!((out.keys.as_ptr(), out.values.as_ptr()), room, "the memory is used again");
+    // Whatever the fields hold, and whether there is less room than before.
+    for taken in 0..3 {
+        match taken {
+            0 => out.offsets = vec![9; 1000],
+            1 => out.keys = Vec::new(),
+            _ => out.values = vec![0; 5000],
+        }
+        assert_ranges(&tree, &model, &queries(rng, &model, 60), &mut out);
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+    let error = tree.range_many_into([1..=2, 2..=1], &mut out).unwrap_err();
+    assert!(matches!(error, Error::ReversedRange { .. }), "{error}");
+    assert_eq!(out, Ranges::default(), "after an error there are no results");
+    tree.range_many_into(Vec::<KeyRange<u64>>::new(), &mut out).unwrap();
+    assert_eq!((out.len(), &out.offsets[..]), (0, &[0][..]));
+}
+
+#[test]
+fn results_of_ranges_reuse_the_memory_of_others() {
+    for device in devices() {
+        reused_memory_of::<Implicit>(&device);
+        reused_memory_of::<Regular>(&device);
+    }
+}
+
+#[test]
+fn a_batch_of_ranges_that_fails_on_the_device_leaves_no_results() {
+    let device = Device::emulated();
+    let (keys, values): (Vec<u64>, Vec<u64>) = (0..100).map(|i| (i, i + 3)).unzip();
+    let tree = HbTree::build(&device, &keys, &values).unwrap();
+    let mut out = tree.range_many([1..=2]).unwrap();
+    device.inject(Some(Failure::Launch(0)));
+    let error = tree.range_many_into([1..=3], &mut out).unwrap_err();
+    device.inject(None);
+    assert!(matches!(error, Error::Runtime(_)), "{error}");
+    assert_eq!(out, Ranges::default());
+    tree.range_many_into([1..=3], &mut out).unwrap();
+    assert_eq!(out.get(0), (&[1, 2, 3][..], &[4, 5, 6][..]));
+}
+
+fn larger_than_the_card_of<L: Structure>(limit: usize) {
+    let rng = &mut StdRng::seed_from_u64(41);
+    let mut model = model::<u64, u64>(rng, 20_000);
+    let pool = Pool::with_limit(&Device::emulated(), limit);
+    let builder = Builder::<u64, u64, L>::default().pipeline(small_buckets());
+    let mut tree = build(builder, &pool.device(), &model).unwrap();
+    let stats = tree.stats();
+    assert!(stats.leaf_bytes > limit as u64 && stats.device_bytes > 0, "{stats:?}");
+    assert_answers(&tree, &model, &queries(rng, &model, 500));
+    for round in 0..3 {
+        let keys: Vec<u64> = (0..200)
+            .map(|i| if i % 2 == 0 { rng.random() } else { model.keys().nth(i * 7).copied().unwrap() })
+            .collect();
+        let values = vec![round; keys.len()];
+        tree.insert_many(&keys, &values).unwrap();
+        model.extend(keys.iter().copied().zip(values));
+        tree.remove_many(&keys[..50]).unwrap();
+        keys[..50].iter().for_each(|key| _ = model.remove(key));
+        assert!(tree.stats().device_bytes > 0, "the device still has the inner levels");
+        assert_answers(&tree, &model, &queries(rng, &model, 500));
+    }
+    assert!(pool.bytes_in_use() <= limit);
+    drop(tree);
+    assert_eq!((pool.bytes_in_use(), pool.stats().pinned_in_use), (0, 0));
+}
+
+#[test]
+fn a_tree_larger_than_the_cards_memory_is_built_answers_and_changes() {
+    larger_than_the_card_of::<Implicit>(1 << 18);
+    larger_than_the_card_of::<Regular>(1 << 18);
+}
+
+fn too_large_for_the_card_of<L: Structure>() {
+    let model = model::<u64, u64>(&mut StdRng::seed_from_u64(43), 20_000);
+    let pool = Pool::with_limit(&Device::emulated(), 1 << 13);
+    let error = build(Builder::<u64, u64, L>::default(), &pool.device(), &model).unwrap_err();
+    assert!(matches!(error, Error::Runtime(runtime::Error::PoolLimit { limit: 8192, .. })), "{error}");
+    assert!(error.to_string().contains("limit of 8192 bytes has no room"), "{error}");
+    assert_eq!((pool.bytes_in_use(), pool.stats().pinned_in_use), (0, 0));
+
+    let device = Device::emulated();
+    device.inject(Some(Failure::Allocation(0)));
+    let error = build(Builder::<u64, u64, L>::default(), &device, &model).unwrap_err();
+    assert!(matches!(error, Error::Runtime(runtime::Error::OutOfMemory { .. })), "{error}");
+}
+
+#[test]
+fn inner_levels_without_room_on_the_card_are_refused_and_nothing_stays_allocated() {
+    too_large_for_the_card_of::<Implicit>();
+    too_large_for_the_card_of::<Regular>();
+}
+
+fn refused_pinning_of<L: Structure>() {
+    let rng = &mut StdRng::seed_from_u64(47);
+    let model = model::<u64, u64>(rng, 900);
+    let queries = queries(rng, &model, 1500);
+    let builder = Builder::<u64, u64, L>::default().pinning(Pinning::IfPossible).pipeline(small_buckets());
+    // Allocations of the build fail one after another, and the pinning comes last.
+    let (device, tree) = (0..)
+        .find_map(|allocation| {
+            let device = Device::emulated();
+            device.inject(Some(Failure::Allocation(allocation)));
+            let tree = build(builder, &device, &model).ok();
+            assert_eq!(device.inject(None), None, "no allocation has failed");
+            tree.map(|tree| (device, tree))
+        })
+        .unwrap();
+    let pinned = tree.stats().pinned;
+    assert!(matches!(&pinned, Some(Err(why)) if !why.is_empty()), "{pinned:?}");
+    assert_answers(&tree, &model, &queries);
+
+    let required = builder.pinning(Pinning::Required);
+    let steps = (0..).take_while(|&allocation| {
+        device.inject(Some(Failure::Allocation(allocation)));
+        let outcome = build(required, &device, &model);
+        device.inject(None);
+        outcome.is_err()
+    });
+    assert!(steps.count() > 0, "pinning that is required and refused is an error");
+}
+
+#[test]
+fn leaves_that_cannot_be_pinned_are_read_by_the_cpu_alone() {
+    refused_pinning_of::<Implicit>();
+    refused_pinning_of::<Regular>();
+}
+
+#[test]
+fn stages_are_timed_where_there_is_a_device() {
+    let keys: Vec<u64> = (0..1000).collect();
+    let tree = HbTree::build(&Device::host(), &keys, &keys).unwrap();
+    assert_eq!(tree.stage_times(&keys).unwrap(), None);
+    let tree = HbTree::build(&Device::emulated(), &keys, &keys).unwrap();
+    assert_eq!(tree.stage_times(&[]).unwrap(), None);
+    let times = tree.stage_times(&keys).unwrap().unwrap();
+    assert!(!times.descent.is_zero() && !times.leaves.is_zero(), "{times:?}");
+    assert!(times.double_buffered() <= times.pipelined() && times.pipelined() <= times.sequential(), "{times:?}");
+}
