@@ -1,6 +1,8 @@
 //! The net effect of a batch: one change per distinct key.
 
 use crate::Op;
+use core::mem::take;
+use core::ops::Range;
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
 
@@ -36,16 +38,104 @@ impl<K, V> From<Op<K, V>> for NetChange<V> {
     }
 }
 
+/// Changes that one task distributes at a time: they and their copy stay in the second caches.
+const CHUNK: usize = 1 << 14;
+
+/// As a power of two, buckets that changes are distributed to. A bucket of a batch of 2^20 random keys stays in the first
+/// caches while it is sorted.
+const BUCKET_BITS: u32 = 10;
+
+/// Fewer changes than this are sorted by comparisons alone.
+const DISTRIBUTED: usize = 1 << 15;
+
+/// Sorts changes by their words, stably. Many are first distributed by the upper bits in which they differ, in parallel: that
+/// is half of the comparisons, and the rest are among neighbours in the first caches.
+fn sort<B: Word, V: Word>(changes: &mut [(B, NetChange<V>)]) {
+    if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 <= pair[1].0) {
+        return;
+    }
+    if changes.len() < DISTRIBUTED {
+        changes.par_sort_by_key(|change| change.0);
+        return;
+    }
+    let of_chunk = |chunk: &[(B, NetChange<V>)]| {
+        chunk.iter().fold((B::MAX, B::MIN), |(low, high), change| (low.min(change.0), high.max(change.0)))
+    };
+    let (low, high) =
+        changes.par_chunks(CHUNK).map(of_chunk).reduce(|| (B::MAX, B::MIN), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let spread = high.widen() - low.widen();
+    let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(BUCKET_BITS);
+    let bucket = |change: &(B, NetChange<V>)| ((change.0.widen() - low.widen()) >> shift) as usize;
+    let chunks: Vec<_> = changes.par_chunks(CHUNK).map(|chunk| Distributed::new(chunk, bucket)).collect();
+    let mut rest = changes;
+    let buckets: Vec<_> = (0..1 << BUCKET_BITS)
+        .map(|bucket| {
+            let len = chunks.iter().map(|chunk| chunk.range(bucket).len()).sum();
+            let (own, others) = take(&mut rest).split_at_mut(len);
+            rest = others;
+            (bucket, own)
+        })
+        .collect();
+    buckets.into_par_iter().for_each(|(bucket, own)| {
+        let mut at = 0;
+        // In the order of the chunks, which is that of the batch.
+        for chunk in &chunks {
+            let part = &chunk.changes[chunk.range(bucket)];
+            own[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        if shift == 0 {
+            return;
+        }
+        // Keys that are far from evenly distributed.
+        match own.len() >= DISTRIBUTED {
+            true => own.par_sort_by_key(|change| change.0),
+            false => own.sort_by_key(|change| change.0),
+        }
+    });
+}
+
+/// Changes of a chunk by their buckets, those of a bucket in their order.
+struct Distributed<C> {
+    changes: Vec<C>,
+    /// Where each bucket ends.
+    ends: Vec<u32>,
+}
+
+impl<C: Copy> Distributed<C> {
+    fn new(chunk: &[C], bucket: impl Fn(&C) -> usize) -> Self {
+        let mut ends = vec![0; 1 << BUCKET_BITS];
+        chunk.iter().for_each(|change| ends[bucket(change)] += 1);
+        let mut before = 0;
+        for end in &mut ends {
+            before += core::mem::replace(end, before);
+        }
+        // Starts now, and ends when all changes are there.
+        let mut changes = chunk.to_vec();
+        for change in chunk {
+            let place = &mut ends[bucket(change)];
+            changes[*place as usize] = *change;
+            *place += 1;
+        }
+        Self { changes, ends }
+    }
+
+    fn range(&self, bucket: usize) -> Range<usize> {
+        let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start as usize..self.ends[bucket] as usize
+    }
+}
+
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
 pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
     let change = |i| {
         let op = op(i);
         (op.key().encode(), NetChange::from(op))
     };
-    let mut changes: Vec<_> = (0..count).into_par_iter().map(change).collect();
+    let mut changes: Vec<_> = (0..count).into_par_iter().with_min_len(CHUNK / 4).map(change).collect();
     // Stable: the operations of a key stay in the batch's order.
-    changes.par_sort_by_key(|change| change.0);
-    if changes.par_windows(2).all(|pair| pair[0].0 < pair[1].0) {
+    sort(&mut changes);
+    if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }
     let net = |same: &[(K::Bits, NetChange<V>)]| {
@@ -113,5 +203,25 @@ mod tests {
                 assert_eq!(pool.install(|| fold(50_000, op)), expected);
             }
         }
+    }
+
+    #[test]
+    fn keys_of_every_distribution_are_sorted() {
+        let random = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        let sorts = |what: &str, key: &(dyn Fn(usize) -> u64 + Sync)| {
+            let count = 3 * DISTRIBUTED + 5;
+            let mut expected = BTreeMap::new();
+            expected.extend((0..count).map(|i| (key(i), NetChange::Put(i as u32))));
+            let expected: Vec<_> = expected.into_iter().collect();
+            assert!(fold(count, |i| Op::Insert(key(i), i as u32)) == expected, "{what}");
+        };
+        sorts("uniform", &random);
+        sorts("ascending", &|i| i as u64);
+        sorts("descending", &|i| u64::MAX - i as u64);
+        sorts("one", &|_| 7);
+        sorts("two ends", &|i| if i % 2 == 0 { 0 } else { u64::MAX });
+        sorts("most in a bucket", &|i| if i % 100 == 0 { random(i) } else { random(i) >> 40 });
+        sorts("few", &|i| random(i) % 1000);
+        sorts("with a common prefix", &|i| 77 << 56 | random(i) >> 36);
     }
 }

@@ -3,7 +3,7 @@
 use crate::HbTree;
 use crate::implicit::Implicit;
 use crate::node_search::NodeSearch;
-use crate::options::{DeviceSearch, Fanout, MOST_IN_FLIGHT, Options, Pinning, Pipeline};
+use crate::options::{DeviceSearch, Fanout, MOST_IN_FLIGHT, Options, Pinning, Pipeline, UpdateMethod};
 use crate::over::{Over, Upper};
 use crate::regular::Regular;
 use crate::structure::{Leaves as _, Structure};
@@ -44,6 +44,7 @@ impl<K, V, L> Default for Builder<K, V, L> {
             in_flight: 128,
             pipeline: Pipeline::default(),
             pinning: Pinning::default(),
+            update_method: UpdateMethod::default(),
         };
         Self { options, parts: PhantomData }
     }
@@ -102,6 +103,13 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
     #[must_use]
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.options.pinning = pinning;
+        self
+    }
+
+    /// How batches of changes of a regular tree get to the device.
+    #[must_use]
+    pub fn update_method(mut self, method: UpdateMethod) -> Self {
+        self.options.update_method = method;
         self
     }
 

@@ -54,6 +54,7 @@ mod device;
 mod hybrid;
 mod implicit;
 mod line;
+mod mixed;
 mod native;
 mod node_search;
 mod options;
@@ -71,10 +72,14 @@ pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
+pub use mixed::{Interrupted, Mixed, Request};
 pub use node_search::NodeSearch;
 #[doc(hidden)]
 pub use options::Throttle;
-pub use options::{Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy};
+pub use options::{
+    Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy, UpdateMethod,
+    UpdateTimes,
+};
 #[cfg(feature = "harmonia")]
 pub use over::HarmoniaAbove;
 pub use over::{Over, Upper};
@@ -157,6 +162,16 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// What is known of the best split of the descent, with [`Balance::Live`].
     pub fn discovery(&self) -> Discovery {
         self.discovery.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gets batches of changes of a regular tree to the device in another way from now on.
+    pub fn set_update_method(&mut self, method: UpdateMethod) {
+        self.parts.options.update_method = method;
+    }
+
+    /// What the last batch of changes of a regular tree has taken.
+    pub fn update_times(&self) -> UpdateTimes {
+        self.parts.update_times
     }
 
     fn set_options(&mut self, options: Options) -> Result<()> {

@@ -49,6 +49,20 @@ impl Line {
         self.separators_mut()[slot] = key;
         self.separators_mut()[first + slot] = value;
     }
+
+    /// Writes the first pairs of a leaf, at most as many as it has slots.
+    #[inline(always)]
+    pub(crate) fn set_all<B: Word, V: Word>(&mut self, keys: &[B], values: &[V]) {
+        let first = const { layout::values_offset::<B, V>() / V::BYTES };
+        // All slots, nearly always: then the length is known when this is compiled.
+        if keys.len() == slots::<B, V>() && values.len() == keys.len() {
+            self.separators_mut()[..slots::<B, V>()].copy_from_slice(&keys[..slots::<B, V>()]);
+            self.separators_mut()[first..first + slots::<B, V>()].copy_from_slice(&values[..slots::<B, V>()]);
+            return;
+        }
+        self.separators_mut()[..keys.len()].copy_from_slice(keys);
+        self.separators_mut()[first..first + values.len()].copy_from_slice(values);
+    }
 }
 
 /// Pairs of a leaf.

@@ -20,6 +20,7 @@ pub struct Options {
     pub(crate) in_flight: usize,
     pub(crate) pipeline: Pipeline,
     pub(crate) pinning: Pinning,
+    pub(crate) update_method: UpdateMethod,
 }
 
 /// How the CPU descends.
@@ -202,4 +203,39 @@ pub struct BuildTimes {
     pub inner: Duration,
     /// Sending the inner levels to the device.
     pub transfer: Duration,
+}
+
+/// How a batch of changes of a regular tree gets to the device (section 5.6). All have the same effect. With all of them a
+/// task has all changes of a big leaf, so that no node is locked, and the device gets the new nodes before the host does: so
+/// a device that fails leaves the host's tree as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UpdateMethod {
+    /// Synchronized for batches of up to 64 K keys, asynchronous for larger ones.
+    #[default]
+    Auto,
+    /// All threads make the new nodes, and then these are sent; if they are most of all nodes, the others among them, too. The
+    /// paper's method sends all nodes, always, and has changed them on the host before.
+    Asynchronous,
+    /// A thread sends new nodes while the others make more of them. The paper has one thread that makes nodes, and sends them
+    /// one by one. Here they are sent by the hundred.
+    Synchronized,
+}
+
+/// What the last batch of changes of a regular tree has taken, by its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpdateTimes {
+    /// Sorting the operations, and combining those of a key.
+    pub fold: Duration,
+    /// Finding the places of the keys.
+    pub find: Duration,
+    /// Finding out what changes, splits and merges among it.
+    pub plan: Duration,
+    /// Making room for new nodes on the host, if there is none.
+    pub room: Duration,
+    /// Making the nodes that the device is to have, and sending them.
+    pub device: Duration,
+    /// Writing leaves and nodes on the host.
+    pub host: Duration,
 }

@@ -6,6 +6,7 @@ use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
 use std::sync::PoisonError;
+use std::time::Instant;
 
 impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
     type Domain = K;
@@ -69,10 +70,19 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
-        let report = L::change(&mut self.parts, &fold(count, op))?;
+        let started = Instant::now();
+        let changes = fold(count, op);
+        let folding = started.elapsed();
+        let report = L::change(&mut self.parts, &changes)?;
+        self.parts.update_times.fold = folding;
+        self.note_height();
+        Ok(report)
+    }
+
+    /// A batch may have changed the height.
+    pub(crate) fn note_height(&mut self) {
         let discovery = self.discovery.get_mut().unwrap_or_else(PoisonError::into_inner);
         discovery.set_height(self.parts.inner.height());
-        Ok(report)
     }
 }
 

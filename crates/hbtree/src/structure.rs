@@ -3,7 +3,7 @@
 //! its leaves).
 
 use crate::device::{Descending, DeviceLines};
-use crate::options::{BuildTimes, Descent, DeviceSearch, Options, Pinning};
+use crate::options::{BuildTimes, Descent, DeviceSearch, Options, Pinning, UpdateTimes};
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
@@ -201,6 +201,8 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     pub(crate) pinned: Option<Result<(), String>>,
     /// What the last build has taken.
     pub(crate) times: BuildTimes,
+    /// What the last batch of changes has taken.
+    pub(crate) update_times: UpdateTimes,
 }
 
 impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {

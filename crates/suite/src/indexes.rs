@@ -9,7 +9,7 @@ use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
-    Split, Strategy, Structure,
+    Split, Strategy, Structure, UpdateMethod,
 };
 use lanetree::{Device, IndexBuilder, Key, Word};
 
@@ -186,8 +186,13 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
 
 /// Regular HB+-trees: full, half full, and with so few pairs in each leaf that small trees have several levels.
 pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>> {
-    let fills = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003];
-    hbtrees_of().into_iter().zip(fills).map(|(builder, fill)| builder.fill(fill)).collect()
+    let methods = [UpdateMethod::Asynchronous, UpdateMethod::Synchronized, UpdateMethod::Auto];
+    let ways = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003].into_iter().zip(methods.into_iter().cycle());
+    hbtrees_of()
+        .into_iter()
+        .zip(ways)
+        .map(|(builder, (fill, method))| builder.fill(fill).update_method(method))
+        .collect()
 }
 
 /// Harmonia.

@@ -10,7 +10,7 @@ pub(crate) use inner::ImplicitInner;
 pub(crate) use leaves::PackedLeaves;
 pub(crate) use update::change;
 
-use crate::options::{BuildTimes, Options};
+use crate::options::{BuildTimes, Options, UpdateTimes};
 use crate::structure::{Inner, Parts, Structure};
 use core::time::Duration;
 use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
@@ -42,7 +42,17 @@ impl Structure for Implicit {
             _ => Some(Inner::<K>::upload(&inner, device)?),
         };
         let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
+        Parts {
+            device: device.clone(),
+            options,
+            leaves,
+            inner,
+            copy,
+            pinned: None,
+            times,
+            update_times: UpdateTimes::default(),
+        }
+        .pin()
     }
 
     fn change<K: Key, V: Word>(

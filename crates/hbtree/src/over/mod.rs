@@ -7,7 +7,7 @@
 mod inner;
 
 use crate::implicit::{PackedLeaves, change};
-use crate::options::{BuildTimes, Options};
+use crate::options::{BuildTimes, Options, UpdateTimes};
 use crate::structure::{Inner, Parts, Structure};
 use core::fmt::Debug;
 use core::time::Duration;
@@ -67,7 +67,17 @@ impl<U: Upper> Structure for Over<U> {
             _ => Some(inner.upload(device)?),
         };
         let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
+        Parts {
+            device: device.clone(),
+            options,
+            leaves,
+            inner,
+            copy,
+            pinned: None,
+            times,
+            update_times: UpdateTimes::default(),
+        }
+        .pin()
     }
 
     fn change<K: Key, V: Word>(

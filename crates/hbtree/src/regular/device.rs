@@ -13,6 +13,7 @@ use lanetree_kernels_hbtree::layout::{LINE, words};
 use lanetree_kernels_hbtree::{DescendRegularArgs, RegularRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Buffer;
+use rayon::prelude::*;
 
 /// First fragments in device memory, at the same places as in host memory.
 #[derive(Debug)]
@@ -30,6 +31,17 @@ pub(super) struct Patch {
     pub(super) nodes: Vec<u32>,
     /// The lines of each.
     pub(super) lines: Vec<Line>,
+}
+
+impl Patch {
+    /// Nodes of so many lines, which are yet to be written.
+    pub(super) fn of(nodes: impl Iterator<Item = u32>, stride: usize) -> Self {
+        let nodes: Vec<u32> = nodes.collect();
+        // In parallel: the system gives large memory page by page, and that takes longer than the rest.
+        let line = |_| Line::EMPTY;
+        let lines = (0..nodes.len() * stride).into_par_iter().with_min_len(1 << 14).map(line).collect();
+        Self { nodes, lines }
+    }
 }
 
 /// Both arrays of nodes as they are to be.
@@ -78,25 +90,37 @@ impl<B: Word> RegularOnDevice<B> {
         self.upper.len() >= words_of::<B>(inner.upper.len()) && self.last.len() >= words_of::<B>(inner.last.len())
     }
 
-    /// Sends the nodes of both patches, those that are near each other together: few of them in a few small transfers, many
-    /// in a single large one (the paper's two methods, section 5.6). After an error the copy is of no use.
+    /// Sends the nodes of both patches, and the root. After an error the copy is of no use.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
     pub(super) fn patch(&mut self, target: &Target<'_, B>) -> Result<()> {
         let inner = target.inner;
-        let arrays = [
-            (&mut self.upper, &inner.upper, upper_lines::<B>(), target.upper),
-            (&mut self.last, &inner.last, last_lines::<B>(), target.last),
-        ];
-        for (to, from, stride, patch) in arrays {
-            for span in spans(&patch.nodes, (stride * LINE) as u64) {
-                send(to, from, stride, patch, span.start as usize..span.end as usize)?;
-            }
-        }
+        patch(&mut self.upper, &inner.upper, upper_lines::<B>(), target.upper)?;
+        self.patch_last(inner, target.last)?;
         (self.root, self.height) = (target.root, target.height);
         Ok(())
     }
+
+    /// Sends nodes of the last level. After an error the copy is of no use.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    pub(super) fn patch_last(&mut self, inner: &RegularInner<B>, last: &Patch) -> Result<()> {
+        patch(&mut self.last, &inner.last, last_lines::<B>(), last)
+    }
+}
+
+/// Sends nodes, those that are near each other together; if they are more than half of those between the first and the last,
+/// all of these together.
+fn patch<B: Word>(to: &mut Buffer<B>, from: &[Line], stride: usize, patch: &Patch) -> Result<()> {
+    let (Some(&first), Some(&last)) = (patch.nodes.first(), patch.nodes.last()) else { return Ok(()) };
+    let all = first as usize..last as usize + 1;
+    if 2 * patch.nodes.len() > all.len() {
+        return send(to, from, stride, patch, all);
+    }
+    spans(&patch.nodes, (stride * LINE) as u64)
+        .try_for_each(|span| send(to, from, stride, patch, span.start as usize..span.end as usize))
 }
 
 fn words_of<B: Word>(lines: usize) -> usize {

@@ -1,6 +1,6 @@
 //! The leaves (the paper's L-segment): big leaves of 64 or 256 lines, linked in the order of their keys.
 
-use super::nodes::{fanout, write_pairs};
+use super::nodes::{Columns, fanout, write_pairs};
 use super::pool::{NONE, Pool, Taken};
 use crate::device::DeviceLines;
 use crate::line::{Line, prefetch, slots};
@@ -43,7 +43,7 @@ pub(super) struct Info {
 
 impl<B: Word, V: Word> BigLeaves<B, V> {
     /// Lines of pairs.
-    const LINES: usize = fanout::<B>();
+    pub(super) const LINES: usize = fanout::<B>();
     /// Lines in all.
     pub(super) const STRIDE: usize = layout::big_leaf_lines::<B>() as usize;
     /// Pairs of a full big leaf.
@@ -177,15 +177,32 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
         (line.keys::<B, V>()[slot], line.values::<B, V>()[slot])
     }
 
+    /// The key of a rank in a big leaf.
+    #[inline(always)]
+    pub(super) fn key(leaf: &[Line], rank: usize) -> B {
+        leaf[rank / slots::<B, V>()].keys::<B, V>()[rank % slots::<B, V>()]
+    }
+
     /// Appends the pairs of these ranks in a big leaf.
-    pub(super) fn read(leaf: &[Line], ranks: Range<usize>, pairs: &mut Vec<(B, V)>) {
+    #[inline]
+    pub(super) fn read(leaf: &[Line], ranks: Range<usize>, to: &mut Columns<B, V>) {
         let (per_line, mut rank) = (slots::<B, V>(), ranks.start);
-        while rank < ranks.end {
-            let (line, slot) = (&leaf[rank / per_line], rank % per_line);
-            let bound = per_line.min(slot + ranks.end - rank);
-            let (keys, values) = (&line.keys::<B, V>()[slot..bound], &line.values::<B, V>()[slot..bound]);
-            pairs.extend(keys.iter().copied().zip(values.iter().copied()));
-            rank += bound - slot;
+        let mut part = |rank: usize, slots: Range<usize>| {
+            let line = &leaf[rank / per_line];
+            to.keys.extend_from_slice(&line.keys::<B, V>()[slots.clone()]);
+            to.values.extend_from_slice(&line.values::<B, V>()[slots]);
+        };
+        if rank % per_line > 0 && rank < ranks.end {
+            let end = ranks.end.min(rank.next_multiple_of(per_line));
+            part(rank, rank % per_line..rank % per_line + end - rank);
+            rank = end;
+        }
+        while rank + per_line <= ranks.end {
+            part(rank, 0..per_line);
+            rank += per_line;
+        }
+        if rank < ranks.end {
+            part(rank, 0..ranks.end - rank);
         }
     }
 
@@ -372,9 +389,9 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         let mut pairs: Vec<(K, V)> = Vec::with_capacity(self.len as usize);
         let order: Vec<u32> = self.in_order().collect();
         let of_leaf = |&number: &u32| {
-            let mut words = Vec::with_capacity(Self::CAPACITY);
-            Self::read(self.leaf(number), 0..self.info(number).size as usize, &mut words);
-            words.into_iter().map(|(key, value)| (K::decode(key), value))
+            let mut pairs = Columns::with_capacity(Self::CAPACITY);
+            Self::read(self.leaf(number), 0..self.info(number).size as usize, &mut pairs);
+            pairs.keys.into_iter().zip(pairs.values).map(|(key, value)| (K::decode(key), value))
         };
         pairs.par_extend(order.par_iter().flat_map_iter(of_leaf));
         pairs

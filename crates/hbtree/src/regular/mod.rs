@@ -13,7 +13,7 @@ pub(crate) use device::RegularOnDevice;
 pub(crate) use inner::RegularInner;
 pub(crate) use leaves::BigLeaves;
 
-use crate::options::{BuildTimes, Options};
+use crate::options::{BuildTimes, Options, UpdateTimes};
 use crate::structure::{Inner, Parts, Structure};
 use core::time::Duration;
 use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
@@ -46,7 +46,17 @@ impl Structure for Regular {
             _ => Some(Inner::<K>::upload(&inner, device)?),
         };
         let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Parts { device: device.clone(), options, leaves, inner, copy, pinned: None, times }.pin()
+        Parts {
+            device: device.clone(),
+            options,
+            leaves,
+            inner,
+            copy,
+            pinned: None,
+            times,
+            update_times: UpdateTimes::default(),
+        }
+        .pin()
     }
 
     fn change<K: Key, V: Word>(

@@ -1,6 +1,7 @@
 //! The first fragments of inner nodes: `lanetree_kernels_hbtree::layout` draws them.
 
 use crate::line::{Line, slots};
+use core::ops::Range;
 use lanetree_kernels_hbtree::layout;
 use lanetree_layout::Word;
 
@@ -32,7 +33,7 @@ pub(super) fn separators<B: Word>(node: &[Line]) -> &[B] {
     bytemuck::cast_slice(&node[1..first_child_line::<B>()])
 }
 
-fn separators_mut<B: Word>(node: &mut [Line]) -> &mut [B] {
+pub(super) fn separators_mut<B: Word>(node: &mut [Line]) -> &mut [B] {
     bytemuck::cast_slice_mut(&mut node[1..first_child_line::<B>()])
 }
 
@@ -42,7 +43,7 @@ pub(super) fn children<B: Word>(node: &[Line]) -> &[B] {
 }
 
 /// Each word of the index is its line's largest separator.
-fn write_index<B: Word>(node: &mut [Line]) {
+pub(super) fn write_index<B: Word>(node: &mut [Line]) {
     let words = layout::words::<B>() as usize;
     for line in 0..words {
         let largest = node[1 + line].separators::<B>()[words - 1];
@@ -89,15 +90,63 @@ pub(super) fn write_pairs<B: Word, V: Word>(lines: &mut [Line], at: usize, mut p
     }
 }
 
-/// Disjoint parts of an array, of `each` elements: those of these numbers, which ascend strictly.
-pub(super) fn parts_mut<T>(mut all: &mut [T], each: usize, numbers: impl IntoIterator<Item = u32>) -> Vec<&mut [T]> {
+/// Pairs in order, keys and values apart.
+#[derive(Debug)]
+pub(super) struct Columns<B, V> {
+    pub(super) keys: Vec<B>,
+    pub(super) values: Vec<V>,
+}
+
+impl<B: Word, V: Word> Columns<B, V> {
+    pub(super) fn with_capacity(pairs: usize) -> Self {
+        Self { keys: Vec::with_capacity(pairs), values: Vec::with_capacity(pairs) }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+    }
+
+    pub(super) fn push(&mut self, key: B, value: V) {
+        self.keys.push(key);
+        self.values.push(value);
+    }
+
+    /// Those of these places.
+    pub(super) fn part(&self, places: Range<usize>) -> Pairs<'_, B, V> {
+        Pairs { keys: &self.keys[places.clone()], values: &self.values[places] }
+    }
+}
+
+/// [`Columns`] of somebody else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs<'a, B, V> {
+    pub(super) keys: &'a [B],
+    pub(super) values: &'a [V],
+}
+
+/// Writes pairs into the lines of a big leaf, from the first slot of a line on. Slots after the last pair in its line are
+/// empty.
+pub(super) fn write_columns<B: Word, V: Word>(lines: &mut [Line], Pairs { keys, values }: Pairs<'_, B, V>) {
+    let per_line = slots::<B, V>();
+    for (line, (keys, values)) in lines.iter_mut().zip(keys.chunks(per_line).zip(values.chunks(per_line))) {
+        *line = Line::EMPTY;
+        line.set_all(keys, values);
+    }
+}
+
+/// Disjoint parts of an array of nodes, of `each` elements a node: the nodes of these ranges, which ascend.
+pub(super) fn parts_mut<T>(
+    mut all: &mut [T],
+    each: usize,
+    ranges: impl IntoIterator<Item = Range<u32>>,
+) -> impl Iterator<Item = &mut [T]> {
     let mut start = 0;
-    let part = |number: u32| {
-        let number = number as usize;
+    ranges.into_iter().map(move |Range { start: first, end }| {
+        let (first, end) = (first as usize, end as usize);
         let rest = core::mem::take(&mut all);
-        let (part, rest) = rest[(number - start) * each..].split_at_mut(each);
-        (start, all) = (number + 1, rest);
+        let (part, rest) = rest[(first - start) * each..].split_at_mut((end - first) * each);
+        (start, all) = (end, rest);
         part
-    };
-    numbers.into_iter().map(part).collect()
+    })
 }

@@ -5,13 +5,16 @@ use super::pool::{NONE, Pool};
 use super::{BigLeaves, Regular};
 use crate::HbTree;
 use crate::line::{Line, slots};
-use crate::options::Pipeline;
+use crate::mixed::Request;
+use crate::options::{Pipeline, UpdateMethod};
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Tree<K, V> = HbTree<K, V, Regular>;
+
+const METHODS: [UpdateMethod; 3] = [UpdateMethod::Auto, UpdateMethod::Asynchronous, UpdateMethod::Synchronized];
 
 /// Numbers without order.
 fn random(state: &mut u64) -> u64 {
@@ -143,6 +146,7 @@ fn grows_and_shrinks<K: Key, V: Word>(device: &Device, fill: f64, start: usize, 
     let (mut map, mut heights): (BTreeMap<K, V>, BTreeSet<u32>) = (first, BTreeSet::new());
     let mut tree = build(device, &map, fill);
     for round in 0..24_u64 {
+        tree.set_update_method(METHODS[round as usize % METHODS.len()]);
         let size = batch << (round % 4);
         let mut ops: Vec<Op<K, V>> = Vec::new();
         for i in 0..size {
@@ -293,9 +297,14 @@ fn a_batch_that_fails_leaves_the_tree_as_it_was() {
     let many: Ops = (0..4000).map(|i| Op::Insert(i * 2 + 1, i)).collect();
     let away: Ops = (0..2600).map(|i| Op::Remove(i * 2)).collect();
     let map: BTreeMap<u64, u64> = (0..3000).map(|i| (i * 2, i)).collect();
-    for (ops, fill) in [(&few, 0.5), (&many, 1.0), (&away, 0.02), (&many, 0.02)] {
+    let batches = [(&few, 0.5), (&many, 1.0), (&away, 0.02), (&many, 0.02), (&few, 0.02)];
+    for ((ops, fill), method) in batches.into_iter().flat_map(|batch| METHODS[1..].iter().map(move |&m| (batch, m))) {
         let failed = Failure::at_every_point(
-            |device| build(device, &map, fill),
+            |device| {
+                let mut tree = build(device, &map, fill);
+                tree.set_update_method(method);
+                tree
+            },
             |tree| tree.apply(ops).map(|report| assert!(report.path != UpdatePath::Unchanged)),
             |tree, error| {
                 assert!(matches!(error, Error::Runtime(_)), "{error}");
@@ -309,7 +318,33 @@ fn a_batch_that_fails_leaves_the_tree_as_it_was() {
                 query(tree, &map, &[0, 1, 2, 5000, 6000]);
             },
         );
-        assert!(!failed.is_empty(), "{} operations at a fill of {fill}", ops.len());
+        assert!(!failed.is_empty(), "{} operations at a fill of {fill}, {method:?}", ops.len());
+    }
+}
+
+#[test]
+fn every_method_has_the_same_effect() {
+    let map: BTreeMap<u64, u64> = (0..30_000).map(|i| (i * 7, i)).collect();
+    // In some thousand big leaves: more than a piece of the queue.
+    let mut trees = METHODS.map(|method| {
+        let mut tree = build(&Device::emulated(), &map, 0.05);
+        tree.set_update_method(method);
+        tree
+    });
+    let mut state = 5;
+    for round in 0..4_u64 {
+        let size = [3000, 20_000][round as usize % 2];
+        let ops: Vec<_> = (0..size)
+            .map(|i| match random(&mut state) % 300_000 {
+                key if key % 5 < round => Op::Remove(key),
+                key => Op::Insert(key, i),
+            })
+            .collect();
+        let mut maps = METHODS.map(|_| trees[0].pairs().unwrap().into_iter().collect());
+        for (tree, map) in trees.iter_mut().zip(&mut maps) {
+            apply(tree, map, &ops);
+        }
+        assert_eq!(maps[0], maps[2]);
     }
 }
 
@@ -319,4 +354,83 @@ fn a_fill_outside_its_bounds_is_refused() {
         let error = HbTree::<u64, u64>::builder().regular().fill(fill).build(&Device::host(), &[1], &[1]).unwrap_err();
         assert!(matches!(error, Error::Fill { .. }), "{error}");
     }
+}
+
+/// A request after another, in a map.
+fn play(map: &mut BTreeMap<u64, u64>, requests: &[Request<u64, u64>]) -> Vec<Option<u64>> {
+    let mut found = Vec::new();
+    for request in requests {
+        match *request {
+            Request::Get(key) => found.push(map.get(&key).copied()),
+            Request::Insert(key, value) => drop(map.insert(key, value)),
+            Request::Update(key, value) => drop(map.get_mut(&key).map(|old| *old = value)),
+            Request::Remove(key) => drop(map.remove(&key)),
+        }
+    }
+    found
+}
+
+/// Requests of few keys, so that a group has many of each; `updates` of a hundred change something.
+fn requests(count: u64, keys: u64, updates: u64, state: &mut u64) -> Vec<Request<u64, u64>> {
+    let request = |i| {
+        let (key, kind) = (random(state) % keys, random(state) % 300);
+        match (random(state) % 100 < updates, kind % 3) {
+            (false, _) => Request::Get(key),
+            (true, 0) => Request::Insert(key, i),
+            (true, 1) => Request::Update(key, i),
+            (true, _) => Request::Remove(key),
+        }
+    };
+    (0..count).map(request).collect()
+}
+
+#[test]
+fn a_stream_has_the_effect_of_one_request_after_another() {
+    let mut state = 3;
+    for device in [Device::host(), Device::emulated()] {
+        let mut map: BTreeMap<u64, u64> = (0..4000).map(|i| (i * 3, i)).collect();
+        let mut tree = build(&device, &map, 0.3);
+        assert_eq!(tree.mixed(&[]).unwrap().done, 0);
+        for (count, keys, updates) in [(1, 9, 0), (1, 9, 100), (500, 12_000, 0), (3000, 40, 50), (40_000, 12_000, 30)] {
+            let stream = requests(count, keys, updates, &mut state);
+            let (found, before) = (play(&mut map, &stream), tree.len());
+            let mixed = tree.mixed(&stream).unwrap();
+            assert!(mixed.found == found && mixed.done == stream.len(), "{count} requests of {keys} keys");
+            assert_eq!(before + mixed.report.inserted - mixed.report.removed, tree.len());
+            check(&tree, &map);
+        }
+        // All away, and more than there were.
+        let away: Vec<_> = (0..12_000).map(Request::Remove).collect();
+        let more: Vec<_> = (0..50_000).map(|key| Request::Insert(key, key)).collect();
+        for stream in [away, more] {
+            play(&mut map, &stream);
+            tree.mixed(&stream).unwrap();
+            check(&tree, &map);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_fails_says_what_was_done() {
+    let map: BTreeMap<u64, u64> = (0..3000).map(|i| (i * 3, i)).collect();
+    // Three groups.
+    let stream = requests(40_000, 9000, 20, &mut 8);
+    let mut seen = BTreeSet::new();
+    let seen_done = std::sync::Mutex::new(&mut seen);
+    Failure::at_every_point(
+        |device| build(device, &map, 0.5),
+        |tree| tree.mixed(&stream).map(drop),
+        |tree, interrupted| {
+            let done = interrupted.before.done;
+            let mut map = map.clone();
+            assert_eq!(interrupted.before.found, play(&mut map, &stream[..done]));
+            check(tree, &map);
+            seen_done.lock().unwrap().insert(done);
+            // The rest can be done later.
+            let found = play(&mut map, &stream[done..]);
+            assert_eq!(tree.mixed(&stream[done..]).unwrap().found, found);
+            check(tree, &map);
+        },
+    );
+    assert_eq!(seen, BTreeSet::from([0, 1 << 14, 2 << 14]));
 }

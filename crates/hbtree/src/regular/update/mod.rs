@@ -13,21 +13,23 @@
 //!    host has the tree as it was.
 //! 4. The host writes its own. Nothing in this can fail.
 
+mod group;
+mod mixed;
 mod plan;
+mod send;
 
-use super::device::{Patch, Target};
-use super::nodes::{last_lines, parts_mut, upper_lines, write_last, write_pairs, write_upper};
+use super::nodes::{Columns, last_lines, parts_mut, upper_lines, write_upper};
 use super::pool::NONE;
-use super::{BigLeaves, Regular, RegularOnDevice};
-use crate::line::{Line, slots};
+use super::{BigLeaves, Regular};
+use crate::options::UpdateTimes;
 use crate::structure::{Inner, Leaves, Parts, Place};
-use lanetree_frame::{DeviceKind, NetChange, Result, UpdatePath, UpdateReport};
+use core::ops::Range;
+use group::{Change, Group, Source, Write};
+use lanetree_frame::{Result, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
 use plan::Plan;
 use rayon::prelude::*;
-
-/// A change of a batch: the effect of all operations of a key.
-type Change<B, V> = (B, NetChange<V>);
+use std::time::{Duration, Instant};
 
 /// Changes whose places one task finds at a time.
 const TASK: usize = 4096;
@@ -35,154 +37,63 @@ const TASK: usize = 4096;
 /// Changes whose leaves are found before these are searched.
 const CHUNK: usize = 256;
 
-/// The changes of a big leaf.
-struct Group<'a, B, V> {
-    number: u32,
-    changes: &'a [Change<B, V>],
-    places: &'a [Place],
-    /// What they do; the path is not set.
-    report: UpdateReport,
-    /// The rank in the big leaf from which on something changes.
-    from: usize,
-    /// Pairs before and afterwards.
-    size: usize,
-    after: usize,
-    /// Whether the big leaf is laid out anew together with its neighbours.
-    is_deferred: bool,
-}
+/// Big leaves that one task writes at a time.
+const WRITES: usize = 64;
 
-impl<'a, B: Word, V: Word> Group<'a, B, V> {
-    fn new(leaves: &BigLeaves<B, V>, changes: &'a [Change<B, V>], places: &'a [Place], has_parent: bool) -> Self {
-        let (number, _) = BigLeaves::<B, V>::rank_within(places[0]);
-        let (size, mut from, mut report) = (leaves.info(number).size as usize, usize::MAX, UpdateReport::default());
-        for (&(_, change), &place) in changes.iter().zip(places) {
-            *match change {
-                NetChange::Put(_) | NetChange::PutIfPresent(_) if place.is_hit => &mut report.replaced,
-                NetChange::Put(_) => &mut report.inserted,
-                NetChange::Remove if place.is_hit => &mut report.removed,
-                NetChange::Remove | NetChange::PutIfPresent(_) => {
-                    report.unmatched += 1;
-                    continue;
-                }
-            } += 1;
-            from = from.min(BigLeaves::<B, V>::rank_within(place).1);
-        }
-        let after = size + report.inserted as usize - report.removed as usize;
-        let capacity = BigLeaves::<B, V>::CAPACITY;
-        let is_too_small = after == 0 || report.removed > 0 && after < capacity / 4;
-        let is_deferred = after > capacity || has_parent && is_too_small;
-        Self { number, changes, places, report, from, size, after, is_deferred }
+/// Measures the parts of a batch.
+struct Clock(Instant);
+
+impl Clock {
+    /// The time since the last call.
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - core::mem::replace(&mut self.0, now)
     }
-
-    /// Whether pairs move.
-    fn moves(&self) -> bool {
-        self.report.inserted + self.report.removed > 0
-    }
-
-    /// Whether it has any effect.
-    fn acts(&self) -> bool {
-        self.moves() || self.report.replaced > 0
-    }
-
-    /// Appends the pairs of the big leaf as they are afterwards, from a rank on which is not above the first change's.
-    fn merge(&self, leaf: &[Line], from: usize, pairs: &mut Vec<(B, V)>) {
-        let mut at = from;
-        for (&(key, change), &place) in self.changes.iter().zip(self.places) {
-            let put = match change {
-                NetChange::Put(value) => Some(value),
-                NetChange::PutIfPresent(value) if place.is_hit => Some(value),
-                NetChange::Remove if place.is_hit => None,
-                NetChange::PutIfPresent(_) | NetChange::Remove => continue,
-            };
-            let (_, rank) = BigLeaves::<B, V>::rank_within(place);
-            BigLeaves::<B, V>::read(leaf, at..rank, pairs);
-            pairs.extend(put.map(|value| (key, value)));
-            at = rank + usize::from(place.is_hit);
-        }
-        BigLeaves::<B, V>::read(leaf, at..self.size, pairs);
-    }
-
-    /// Writes new values of keys that are present.
-    fn replace(&self, leaf: &mut [Line]) {
-        for (&(key, change), &place) in self.changes.iter().zip(self.places) {
-            if let NetChange::Put(value) | NetChange::PutIfPresent(value) = change
-                && place.is_hit
-            {
-                let (_, rank) = BigLeaves::<B, V>::rank_within(place);
-                leaf[rank / slots::<B, V>()].set(rank % slots::<B, V>(), key, value);
-            }
-        }
-    }
-}
-
-/// A big leaf that is written, and its node of the last inner level.
-struct Write<'a, B, V> {
-    number: u32,
-    source: Source<'a, B, V>,
-}
-
-enum Source<'a, B, V> {
-    /// What it has, changed.
-    Group(&'a Group<'a, B, V>),
-    /// These pairs.
-    Pairs(&'a [(B, V)]),
-}
-
-impl<B: Word, V: Word> Write<'_, B, V> {
-    /// Whether the node's separators change.
-    fn moves(&self) -> bool {
-        match self.source {
-            Source::Group(group) => group.moves(),
-            Source::Pairs(_) => true,
-        }
-    }
-
-    /// The first line that is written, and the pairs from there on.
-    fn pairs<'b>(&'b self, leaf: &[Line], buffer: &'b mut Vec<(B, V)>) -> (usize, &'b [(B, V)]) {
-        match self.source {
-            Source::Pairs(pairs) => (0, pairs),
-            Source::Group(group) => {
-                // The line before, too: if it was the last one its separator changes.
-                let base = (group.from / slots::<B, V>()).saturating_sub(1);
-                buffer.clear();
-                group.merge(leaf, base * slots::<B, V>(), buffer);
-                (base, buffer)
-            }
-        }
-    }
-}
-
-/// Writes the separators of a big leaf that has these pairs from line `base` on.
-fn write_separators<B: Word, V: Word>(node: &mut [Line], base: usize, pairs: &[(B, V)]) {
-    let per_line = slots::<B, V>();
-    let used = base + pairs.len().div_ceil(per_line);
-    write_last(node, base, used, |line| pairs[(line - base + 1) * per_line - 1].0);
 }
 
 impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// Applies changes.
     pub(super) fn change(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
+        let started = Instant::now();
         let places = self.places(changes);
-        let groups = self.groups(changes, &places);
-        let mut report = groups.iter().fold(UpdateReport::default(), |sum, group| sum.plus(&group.report));
+        let finding = started.elapsed();
+        let report = self.change_at(changes, &places)?;
+        self.update_times.find = finding;
+        Ok(report)
+    }
+
+    /// Applies changes at these places.
+    fn change_at(&mut self, changes: &[Change<K::Bits, V>], places: &[Place]) -> Result<UpdateReport> {
+        let (mut clock, mut times) = (Clock(Instant::now()), UpdateTimes::default());
+        let groups = self.groups(changes, places);
+        let of_group = |sum: UpdateReport, group: &Group<'_, K::Bits, V>| sum.plus(&group.report());
+        let sum = groups.par_iter().with_min_len(4096).fold(UpdateReport::default, of_group);
+        let mut report = sum.reduce(UpdateReport::default, |a, b| a.plus(&b));
         if report.inserted + report.removed + report.replaced == 0 {
+            times.plan = clock.lap();
+            self.update_times = times;
             return Ok(report);
         }
         let plan = Plan::new(self, &groups);
         report.path = if plan.runs.is_empty() { UpdatePath::InPlace } else { UpdatePath::Moved };
+        let writes = writes(&groups, &plan);
+        times.plan = clock.lap();
         self.leaves.reserve(plan.last_numbers.end, self.options.leaf_pages)?;
         self.inner.reserve(self.leaves.room(), plan.upper_numbers.end, self.options.inner_pages)?;
-        let writes = writes(&groups, &plan);
-        let copy = self.send(&writes, &plan)?;
+        times.room = clock.lap();
+        let copy = self.send(changes.len(), &writes, &plan)?;
+        times.device = clock.lap();
         self.write(&writes, &plan, &report);
         if copy.is_some() {
             self.copy = copy;
         }
+        times.host = clock.lap();
+        self.update_times = times;
         Ok(report)
     }
 
-    /// Where each change belongs.
-    fn places(&self, changes: &[Change<K::Bits, V>]) -> Vec<Place> {
+    /// Where each key belongs; something may stand beside it.
+    fn places<T: Sync>(&self, changes: &[(K::Bits, T)]) -> Vec<Place> {
         let (how, height) = (self.options.descent(), self.inner.height);
         let mut places = vec![Place { leaf: 0, slot: 0, is_hit: false }; changes.len()];
         places.par_chunks_mut(TASK).zip(changes.par_chunks(TASK)).for_each(|(places, changes)| {
@@ -199,82 +110,34 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
 
     /// The changes of each big leaf.
     fn groups<'a>(&self, changes: &'a [Change<K::Bits, V>], places: &'a [Place]) -> Vec<Group<'a, K::Bits, V>> {
-        let number = |place: &Place| BigLeaves::<K::Bits, V>::rank_within(*place).0;
-        let mut rest = changes;
-        let of_leaf: Vec<_> = places
-            .chunk_by(|a, b| number(a) == number(b))
-            .map(|places| {
-                let (own, others) = rest.split_at(places.len());
-                rest = others;
-                (own, places)
-            })
-            .collect();
+        let number = |at: usize| BigLeaves::<K::Bits, V>::rank_within(places[at]).0;
+        let is_first = |&at: &usize| at == 0 || number(at - 1) != number(at);
+        let firsts: Vec<usize> = (0..places.len()).into_par_iter().with_min_len(TASK).filter(is_first).collect();
         let has_parent = self.inner.height > 1;
-        let group = |(changes, places)| Group::new(&self.leaves, changes, places, has_parent);
-        of_leaf.into_par_iter().with_min_len(64).map(group).collect()
-    }
-
-    /// Sends the device what changes. Returns a new copy if there is none, or none with room enough.
-    fn send(
-        &mut self,
-        writes: &[Write<'_, K::Bits, V>],
-        plan: &Plan<K::Bits, V>,
-    ) -> Result<Option<RegularOnDevice<K::Bits>>> {
-        let moving: Vec<_> = writes.iter().filter(|write| write.moves()).collect();
-        let is_the_same = moving.is_empty() && plan.runs.is_empty();
-        if self.device.kind() == DeviceKind::Host || self.copy.is_some() && is_the_same {
-            return Ok(None);
-        }
-        let stride = last_lines::<K::Bits>();
-        let mut last = Patch { nodes: moving.iter().map(|write| write.number).collect(), lines: Vec::new() };
-        last.lines.resize(moving.len() * stride, Line::EMPTY);
-        let tasks = last.lines.par_chunks_mut(stride).zip(&moving).with_min_len(16);
-        tasks.for_each_init(Vec::new, |buffer, (node, write)| {
-            node.copy_from_slice(&self.inner.last[write.number as usize * stride..][..stride]);
-            let (base, pairs) = write.pairs(self.leaves.leaf(write.number), buffer);
-            write_separators(node, base, pairs);
-        });
-        let stride = upper_lines::<K::Bits>();
-        let mut upper = Patch { nodes: plan.upper.keys().copied().collect(), lines: Vec::new() };
-        upper.lines.resize(plan.upper.len() * stride, Line::EMPTY);
-        for (node, write) in upper.lines.chunks_mut(stride).zip(plan.upper.values()) {
-            write_upper(node, &write.entries);
-        }
-        let (upper_end, last_end) = (plan.upper_numbers.end as u32, plan.last_numbers.end as u32);
-        let (inner, root, height) = (&self.inner, plan.root, plan.height);
-        let target = Target { inner, upper: &upper, last: &last, upper_end, last_end, root, height };
-        match self.copy.take() {
-            Some(mut copy) if copy.has_room_for(inner) => {
-                // An error drops the copy: part of it may be new.
-                copy.patch(&target)?;
-                self.copy = Some(copy);
-                Ok(None)
-            }
-            copy => {
-                // Until there is another one it remains what the host has.
-                self.copy = copy;
-                RegularOnDevice::of(&self.device, &target).map(Some)
-            }
-        }
+        let group = |(i, &first): (usize, &usize)| {
+            let own = first..firsts.get(i + 1).copied().unwrap_or(places.len());
+            Group::new(&self.leaves, &changes[own.clone()], &places[own], has_parent)
+        };
+        firsts.par_iter().with_min_len(64).enumerate().map(group).collect()
     }
 
     /// Writes what was planned.
     fn write(&mut self, writes: &[Write<'_, K::Bits, V>], plan: &Plan<K::Bits, V>, report: &UpdateReport) {
-        let numbers = || writes.iter().map(|write| write.number);
-        let leaves = parts_mut(self.leaves.lines_mut(), BigLeaves::<K::Bits, V>::STRIDE, numbers());
-        let nodes = parts_mut(&mut self.inner.last, last_lines::<K::Bits>(), numbers());
-        let tasks = leaves.into_par_iter().zip(nodes).zip(writes).with_min_len(16);
-        tasks.for_each_init(Vec::new, |buffer, ((leaf, node), write)| {
-            if let (false, Source::Group(group)) = (write.moves(), &write.source) {
-                return group.replace(leaf);
-            }
-            let (base, pairs) = write.pairs(leaf, buffer);
-            let at = base * slots::<K::Bits, V>();
-            write_separators(node, base, pairs);
-            write_pairs(leaf, at, pairs);
-            BigLeaves::<K::Bits, V>::set_size(leaf, at + pairs.len());
-            if at + pairs.len() == 0 {
-                leaf[0] = Line::EMPTY;
+        // The nodes from the first to the last one of a task. No two tasks have one in common, since numbers ascend.
+        let tasks = || writes.chunks(WRITES).map(|writes| writes[0].number..writes[writes.len() - 1].number + 1);
+        let leaves = parts_mut(self.leaves.lines_mut(), BigLeaves::<K::Bits, V>::STRIDE, tasks());
+        let nodes = parts_mut(&mut self.inner.last, last_lines::<K::Bits>(), tasks());
+        let tasks: Vec<_> = leaves.zip(nodes).zip(writes.chunks(WRITES)).collect();
+        let buffer = || Columns::with_capacity(BigLeaves::<K::Bits, V>::CAPACITY);
+        tasks.into_par_iter().for_each_init(buffer, |buffer, ((leaves, nodes), writes)| {
+            let first = writes[0].number;
+            let part = |number: u32, stride: usize| -> Range<usize> {
+                let start = (number - first) as usize * stride;
+                start..start + stride
+            };
+            for write in writes {
+                let leaf = &mut leaves[part(write.number, BigLeaves::<K::Bits, V>::STRIDE)];
+                write.write(leaf, &mut nodes[part(write.number, last_lines::<K::Bits>())], buffer);
             }
         });
         if report.inserted + report.removed == 0 {
@@ -306,13 +169,19 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
 
 /// What is written, in ascending order of numbers.
 fn writes<'a, B: Word, V: Word>(groups: &'a [Group<'a, B, V>], plan: &'a Plan<B, V>) -> Vec<Write<'a, B, V>> {
-    let of_group = |group: &'a Group<'a, B, V>| Write { number: group.number, source: Source::Group(group) };
-    let mut writes: Vec<_> =
-        groups.iter().filter(|group| group.acts() && !plan.deferred.contains(&group.number)).map(of_group).collect();
+    let is_in_run = |at: usize| plan.is_in_run.get(at).copied().unwrap_or(false);
+    let of_group = |(at, group): (usize, &'a Group<'a, B, V>)| {
+        let stays = group.acts() && !is_in_run(at);
+        stays.then_some(Write { number: group.number, source: Source::Group(group) })
+    };
+    let mut writes: Vec<_> = groups.par_iter().with_min_len(1024).enumerate().filter_map(of_group).collect();
     for run in &plan.runs {
         let piece = |(i, &number): (usize, &u32)| Write { number, source: Source::Pairs(run.piece(i)) };
         writes.extend(run.pieces.iter().enumerate().map(piece));
     }
-    writes.sort_unstable_by_key(|write| write.number);
+    // Until the first split they are sorted already.
+    if !writes.is_sorted_by_key(|write| write.number) {
+        writes.par_sort_unstable_by_key(|write| write.number);
+    }
     writes
 }

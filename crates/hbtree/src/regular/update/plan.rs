@@ -4,15 +4,15 @@
 //! and what they hold is laid out anew, evenly, in the fewest nodes. That changes the children of their parent, which may
 //! overflow in turn.
 
-use super::Group;
-use crate::regular::nodes::{Entry, fanout};
+use super::group::Group;
+use crate::regular::nodes::{Columns, Entry, Pairs, fanout};
 use crate::regular::pool::{NONE, Taken, Taking};
 use crate::regular::{BigLeaves, Regular, RegularInner};
 use crate::structure::Parts;
 use core::ops::Range;
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Big leaves that are neighbours and are laid out anew together.
 #[derive(Debug)]
@@ -21,15 +21,17 @@ pub(super) struct Run<B, V> {
     pub(super) members: Vec<u32>,
     /// The changes of each, by the place of its group.
     groups: Vec<Option<usize>>,
+    /// How many pairs they have afterwards.
+    total: usize,
     /// What takes their place. None if no pairs are left.
     pub(super) pieces: Vec<u32>,
-    pairs: Vec<(B, V)>,
+    pairs: Columns<B, V>,
 }
 
-impl<B, V> Run<B, V> {
+impl<B: Word, V: Word> Run<B, V> {
     /// The pairs of a piece.
-    pub(super) fn piece(&self, piece: usize) -> &[(B, V)] {
-        &self.pairs[part(piece, self.pieces.len(), self.pairs.len())]
+    pub(super) fn piece(&self, piece: usize) -> Pairs<'_, B, V> {
+        self.pairs.part(part(piece, self.pieces.len(), self.pairs.keys.len()))
     }
 }
 
@@ -45,8 +47,8 @@ pub(super) struct Upper<B> {
 #[derive(Debug)]
 pub(super) struct Plan<B, V> {
     pub(super) runs: Vec<Run<B, V>>,
-    /// The big leaves of all runs.
-    pub(super) deferred: HashSet<u32>,
+    /// Whether a group's big leaf is in a run, by its place; without runs there are none.
+    pub(super) is_in_run: Vec<bool>,
     /// By their numbers.
     pub(super) upper: BTreeMap<u32, Upper<B>>,
     /// Nodes of a level above the last one, and what takes their place.
@@ -124,7 +126,7 @@ impl<B: Word, V: Word> Plan<B, V> {
                 let (bound, run): (B, &Run<B, V>) = (list[range.end - 1].0, &all_runs[run]);
                 let entry = |(i, &number): (usize, &u32)| {
                     let piece = run.piece(i);
-                    (if i + 1 < run.pieces.len() { piece[piece.len() - 1].0 } else { bound }, number)
+                    (if i + 1 < run.pieces.len() { piece.keys[piece.keys.len() - 1] } else { bound }, number)
                 };
                 let entries: Vec<Entry<B>> = run.pieces.iter().enumerate().map(entry).collect();
                 list.splice(range, entries);
@@ -141,15 +143,22 @@ impl<B: Word, V: Word> Plan<B, V> {
             (root, height) = levels.above(top, height).unwrap_or_else(|| {
                 // No pairs are left: the tree has one big leaf.
                 let number = last.take_back();
-                all_runs.push(Run { members: Vec::new(), groups: Vec::new(), pieces: vec![number], pairs: Vec::new() });
+                all_runs.push(Run {
+                    members: Vec::new(),
+                    groups: Vec::new(),
+                    total: 0,
+                    pieces: vec![number],
+                    pairs: Columns::with_capacity(0),
+                });
                 (number, 1)
             });
         }
         (root, height) = levels.without_only_children(root, height);
-        let deferred = all_runs.iter().flat_map(|run| run.members.iter().copied()).collect();
+        let mut is_in_run = vec![false; if all_runs.is_empty() { 0 } else { groups.len() }];
+        all_runs.iter().flat_map(|run| run.groups.iter().flatten()).for_each(|&group| is_in_run[group] = true);
         let Levels { numbers, upper, splices, .. } = levels;
         let (last_numbers, upper_numbers) = (last.finish(), numbers.finish());
-        Self { runs: all_runs, deferred, upper, splices, last_numbers, upper_numbers, root, height }
+        Self { runs: all_runs, is_in_run, upper, splices, last_numbers, upper_numbers, root, height }
     }
 }
 
@@ -169,13 +178,21 @@ fn leaf_runs<K: Key, V: Word>(
     let capacity = BigLeaves::<K::Bits, V>::CAPACITY;
     let full = (capacity as f64 * tree.options.fill) as usize;
     let parent = |group: &Group<'_, K::Bits, V>| inner.parents[group.number as usize];
-    let (mut all, mut above, mut first) = (Vec::new(), Vec::new(), 0);
-    for same in groups.chunk_by(|a, b| parent(a) == parent(b)) {
-        let base = first;
-        first += same.len();
-        if !same.iter().any(|group| group.is_deferred) {
+    let (mut all, mut above, mut seen) = (Vec::new(), Vec::new(), 0);
+    // Few are, so that not all groups have to be looked at by this thread.
+    let is_deferred = |at: usize| groups[at].is_deferred;
+    let deferred: Vec<usize> =
+        (0..groups.len()).into_par_iter().with_min_len(4096).filter(|&at| is_deferred(at)).collect();
+    for at in deferred {
+        if at < seen {
             continue;
         }
+        // All groups under the same parent.
+        let own = parent(&groups[at]);
+        let base = groups[..at].iter().rposition(|group| parent(group) != own).map_or(0, |before| before + 1);
+        let end = groups[at..].iter().position(|group| parent(group) != own).map_or(groups.len(), |count| at + count);
+        let same = &groups[base..end];
+        seen = end;
         let parent = parent(&same[0]);
         let list = inner.children_of(parent);
         let mut at = 0;
@@ -197,11 +214,13 @@ fn leaf_runs<K: Key, V: Word>(
             let total = sizes[range.clone()].iter().map(|size| size.0).sum();
             let pieces = numbers.replace(members.iter().copied(), pieces(total, capacity, full));
             own.push((range, all.len()));
-            all.push(Run { members, groups, pieces, pairs: Vec::with_capacity(total) });
+            all.push(Run { members, groups, total, pieces, pairs: Columns::with_capacity(0) });
         }
         above.push((parent, list, own));
     }
     all.par_iter_mut().for_each(|run: &mut Run<K::Bits, V>| {
+        // Allocated by the thread that writes it.
+        run.pairs = Columns::with_capacity(run.total);
         for (&member, group) in run.members.iter().zip(&run.groups) {
             let leaf = leaves.leaf(member);
             match group {

@@ -1,0 +1,98 @@
+//! Groups of searches and updates (appendix B.3).
+
+use super::group::Change;
+use crate::mixed::Request;
+use crate::regular::Regular;
+use crate::structure::{Leaves, Parts, Place};
+use core::cmp::Ordering;
+use lanetree_frame::{NetChange, Result, UpdateReport};
+use lanetree_layout::{Key, Word};
+use rayon::prelude::*;
+
+/// Requests that one task plays through at a time.
+const TASK: usize = 1024;
+
+/// A request's key, and its place in the group.
+type Asked<B> = (B, u32);
+
+/// What the requests of some keys find and change.
+struct Part<B, V> {
+    /// By the place of the get.
+    found: Vec<(u32, Option<V>)>,
+    changes: Vec<Change<B, V>>,
+    places: Vec<Place>,
+}
+
+impl<K: Key, V: Word> Parts<K, V, Regular> {
+    /// Does a group of requests, and appends what its gets find. After an error neither has happened.
+    ///
+    /// # Errors
+    /// As `change`.
+    pub(crate) fn mixed(&mut self, requests: &[Request<K, V>], found: &mut Vec<Option<V>>) -> Result<UpdateReport> {
+        let asked = |(i, request): (usize, &Request<K, V>)| (request.key().encode(), i as u32);
+        let mut asked: Vec<Asked<K::Bits>> = requests.par_iter().with_min_len(TASK).enumerate().map(asked).collect();
+        if requests.iter().all(|request| matches!(request, Request::Get(_))) {
+            let places = self.places(&asked);
+            let value = |&place: &Place| self.value_at(place);
+            found.par_extend(places.par_iter().with_min_len(TASK).map(value));
+            return Ok(UpdateReport::default());
+        }
+        // The requests of a key stay in their order.
+        asked.par_sort_unstable();
+        let firsts = (0..asked.len()).filter(|&at| at == 0 || asked[at - 1].0 != asked[at].0).collect::<Vec<_>>();
+        let keys: Vec<Asked<K::Bits>> = firsts.iter().map(|&first| asked[first]).collect();
+        let places = self.places(&keys);
+        let of_key = |key: usize| &asked[firsts[key]..firsts.get(key + 1).copied().unwrap_or(asked.len())];
+        let of_task = |task: usize| {
+            let mut part = Part { found: Vec::new(), changes: Vec::new(), places: Vec::new() };
+            for key in task * TASK..keys.len().min((task + 1) * TASK) {
+                let change = self.play(requests, of_key(key), places[key], &mut part.found);
+                if let Some(change) = change {
+                    part.changes.push((keys[key].0, change));
+                    part.places.push(places[key]);
+                }
+            }
+            part
+        };
+        let parts: Vec<Part<K::Bits, V>> = (0..keys.len().div_ceil(TASK)).into_par_iter().map(of_task).collect();
+        let (mut changes, mut places, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            changes.extend(part.changes);
+            places.extend(part.places);
+            answers.extend(part.found);
+        }
+        answers.par_sort_unstable_by(|a, b| -> Ordering { a.0.cmp(&b.0) });
+        let report = self.change_at(&changes, &places)?;
+        found.extend(answers.into_iter().map(|(_, value)| value));
+        Ok(report)
+    }
+
+    /// The value at a key's place, if it is present.
+    fn value_at(&self, place: Place) -> Option<V> {
+        place.is_hit.then(|| Leaves::<K, V>::value(&self.leaves, place))
+    }
+
+    /// Plays the requests of a key through. Returns what they change.
+    fn play(
+        &self,
+        requests: &[Request<K, V>],
+        asked: &[Asked<K::Bits>],
+        place: Place,
+        found: &mut Vec<(u32, Option<V>)>,
+    ) -> Option<NetChange<V>> {
+        let (mut value, mut net) = (self.value_at(place), None::<NetChange<V>>);
+        for &(_, at) in asked {
+            let Some(change) = requests[at as usize].change() else {
+                found.push((at, value));
+                continue;
+            };
+            value = match change {
+                NetChange::Put(new) => Some(new),
+                NetChange::PutIfPresent(new) => value.map(|_| new),
+                NetChange::Remove => None,
+            };
+            net = Some(net.map_or(change, |net| net.then(change)));
+        }
+        net
+    }
+}
