@@ -62,6 +62,7 @@ mod ordered;
 mod over;
 mod pinned;
 mod queries;
+mod ranges;
 mod regular;
 mod stats;
 mod structure;
@@ -106,6 +107,8 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     wide_slots: Slots<WideSlot<K, V, CopyOf<K, L>>>,
     pace: Pace,
     discovery: Mutex<Discovery>,
+    /// The memory of ranges.
+    spare_parts: ranges::Parts<K, V>,
 }
 
 // Not for every structure: the compiler would have to be told which one, in every call (as with the hashers of std's maps).
@@ -127,7 +130,14 @@ impl<K: Key, V: Word> HbTree<K, V> {
 impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
     fn from(parts: Parts<K, V, L>) -> Self {
         let discovery = Mutex::new(Discovery::new(parts.inner.height()));
-        Self { parts, slots: Slots::default(), wide_slots: Slots::default(), pace: Pace::default(), discovery }
+        Self {
+            parts,
+            slots: Slots::default(),
+            wide_slots: Slots::default(),
+            pace: Pace::default(),
+            discovery,
+            spare_parts: Mutex::default(),
+        }
     }
 }
 

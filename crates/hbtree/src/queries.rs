@@ -4,22 +4,10 @@ use crate::HbTree;
 use crate::hybrid::Route;
 use crate::native::TASK;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
-use core::mem::take;
-use lanetree_frame::ranges::RangeBatch;
-use lanetree_frame::{Error, KeyRange, Ranges, Result};
+use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::PinnedBuffer;
 use rayon::prelude::*;
-use std::sync::{Mutex, PoisonError};
-
-/// The pairs of ranges that follow one another in a batch.
-struct Part<K, V> {
-    /// The first range's place in the batch.
-    first: usize,
-    ends: Vec<u64>,
-    keys: Vec<K>,
-    values: Vec<V>,
-}
 
 /// For each query the pair next to it, if there is one.
 pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
@@ -102,63 +90,6 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         Ok(out)
     }
 
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
-    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit.
-    ///
-    /// The device finds the leaf where each range begins; the CPU reads on from there.
-    ///
-    /// # Errors
-    /// As [`HbTree::get_many`], and [`Error::ReversedRange`] for a range whose end is below its start.
-    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
-        let mut out = Ranges::default();
-        self.range_many_into(ranges, &mut out)?;
-        Ok(out)
-    }
-
-    /// [`HbTree::range_many`] in place of other results, whose memory is reused. What these are does not matter: any of their
-    /// fields may have been taken or changed. After an error there are no results, neither old ones nor new ones.
-    ///
-    /// # Errors
-    /// As [`HbTree::range_many`].
-    pub fn range_many_into(
-        &self,
-        ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>,
-        out: &mut Ranges<K, V>,
-    ) -> Result<()> {
-        let mut results = take(out);
-        let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
-        let parts: Mutex<Vec<Part<K, V>>> = Mutex::default();
-        self.answer_with(&starts, &mut vec![(); starts.len()], |first, count, find| {
-            let mut part = Part { first, ends: Vec::with_capacity(count), keys: Vec::new(), values: Vec::new() };
-            find(&mut |i, place| {
-                let at = first + i;
-                let limit = limits.get(at).copied().unwrap_or(u64::MAX);
-                // A range without keys starts above its end.
-                if starts[at] <= ends[at] {
-                    self.parts.leaves.collect(place, ends[at].encode(), limit, &mut part.keys, &mut part.values);
-                }
-                part.ends.push(part.keys.len() as u64);
-            });
-            parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
-        })?;
-        join(starts.len(), parts.into_inner().unwrap_or_else(PoisonError::into_inner), &mut results);
-        *out = results;
-        Ok(())
-    }
-
-    /// How many pairs each range has, [`HbTree::range_many`] without copying them.
-    ///
-    /// # Errors
-    /// As [`HbTree::range_many`].
-    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
-        let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
-        let (starts, mut counts) = (self.lower_bound_many(&starts)?, self.upper_bound_many(&ends)?);
-        for (i, (count, start)) in counts.iter_mut().zip(starts).enumerate() {
-            *count = count.saturating_sub(start).min(limits.get(i).copied().unwrap_or(u64::MAX));
-        }
-        Ok(counts)
-    }
-
     /// Answers each query by its place, which takes the CPU.
     fn answer_on_host<T: Send>(&self, keys: &[K], out: &mut [T], by_place: impl Fn(Place) -> T + Sync) -> Result<()> {
         self.answer((keys, None), out, |_, place| by_place(place), None::<fn(usize, Option<V>) -> T>)
@@ -202,10 +133,9 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Has runs of queries answered: `answer` gets the first one's place in the batch, how many they are, and what calls a
     /// function with each query's number in the run and its place in the tree.
-    fn answer_with(
+    pub(crate) fn answer_with(
         &self,
         keys: &[K],
-        unit: &mut [()],
         answer: impl Fn(usize, usize, &mut dyn FnMut(&mut dyn FnMut(usize, Place))) + Sync,
     ) -> Result<()> {
         let Some(route) = self.route() else {
@@ -214,7 +144,9 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             });
             return Ok(());
         };
-        route.send(&self.slots, keys, unit, &|first, keys, leaves, _| {
+        // There is nothing to write per query.
+        let nothing = &mut vec![(); keys.len()];
+        route.send(&self.slots, keys, nothing, &|first, keys, leaves, _| {
             answer(first, keys.len(), &mut |each| self.find_in(leaves, keys, each));
         })
     }
@@ -225,45 +157,5 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let copy = copy.as_ref()?;
         let has_levels = inner.height() > options.pipeline.split.depth;
         has_levels.then_some(Route { device, inner, copy, options, discovery: &self.discovery, pinned: None })
-    }
-}
-
-/// Puts the parts of a batch one after another, into the memory of other results.
-fn join<K: Key, V: Word>(ranges: usize, mut parts: Vec<Part<K, V>>, out: &mut Ranges<K, V>) {
-    let Ranges { offsets, keys, values } = out;
-    parts.sort_unstable_by_key(|part| part.first);
-    let total: usize = parts.iter().map(|part| part.keys.len()).sum();
-    offsets.clear();
-    offsets.reserve(ranges + 1);
-    offsets.push(0);
-    let mut before = 0;
-    for part in &parts {
-        offsets.extend(part.ends.iter().map(|end| before + end));
-        before += part.keys.len() as u64;
-    }
-    // Elements of the old results are overwritten.
-    resize(keys, total, K::default());
-    resize(values, total, V::MIN);
-    let (mut key_parts, mut value_parts) = (&mut keys[..], &mut values[..]);
-    let mut copies = Vec::with_capacity(parts.len());
-    for part in &mut parts {
-        let (to_keys, to_values);
-        (to_keys, key_parts) = take(&mut key_parts).split_at_mut(part.keys.len());
-        (to_values, value_parts) = take(&mut value_parts).split_at_mut(part.keys.len());
-        copies.push((take(&mut part.keys), to_keys, take(&mut part.values), to_values));
-    }
-    copies.into_par_iter().for_each(|(from_keys, to_keys, from_values, to_values)| {
-        to_keys.copy_from_slice(&from_keys);
-        to_values.copy_from_slice(&from_values);
-    });
-}
-
-/// Gives a vector a length; what it holds then does not matter.
-fn resize<T: Clone>(vector: &mut Vec<T>, len: usize, element: T) {
-    if vector.capacity() < len {
-        // Memory from the system is zero already, and nothing is copied.
-        *vector = vec![element; len];
-    } else {
-        vector.resize(len, element);
     }
 }

@@ -45,7 +45,7 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Calls,
     notes: &[
-        "range_many, from a vector of ranges into new vectors, their allocation included; random ranges, by the CPU's clock,",
+        "range_between_many_into, from slices of bounds into vectors that are used again; random ranges, by the CPU's clock,",
         "medians. batch: ranges. paper: over 2^27 pairs; above 1.8 up to 8 pairs, 1.22 at 32.",
     ],
     summary: Some(regular),

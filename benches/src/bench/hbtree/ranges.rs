@@ -7,7 +7,6 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use core::ops::RangeInclusive;
 use lanetree::Ranges;
 use lanetree::hbtree::Structure;
 use rayon::prelude::*;
@@ -34,19 +33,16 @@ pub(crate) fn measure<L: Structure>(
     }
     let (keys, rank) = (subject.keys, subject.keys.shuffled(session.seed ^ length as u64));
     let first = |i: usize| rank(0, count, i).min(keys.len() - length);
-    let range = |i: usize| keys.key(first(i))..=keys.key(first(i) + length - 1);
-    let ranges: Vec<RangeInclusive<u64>> = (0..count).into_par_iter().map(range).collect();
+    let starts: Vec<u64> = (0..count).into_par_iter().map(|i| keys.key(first(i))).collect();
+    let ends: Vec<u64> = (0..count).into_par_iter().map(|i| keys.key(first(i) + length - 1)).collect();
     let (mut rows, mut baseline) = (Vec::new(), None);
     for &side in Side::all(session) {
         subject.set_side(side)?;
         let mut out = Ranges::default();
         let timing = session.time_on_cpu(
             &mut out,
-            |out| *out = Ranges::default(),
-            |out| {
-                *out = subject.tree.range_many(ranges.iter().cloned())?;
-                Ok(())
-            },
+            |_| (),
+            |out| Ok(subject.tree.range_between_many_into(&starts, &ends, out)?),
         )?;
         let pairs = count * length;
         session.check_slice(&what, "offsets", &out.offsets, 0..count + 1, u64::MAX, |i| (i * length) as u64)?;
@@ -54,7 +50,7 @@ pub(crate) fn measure<L: Structure>(
         let by_key = session.check_slice(&what, "keys", &out.keys, 0..pairs, miss(), key)?;
         let by_value = session.check_slice(&what, "values", &out.values, 0..pairs, miss(), |i| value_of(key(i)))?;
         let measured = Measured { count, timing, checksum: by_key.and(by_value) };
-        let mut row: Row = subject.row(session, section, side, "range_many", measured);
+        let mut row: Row = subject.row(session, section, side, "range_between_many_into", measured);
         let rate = *baseline.get_or_insert(row.giga_per_second);
         row.set("range_pairs", length);
         row.set("pairs", pairs as u64);
