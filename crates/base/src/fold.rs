@@ -135,10 +135,15 @@ pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync
     let mut changes: Vec<_> = (0..count).into_par_iter().with_min_len(CHUNK / 4).map(change).collect();
     // Stable: the operations of a key stay in the batch's order.
     sort(&mut changes);
+    combine(changes)
+}
+
+/// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
+pub fn combine<B: Word, V: Word>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
     if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }
-    let net = |same: &[(K::Bits, NetChange<V>)]| {
+    let net = |same: &[(B, NetChange<V>)]| {
         let all = same.iter().map(|change| change.1);
         (same[0].0, all.reduce(NetChange::then).expect("a chunk has an element"))
     };

@@ -18,7 +18,7 @@ pub mod staging;
 
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use error::{Error, Result};
-pub use fold::{NetChange, fold};
+pub use fold::{NetChange, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;

@@ -64,6 +64,7 @@ mod pinned;
 mod queries;
 mod ranges;
 mod regular;
+mod sorting;
 mod stats;
 mod structure;
 
@@ -177,6 +178,11 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// Gets batches of changes of a regular tree to the device in another way from now on.
     pub fn set_update_method(&mut self, method: UpdateMethod) {
         self.parts.options.update_method = method;
+    }
+
+    /// Whether the device sorts batches of changes from now on: [`Builder::device_updates`].
+    pub fn set_device_updates(&mut self, device_updates: bool) {
+        self.parts.options.device_updates = device_updates;
     }
 
     /// What the last batch of changes of a regular tree has taken.

@@ -21,6 +21,7 @@ pub struct Options {
     pub(crate) pipeline: Pipeline,
     pub(crate) pinning: Pinning,
     pub(crate) update_method: UpdateMethod,
+    pub(crate) device_updates: bool,
 }
 
 /// How the CPU descends.
@@ -226,9 +227,10 @@ pub enum UpdateMethod {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateTimes {
-    /// Sorting the operations, and combining those of a key.
+    /// Sorting the operations, and combining those of a key. With
+    /// [`Builder::device_updates`](crate::Builder::device_updates) also the descent.
     pub fold: Duration,
-    /// Finding the places of the keys.
+    /// Finding the places of the keys: from the root on, or in leaves that the device has found.
     pub find: Duration,
     /// Finding out what changes, splits and merges among it.
     pub plan: Duration,

@@ -1,12 +1,12 @@
 //! The tree as an [`OrderedIndex`].
 
 use crate::HbTree;
+use crate::sorting::Sorting;
 use crate::structure::{Inner, Leaves, Structure};
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport, fold};
+use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 use std::sync::PoisonError;
-use std::time::Instant;
 
 impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
     type Domain = K;
@@ -70,11 +70,7 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
-        let started = Instant::now();
-        let changes = fold(count, op);
-        let folding = started.elapsed();
-        let report = L::change(&mut self.parts, &changes)?;
-        self.parts.update_times.fold = folding;
+        let report = L::apply(&mut self.parts, count, op)?;
         self.note_height();
         Ok(report)
     }
@@ -116,7 +112,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Bytes, including pinned memory, that batches through a device have allocated and that are kept for the next ones.
     pub fn staging_bytes(&self) -> usize {
-        self.slots.bytes() + self.wide_slots.bytes()
+        let sorting = self.parts.sorting.as_ref().map_or(0, Sorting::bytes);
+        self.slots.bytes() + self.wide_slots.bytes() + sorting
     }
 
     /// [`OrderedIndex::pairs`].

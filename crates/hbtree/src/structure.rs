@@ -4,12 +4,14 @@
 
 use crate::device::{Descending, DeviceLines};
 use crate::options::{BuildTimes, Descent, DeviceSearch, Options, Pinning, UpdateTimes};
+use crate::sorting::Sorting;
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
-use lanetree_frame::{Device, NetChange, Result, Stream, UpdateReport};
+use lanetree_frame::{Device, NetChange, Op, Result, Stream, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
+use std::time::Instant;
 
 /// Where a query belongs: the first pair whose key is not below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,23 @@ pub trait Structure: Copy + Send + Sync + Debug + 'static {
         leaves: Self::Leaves<K, V>,
         filling: Duration,
     ) -> Result<Parts<K, V, Self>>;
+
+    /// Applies operations: sorted by the CPU, unless the structure has a better way.
+    ///
+    /// # Errors
+    /// As [`Structure::change`].
+    fn apply<K: Key, V: Word>(
+        tree: &mut Parts<K, V, Self>,
+        count: usize,
+        op: impl Fn(usize) -> Op<K, V> + Sync,
+    ) -> Result<UpdateReport> {
+        let started = Instant::now();
+        let changes = fold(count, op);
+        let folding = started.elapsed();
+        let report = Self::change(tree, &changes)?;
+        tree.update_times.fold = folding;
+        Ok(report)
+    }
 
     /// Changes the pairs: `changes` has one for each key, in ascending order. Either all of it is done, on the device too,
     /// or nothing.
@@ -187,7 +206,6 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
 }
 
 /// What a tree is made of.
-#[derive(Debug)]
 pub struct Parts<K: Key, V: Word, L: Structure> {
     /// The device that has the inner levels.
     pub(crate) device: Device,
@@ -203,6 +221,8 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     pub(crate) times: BuildTimes,
     /// What the last batch of changes has taken.
     pub(crate) update_times: UpdateTimes,
+    /// The memory of batches that the device sorts.
+    pub(crate) sorting: Option<Sorting<K>>,
 }
 
 impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {

@@ -187,7 +187,10 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
 /// Regular HB+-trees: full, half full, and with so few pairs in each leaf that small trees have several levels.
 pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>> {
     let methods = [UpdateMethod::Asynchronous, UpdateMethod::Synchronized, UpdateMethod::Auto];
-    let ways = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003].into_iter().zip(methods.into_iter().cycle());
+    let mut builders: Vec<hbtree::Builder<K, V, Regular>> = hbtrees_of().into();
+    // The device sorts batches.
+    builders.push(builders[0].device_updates(true));
+    let ways = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003, 0.02].into_iter().zip(methods.into_iter().cycle());
     hbtrees_of()
         .into_iter()
         .zip(ways)

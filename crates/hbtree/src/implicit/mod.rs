@@ -51,6 +51,7 @@ impl Structure for Implicit {
             pinned: None,
             times,
             update_times: UpdateTimes::default(),
+            sorting: None,
         }
         .pin()
     }

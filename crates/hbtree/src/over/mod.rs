@@ -76,6 +76,7 @@ impl<U: Upper> Structure for Over<U> {
             pinned: None,
             times,
             update_times: UpdateTimes::default(),
+            sorting: None,
         }
         .pin()
     }

@@ -109,6 +109,12 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
         Info { size: words[0], next: words[1], previous: words[2] }
     }
 
+    /// Brings what [`BigLeaves::info`] reads into the caches.
+    #[inline(always)]
+    pub(super) fn prefetch_info(&self, number: u32) {
+        prefetch(&self.lines, number as usize * Self::STRIDE + Self::LINES);
+    }
+
     fn set_info(leaf: &mut [Line], info: Info) {
         let words = leaf[Self::LINES].separators_mut::<u32>();
         (words[0], words[1], words[2]) = (info.size, info.next, info.previous);

@@ -16,7 +16,7 @@ pub(crate) use leaves::BigLeaves;
 use crate::options::{BuildTimes, Options, UpdateTimes};
 use crate::structure::{Inner, Parts, Structure};
 use core::time::Duration;
-use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
+use lanetree_frame::{Device, DeviceKind, NetChange, Op, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 use std::time::Instant;
 
@@ -55,8 +55,17 @@ impl Structure for Regular {
             pinned: None,
             times,
             update_times: UpdateTimes::default(),
+            sorting: None,
         }
         .pin()
+    }
+
+    fn apply<K: Key, V: Word>(
+        tree: &mut Parts<K, V, Self>,
+        count: usize,
+        op: impl Fn(usize) -> Op<K, V> + Sync,
+    ) -> Result<UpdateReport> {
+        tree.apply(count, op)
     }
 
     fn change<K: Key, V: Word>(

@@ -147,6 +147,7 @@ fn grows_and_shrinks<K: Key, V: Word>(device: &Device, fill: f64, start: usize, 
     let mut tree = build(device, &map, fill);
     for round in 0..24_u64 {
         tree.set_update_method(METHODS[round as usize % METHODS.len()]);
+        tree.set_device_updates(round % 2 == 1);
         let size = batch << (round % 4);
         let mut ops: Vec<Op<K, V>> = Vec::new();
         for i in 0..size {
@@ -298,11 +299,13 @@ fn a_batch_that_fails_leaves_the_tree_as_it_was() {
     let away: Ops = (0..2600).map(|i| Op::Remove(i * 2)).collect();
     let map: BTreeMap<u64, u64> = (0..3000).map(|i| (i * 2, i)).collect();
     let batches = [(&few, 0.5), (&many, 1.0), (&away, 0.02), (&many, 0.02), (&few, 0.02)];
-    for ((ops, fill), method) in batches.into_iter().flat_map(|batch| METHODS[1..].iter().map(move |&m| (batch, m))) {
+    let ways = [(UpdateMethod::Asynchronous, false), (UpdateMethod::Synchronized, true)];
+    for ((ops, fill), (method, on_device)) in batches.into_iter().flat_map(|batch| ways.map(|way| (batch, way))) {
         let failed = Failure::at_every_point(
             |device| {
                 let mut tree = build(device, &map, fill);
                 tree.set_update_method(method);
+                tree.set_device_updates(on_device);
                 tree
             },
             |tree| tree.apply(ops).map(|report| assert!(report.path != UpdatePath::Unchanged)),
@@ -329,6 +332,7 @@ fn every_method_has_the_same_effect() {
     let mut trees = METHODS.map(|method| {
         let mut tree = build(&Device::emulated(), &map, 0.05);
         tree.set_update_method(method);
+        tree.set_device_updates(method == UpdateMethod::Synchronized);
         tree
     });
     let mut state = 5;

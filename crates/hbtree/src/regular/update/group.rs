@@ -4,6 +4,7 @@ use crate::line::{Line, slots};
 use crate::regular::BigLeaves;
 use crate::regular::nodes::{Columns, Pairs, separators_mut, write_columns, write_index, write_last};
 use crate::structure::Place;
+use core::ops::Range;
 use lanetree_frame::{NetChange, UpdateReport};
 use lanetree_layout::Word;
 
@@ -178,6 +179,14 @@ impl<B: Word, V: Word> Write<'_, B, V> {
         match self.source {
             Source::Group(group) => group.moves(),
             Source::Pairs(_) => true,
+        }
+    }
+
+    /// The lines of the big leaf that are read and written.
+    pub(super) fn lines(&self) -> Range<usize> {
+        match self.source {
+            Source::Group(group) => group.base()..group.after.div_ceil(slots::<B, V>()),
+            Source::Pairs(pairs) => 0..pairs.keys.len().div_ceil(slots::<B, V>()),
         }
     }
 

@@ -21,11 +21,13 @@ mod send;
 use super::nodes::{Columns, last_lines, parts_mut, upper_lines, write_upper};
 use super::pool::NONE;
 use super::{BigLeaves, Regular};
+use crate::line::prefetch;
 use crate::options::UpdateTimes;
+use crate::sorting::{Sorted, Sorting};
 use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
-use lanetree_frame::{Result, UpdatePath, UpdateReport};
+use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport, combine, fold};
 use lanetree_layout::{Key, Word};
 use plan::Plan;
 use rayon::prelude::*;
@@ -40,6 +42,9 @@ const CHUNK: usize = 256;
 /// Big leaves that one task writes at a time.
 const WRITES: usize = 64;
 
+/// Big leaves whose sizes are on their way to the caches while another one's is read.
+const INFOS_AHEAD: usize = 16;
+
 /// Measures the parts of a batch.
 struct Clock(Instant);
 
@@ -52,6 +57,27 @@ impl Clock {
 }
 
 impl<K: Key, V: Word> Parts<K, V, Regular> {
+    /// Applies operations. The device sorts them if it is to, and has the inner levels.
+    pub(super) fn apply(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        let mut clock = Clock(Instant::now());
+        let is_possible = count > 0 && u32::try_from(count).is_ok();
+        let copy = self.copy.as_ref().filter(|_| self.options.device_updates && is_possible);
+        let (places, changes, folding) = if let Some(copy) = copy {
+            let sorted = Sorting::sort(&mut self.sorting, &self.device, copy, count, |i| *op(i).key())?;
+            let (changes, leaves) = in_order(sorted, op);
+            let folding = clock.lap();
+            (self.places_in(&changes, &leaves), changes, folding)
+        } else {
+            let changes = fold(count, op);
+            let folding = clock.lap();
+            (self.places(&changes), changes, folding)
+        };
+        let finding = clock.lap();
+        let report = self.change_at(&changes, &places)?;
+        (self.update_times.fold, self.update_times.find) = (folding, finding);
+        Ok(report)
+    }
+
     /// Applies changes.
     pub(super) fn change(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
         let started = Instant::now();
@@ -108,6 +134,21 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         places
     }
 
+    /// Where each key belongs whose leaf is known.
+    fn places_in(&self, changes: &[Change<K::Bits, V>], leaves: &[u32]) -> Vec<Place> {
+        let ahead = self.options.in_flight;
+        let mut places = vec![Place { leaf: 0, slot: 0, is_hit: false }; changes.len()];
+        places.par_chunks_mut(CHUNK).zip(changes.par_chunks(CHUNK).zip(leaves.par_chunks(CHUNK))).for_each(
+            |(places, (changes, leaves))| {
+                let mut words = [K::Bits::MIN; CHUNK];
+                words.iter_mut().zip(changes).for_each(|(word, change)| *word = change.0);
+                let words = &words[..changes.len()];
+                Leaves::<K, V>::find(&self.leaves, words, leaves, ahead, |i, place| places[i] = place);
+            },
+        );
+        places
+    }
+
     /// The changes of each big leaf.
     fn groups<'a>(&self, changes: &'a [Change<K::Bits, V>], places: &'a [Place]) -> Vec<Group<'a, K::Bits, V>> {
         let number = |at: usize| BigLeaves::<K::Bits, V>::rank_within(places[at]).0;
@@ -115,6 +156,9 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let firsts: Vec<usize> = (0..places.len()).into_par_iter().with_min_len(TASK).filter(is_first).collect();
         let has_parent = self.inner.height > 1;
         let group = |(i, &first): (usize, &usize)| {
+            if let Some(&later) = firsts.get(i + INFOS_AHEAD) {
+                self.leaves.prefetch_info(number(later));
+            }
             let own = first..firsts.get(i + 1).copied().unwrap_or(places.len());
             Group::new(&self.leaves, &changes[own.clone()], &places[own], has_parent)
         };
@@ -135,7 +179,11 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
                 let start = (number - first) as usize * stride;
                 start..start + stride
             };
-            for write in writes {
+            for (i, write) in writes.iter().enumerate() {
+                if let Some(next) = writes.get(i + 1) {
+                    let start = part(next.number, BigLeaves::<K::Bits, V>::STRIDE).start;
+                    next.lines().for_each(|line| prefetch(leaves, start + line));
+                }
                 let leaf = &mut leaves[part(write.number, BigLeaves::<K::Bits, V>::STRIDE)];
                 write.write(leaf, &mut nodes[part(write.number, last_lines::<K::Bits>())], buffer);
             }
@@ -165,6 +213,23 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         (inner.root, inner.height) = (plan.root, plan.height);
         inner.set_parent(plan.height == 1, plan.root, NONE);
     }
+}
+
+/// The net changes of operations in the order of their keys, and the leaf of each.
+fn in_order<K: Key, V: Word>(
+    Sorted { order, leaves }: Sorted<'_>,
+    op: impl Fn(usize) -> Op<K, V> + Sync,
+) -> (Vec<Change<K::Bits, V>>, Vec<u32>) {
+    let change = |&at: &u32| {
+        let op = op(at as usize);
+        (op.key().encode(), NetChange::from(op))
+    };
+    let changes: Vec<_> = order.par_iter().with_min_len(TASK).map(change).collect();
+    // Equal keys have the same leaf.
+    let is_first = |at: usize| at == 0 || changes[at - 1].0 != changes[at].0;
+    let first = |at: usize| is_first(at).then(|| leaves[at]);
+    let leaves = (0..changes.len()).into_par_iter().with_min_len(TASK).filter_map(first).collect();
+    (combine(changes), leaves)
 }
 
 /// What is written, in ascending order of numbers.
