@@ -131,7 +131,7 @@ pub enum Balance {
     /// It is as given.
     #[default]
     Fixed,
-    /// The discovery algorithm, by samples of the first large batches ([`Discovery`]); again when the load has changed.
+    /// The discovery algorithm, by samples of the first large batches ([`Discovery`](crate::Discovery)); again when the load has changed.
     Live,
 }
 

@@ -1,7 +1,7 @@
 //! Both HB+-trees answer as std's `BTreeMap` does: on the host and with their kernels emulated, by every way through the
 //! device, and where the device has no room.
 
-use lanetree::hbtree::{Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure};
+use lanetree::hbtree::{Balance, Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure, Throttle};
 use lanetree::runtime::{self, Failure};
 use lanetree::{Device, Error, Key, KeyRange, Pool, Ranges, Word};
 use rand::rngs::StdRng;
@@ -171,6 +171,42 @@ fn refused_lengths_of<L: Structure>(device: &Device) {
     assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
     let none = device.pinned(0).unwrap();
     tree.get_many_pinned(&none, &mut values, Some(&mut hits), 0).unwrap();
+}
+
+fn live_balance_of<L: Structure>() {
+    let rng = &mut StdRng::seed_from_u64(29);
+    let model = model::<u64, u64>(rng, 900);
+    let mut pipeline = small_buckets();
+    (pipeline.balance, pipeline.sample) = (Balance::Live, 64);
+    let mut tree = build(Builder::<u64, u64, L>::default().pipeline(pipeline), &Device::emulated(), &model).unwrap();
+    let queries = queries(rng, &model, 3000);
+    // Batches of one kind: a change of the load would start it again.
+    let mut most = 0;
+    for _ in 0..3 {
+        let found = tree.get_many(&queries).unwrap();
+        assert!(found.into_iter().eq(queries.iter().map(|key| model.get(key).copied())));
+        most = most.max(tree.discovery().samples());
+    }
+    let found = tree.discovery();
+    assert!((1..=20).contains(&most) && found.wanted().is_none(), "{found:?}");
+    assert_answers(&tree, &model, &queries);
+    let found = tree.discovery();
+    tree.set_pipeline(pipeline).unwrap();
+    assert_eq!(tree.discovery().samples(), found.samples(), "the same way");
+    // However often the work is done over, the answers are the same.
+    pipeline.throttle = Throttle { cpu: 3, device: 2 };
+    tree.set_pipeline(pipeline).unwrap();
+    assert_eq!(tree.discovery().samples(), 0, "another way");
+    assert_answers(&tree, &model, &queries);
+    (pipeline.balance, pipeline.split.depth) = (Balance::Fixed, u32::MAX);
+    tree.set_pipeline(pipeline).unwrap();
+    assert_answers(&tree, &model, &queries);
+}
+
+#[test]
+fn a_split_is_found_by_samples_and_forgotten_with_the_way() {
+    live_balance_of::<Implicit>();
+    live_balance_of::<Regular>();
 }
 
 #[test]

@@ -175,12 +175,18 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
             return Ok((self.options.pipeline.split, 0));
         }
         let (mut sampled, size) = (0, self.options.pipeline.sample);
+        // The first one pays for memory and for kernels that are loaded: it does not count.
+        let mut is_warm = self.discovery().samples() > 0;
         loop {
             let wanted = self.discovery().wanted();
             let Some(split) = wanted.filter(|_| queries - sampled >= 2 * size) else { break };
             let descents = Descents { route: self, split, finish };
             let Some((count, sample)) = sample(slots, queue, size, &descents)? else { break };
             sampled += count;
+            if !is_warm {
+                is_warm = true;
+                continue;
+            }
             let per_query = |time: Duration| time / count as u32;
             self.discovery().sample(Sample { device: per_query(sample.device), cpu: per_query(sample.cpu) });
         }
@@ -276,7 +282,8 @@ impl<K: Key, L: Structure, T: Send> Work<K, T> for Descents<'_, K, L, T> {
         let (route, Split { depth, share }) = (self.route, self.split);
         let deeper = share_of(keys.len(), share);
         let with_nodes = depth > 0 || deeper > 0;
-        slot.reserve(keys.len(), with_nodes)?;
+        // Samples of other splits should find their memory.
+        slot.reserve(keys.len(), with_nodes || route.options.pipeline.balance == Balance::Live)?;
         if depth >= route.inner.height() {
             // The CPU alone.
             route.descend(depth, keys, &mut slot.leaves[..keys.len()], is_shared);
