@@ -20,16 +20,30 @@
 //! ```
 //!
 //! Everything is made of cache lines: an inner node is a line of separators, a leaf a line of pairs
-//! (`lanetree_kernels_hbtree::layout` draws them). There are two structures, and every query is the same over both:
+//! (`lanetree_kernels_hbtree::layout` draws them). There are three structures, and every query is the same over all:
 //!
 //! * the paper's *implicit* tree ([`Implicit`]): its nodes are full, in breadth-first order, and
 //!   without references. A look-up reads a line per level and one for the leaf. A batch of changes that only replaces values
 //!   writes these in place. Any other builds the tree again, in new memory, and replaces the old one when the new one is
 //!   complete: there must be room for both.
-//! * the paper's *regular* tree ([`Regular`], by [`Builder::regular`]): its nodes have several lines and hold references, and its leaves lie in big
-//!   leaves of 64 or 256 lines. A look-up reads three lines per level and one for the leaf. A batch of changes rewrites the
-//!   big leaves that it touches, in parallel. The few that overflow are split, and those that become too small are merged.
+//! * the paper's *regular* tree ([`Regular`], by [`Builder::regular`]): its nodes have several lines and hold references, and
+//!   its leaves lie in big leaves of 64 or 256 lines. A look-up reads three lines per level and one for the leaf. A batch of
+//!   changes rewrites the big leaves that it touches, in parallel. The few that overflow are split, and those that become
+//!   too small are merged;
+//! * any index above leaves in host memory ([`Over`], by [`Builder::over`]), which are changed as the implicit tree's.
 //!
+//! # With a device
+//! A batch is split into buckets, and each thread of the rayon pool has a [`Pipeline`]: the device descends a bucket while
+//! the thread searches the leaves of the one before. Queries and results are in host memory.
+//!
+//! * If the device is slow, let the CPU descend some levels: [`Pipeline::split`], or [`Balance::Live`], which finds out how
+//!   many.
+//! * If the leaves are pinned ([`Builder::pinning`]), the device also answers large buckets of look-ups alone, reading
+//!   their leaves across the bus in ascending order.
+//!
+//! There is no device form: a look-up takes the CPU, so it cannot be queued in a stream.
+//!
+//! # Changes
 //! A batch that fails leaves the tree as it was: it is never [lost](lanetree_frame::Error::Lost). If the device fails while
 //! a regular tree changes its copy there, the copy is dropped, and the CPU answers all queries until the next change has
 //! sent the inner levels again.
