@@ -59,7 +59,7 @@ pub struct Interrupted<V> {
     /// What was found and done before.
     pub before: Mixed<V>,
     /// The error.
-    pub error: Error,
+    pub error: Box<Error>,
 }
 
 impl<V> fmt::Display for Interrupted<V> {
@@ -70,13 +70,13 @@ impl<V> fmt::Display for Interrupted<V> {
 
 impl<V: fmt::Debug> std::error::Error for Interrupted<V> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
+        Some(&*self.error)
     }
 }
 
 impl<V> From<Interrupted<V>> for Error {
     fn from(interrupted: Interrupted<V>) -> Self {
-        interrupted.error
+        *interrupted.error
     }
 }
 
@@ -128,7 +128,7 @@ impl<K: Key, V: Word> HbTree<K, V, Regular> {
                     all.report = UpdateReport { path, ..all.report.plus(&report) };
                     all.done += group.len();
                 }
-                Err(error) => return Err(Interrupted { before: all, error }),
+                Err(error) => return Err(Interrupted { before: all, error: Box::new(error) }),
             }
             self.note_height();
         }

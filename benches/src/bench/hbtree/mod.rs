@@ -5,5 +5,6 @@ pub(crate) mod gathers;
 pub(crate) mod keys;
 pub(crate) mod lookups;
 pub(crate) mod plan;
+pub(crate) mod regular;
 pub(crate) mod room;
 pub(crate) mod subject;
