@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
     }
 
-    const OF_HBTREE: [&str; 15] = [
+    const OF_HBTREE: [&str; 17] = [
         "hbtree-pages",
         "hbtree-node-search",
         "hbtree-pipelining",
@@ -387,6 +387,8 @@ mod tests {
         "hbtree-ranges",
         "hbtree-latency",
         "hbtree-large",
+        "hbtree-updates",
+        "hbtree-mixed",
     ];
 
     fn of_hbtree(device: Device) -> Session {
@@ -435,6 +437,9 @@ mod tests {
             (on_both("hbtree-sizes"), on_both("hbtree-ranges"), on_both("hbtree-latency")),
             ((2, 2), (6, 6), (2, 2))
         );
+        // Two sizes of batches, two methods, two ways to sort; by one thread and by all.
+        let threads = rayon::current_num_threads().min(2);
+        assert_eq!((on_both("hbtree-updates"), on_both("hbtree-mixed")), ((0, 2 * 2 * 2 * threads), (0, 6)));
         let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
         assert!(rows.iter().all(is_whole));
         let skipped = session.report.skipped.iter().filter(|why| !why.contains("reserved huge pages"));

@@ -78,6 +78,7 @@ mod pinned;
 mod queries;
 mod ranges;
 mod regular;
+mod request;
 mod sorting;
 mod stats;
 mod structure;
@@ -88,7 +89,7 @@ pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
-pub use mixed::{Interrupted, Mixed, Request};
+pub use mixed::{Interrupted, Mixed};
 pub use node_search::NodeSearch;
 #[doc(hidden)]
 pub use options::Throttle;
@@ -101,6 +102,7 @@ pub use over::HarmoniaAbove;
 pub use over::{Over, Upper};
 pub use queries::Neighbors;
 pub use regular::Regular;
+pub use request::Request;
 pub use stats::Stats;
 pub use structure::Structure;
 

@@ -2,41 +2,10 @@
 
 use crate::HbTree;
 use crate::regular::Regular;
+use crate::request::Request;
 use core::fmt;
-use lanetree_frame::{Error, NetChange, UpdatePath, UpdateReport};
+use lanetree_frame::{Error, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
-
-/// A request of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request<K, V> {
-    /// Asks for the value of a key.
-    Get(K),
-    /// Inserts a pair, or replaces the value of a key that is present.
-    Insert(K, V),
-    /// Replaces the value of a key that is present; otherwise does nothing.
-    Update(K, V),
-    /// Removes a key and its value; if it is not present, does nothing.
-    Remove(K),
-}
-
-impl<K, V> Request<K, V> {
-    /// The key.
-    pub fn key(&self) -> &K {
-        match self {
-            Self::Get(key) | Self::Insert(key, _) | Self::Update(key, _) | Self::Remove(key) => key,
-        }
-    }
-
-    /// What it changes.
-    pub(crate) fn change(self) -> Option<NetChange<V>> {
-        match self {
-            Self::Get(_) => None,
-            Self::Insert(_, value) => Some(NetChange::Put(value)),
-            Self::Update(_, value) => Some(NetChange::PutIfPresent(value)),
-            Self::Remove(_) => Some(NetChange::Remove),
-        }
-    }
-}
 
 /// What a stream of requests has found and done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +28,7 @@ pub struct Interrupted<V> {
     /// What was found and done before.
     pub before: Mixed<V>,
     /// The error.
-    pub error: Error,
+    pub error: Box<Error>,
 }
 
 impl<V> fmt::Display for Interrupted<V> {
@@ -70,13 +39,13 @@ impl<V> fmt::Display for Interrupted<V> {
 
 impl<V: fmt::Debug> std::error::Error for Interrupted<V> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
+        Some(&*self.error)
     }
 }
 
 impl<V> From<Interrupted<V>> for Error {
     fn from(interrupted: Interrupted<V>) -> Self {
-        interrupted.error
+        *interrupted.error
     }
 }
 
@@ -128,7 +97,7 @@ impl<K: Key, V: Word> HbTree<K, V, Regular> {
                     all.report = UpdateReport { path, ..all.report.plus(&report) };
                     all.done += group.len();
                 }
-                Err(error) => return Err(Interrupted { before: all, error }),
+                Err(error) => return Err(Interrupted { before: all, error: Box::new(error) }),
             }
             self.note_height();
         }

@@ -1,41 +1,29 @@
-//! Batches of changes that the device sorts, and whose leaves it finds: the paper's future work ("employing GPU cycles in
-//! support of parallel update query execution").
+//! The memory of batches of changes that the device sorts.
 
-use crate::device::Descending;
-use crate::options::DeviceSearch;
-use crate::structure::InnerOnDevice;
 use lanetree_frame::{Device, Result, Stream};
-use lanetree_layout::{Key, Word};
-use lanetree_primitives::{RadixSortScratch, radix_argsort};
+use lanetree_layout::Key;
+use lanetree_primitives::RadixSortScratch;
 use lanetree_runtime::{Buffer, PinnedBuffer};
-use lanetree_simt::Global;
-use rayon::prelude::*;
-
-/// Keys that one task writes at a time.
-const TASK: usize = 1 << 12;
 
 /// The memory of a batch on both sides. It is kept for the next one.
 pub(crate) struct Sorting<K: Key> {
-    stream: Stream,
-    keys: PinnedBuffer<K>,
-    order: PinnedBuffer<u32>,
-    leaves: PinnedBuffer<u32>,
-    device_keys: Buffer<K>,
-    sorted: Buffer<K>,
-    device_order: Buffer<u32>,
-    device_leaves: Buffer<u32>,
-    scratch: RadixSortScratch<K, u32>,
-}
-
-/// A batch in the order of its keys: the places that these had, those of equal keys in their order, and their leaves.
-#[derive(Clone, Copy)]
-pub(crate) struct Sorted<'a> {
-    pub(crate) order: &'a [u32],
-    pub(crate) leaves: &'a [u32],
+    pub(crate) stream: Stream,
+    pub(crate) keys: PinnedBuffer<K>,
+    pub(crate) order: PinnedBuffer<u32>,
+    pub(crate) leaves: PinnedBuffer<u32>,
+    pub(crate) device_keys: Buffer<K>,
+    pub(crate) sorted: Buffer<K>,
+    pub(crate) device_order: Buffer<u32>,
+    pub(crate) device_leaves: Buffer<u32>,
+    pub(crate) scratch: RadixSortScratch<K, u32>,
 }
 
 impl<K: Key> Sorting<K> {
-    fn new(device: &Device, keys: usize) -> Result<Self> {
+    /// Memory for so many keys.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub(crate) fn new(device: &Device, keys: usize) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
             keys: device.pinned(keys)?,
@@ -54,45 +42,5 @@ impl<K: Key> Sorting<K> {
         let pinned = self.keys.len() * size_of::<K>() + (self.order.len() + self.leaves.len()) * size_of::<u32>();
         let keys = self.device_keys.bytes() + self.sorted.bytes();
         pinned + keys + self.device_order.bytes() + self.device_leaves.bytes() + self.scratch.bytes()
-    }
-
-    /// Sorts a batch of at least one key and at most 2^32, and descends with it. `memory` is that of the batch before, if
-    /// there was one; after an error it is none, or as good as before.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room, and from its driver.
-    pub(crate) fn sort<'a, C: InnerOnDevice<K>>(
-        memory: &'a mut Option<Self>,
-        device: &Device,
-        copy: &C,
-        count: usize,
-        key: impl Fn(usize) -> K + Sync,
-    ) -> Result<Sorted<'a>> {
-        if memory.as_ref().is_none_or(|memory| memory.keys.len() < count) {
-            // The old memory first: there may be no room for both.
-            *memory = None;
-            *memory = Some(Self::new(device, count.next_power_of_two())?);
-        }
-        let memory = memory.as_mut().expect("made just now");
-        let Self { stream, keys, order, leaves, device_keys, sorted, device_order, device_leaves, scratch } = memory;
-        let own = &mut keys[..count];
-        own.par_iter_mut().with_min_len(TASK).enumerate().for_each(|(i, own)| *own = key(i));
-        device_keys.upload_async(stream, 0, keys, 0..count)?;
-        radix_argsort(stream, device_keys, count, 0..K::Bits::BITS, (sorted, device_order), scratch)?;
-        // The order is on its way back during the descent, if the device can do both.
-        device_order.download_async(stream, 0..count, order, 0)?;
-        let mut scratch = C::scratch(device, count)?;
-        let batch = Descending {
-            queries: sorted.read_on(stream)?.cast(),
-            nodes: Global::null(),
-            from: 0,
-            count,
-            leaves: device_leaves.write_on(stream)?,
-        };
-        // SAFETY: the buffers have room for the batch, and the addresses are for this stream.
-        unsafe { copy.launch(stream, DeviceSearch::Ballot, &mut scratch, batch)? };
-        device_leaves.download_async(stream, 0..count, leaves, 0)?;
-        stream.synchronize()?;
-        Ok(Sorted { order: &order[..count], leaves: &leaves[..count] })
     }
 }

@@ -30,12 +30,14 @@ mod hbtree_device_leaves;
 mod hbtree_distributions;
 mod hbtree_large;
 mod hbtree_latency;
+mod hbtree_mixed;
 mod hbtree_node_search;
 mod hbtree_pages;
 mod hbtree_pipelining;
 mod hbtree_ranges;
 mod hbtree_sizes;
 mod hbtree_strategies;
+mod hbtree_updates;
 mod indexes;
 mod latency;
 mod lookups;
@@ -90,6 +92,8 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_ranges::FIGURE,
     &hbtree_latency::FIGURE,
     &hbtree_large::FIGURE,
+    &hbtree_updates::FIGURE,
+    &hbtree_mixed::FIGURE,
 ];
 
 /// The parts, which `--only` names.

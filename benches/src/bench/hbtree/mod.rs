@@ -7,5 +7,6 @@ pub(crate) mod keys;
 pub(crate) mod lookups;
 pub(crate) mod plan;
 pub(crate) mod ranges;
+pub(crate) mod regular;
 pub(crate) mod room;
 pub(crate) mod subject;

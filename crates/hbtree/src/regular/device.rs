@@ -2,6 +2,7 @@
 
 use super::RegularInner;
 use super::nodes::{last_lines, upper_lines};
+use super::pool::Pool;
 use crate::device::Descending;
 use crate::line::Line;
 use crate::options::DeviceSearch;
@@ -72,22 +73,27 @@ impl<B: Word> RegularOnDevice<B> {
         Self::of(device, &target)
     }
 
-    /// A new copy, complete on return, with room for as many nodes as the host has.
+    /// A new copy, complete on return, with a sixteenth of room to spare.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
     pub(super) fn of(device: &Device, target: &Target<'_, B>) -> Result<Self> {
         let Target { inner, root, height, .. } = *target;
-        let mut upper = device.alloc(words_of::<B>(inner.upper.len()))?;
-        let mut last = device.alloc(words_of::<B>(inner.last.len()))?;
+        let room = |end: u32, stride: usize, lines: usize| {
+            let nodes = Pool::room(end.into(), u32::MAX.into()) as usize;
+            words_of::<B>((nodes * stride).min(lines))
+        };
+        let mut upper = device.alloc(room(target.upper_end, upper_lines::<B>(), inner.upper.len()))?;
+        let mut last = device.alloc(room(target.last_end, last_lines::<B>(), inner.last.len()))?;
         send(&mut upper, &inner.upper, upper_lines::<B>(), target.upper, 0..target.upper_end as usize)?;
         send(&mut last, &inner.last, last_lines::<B>(), target.last, 0..target.last_end as usize)?;
         Ok(Self { upper, last, root, height })
     }
 
-    /// Whether there is room for the nodes that the host has room for.
-    pub(super) fn has_room_for(&self, inner: &RegularInner<B>) -> bool {
-        self.upper.len() >= words_of::<B>(inner.upper.len()) && self.last.len() >= words_of::<B>(inner.last.len())
+    /// Whether there is room for so many nodes.
+    pub(super) fn has_room_for(&self, upper_end: u32, last_end: u32) -> bool {
+        self.upper.len() >= words_of::<B>(upper_end as usize * upper_lines::<B>())
+            && self.last.len() >= words_of::<B>(last_end as usize * last_lines::<B>())
     }
 
     /// Sends the nodes of both patches, and the root. After an error the copy is of no use.

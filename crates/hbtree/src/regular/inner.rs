@@ -213,8 +213,10 @@ impl<K: Key> structure::Inner<K> for RegularInner<K::Bits> {
         self.pool.len() + self.last_nodes
     }
 
+    /// Without what is there to spare for leaves and was never touched.
     fn bytes(&self) -> u64 {
-        (self.last.bytes() + self.parents.bytes() + self.upper.bytes() + self.facts.bytes()) as u64
+        let last = self.last_end as usize * (last_lines::<K::Bits>() * layout::LINE + size_of::<u32>());
+        (last + self.upper.bytes() + self.facts.bytes()) as u64
     }
 
     fn pages(&self) -> GrantedPages {

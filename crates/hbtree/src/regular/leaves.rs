@@ -4,12 +4,12 @@ use super::nodes::{Columns, fanout, write_pairs};
 use super::pool::{NONE, Pool, Taken};
 use crate::device::DeviceLines;
 use crate::line::{Line, prefetch, slots};
-use crate::options::Options;
+use crate::options::{Options, Pinning};
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::{Device, Error, Result, Stream};
-use lanetree_kernels_hbtree::layout;
+use lanetree_kernels_hbtree::layout::{self, LINE};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use rayon::prelude::*;
@@ -266,7 +266,10 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         let full = ((Self::CAPACITY as f64 * options.fill) as usize).clamp(1, Self::CAPACITY);
         let leaves = most.div_ceil(full as u64).max(1);
         Self::check(leaves, most, full)?;
-        let room = Pool::room(leaves, Self::MOST) as usize;
+        // Memory that is not touched costs nothing, unless it is reserved, or will be pinned. The first batches need no more.
+        let is_free = options.pinning == Pinning::None && options.leaf_pages != Pages::Huge;
+        let spare = if is_free { leaves / 4 } else { 0 };
+        let room = Pool::room(leaves + spare, Self::MOST).min(Self::MOST) as usize;
         let mut lines = HostArray::zeroed(room * Self::STRIDE, options.leaf_pages)?;
         lines[0] = Line::EMPTY;
         let before = OnceLock::new();
@@ -297,8 +300,9 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         self.pool.len() * Self::LINES as u64
     }
 
+    /// Without what is there to spare and was never touched.
     fn bytes(&self) -> u64 {
-        self.lines.bytes() as u64
+        u64::from(self.pool.end) * (Self::STRIDE * LINE) as u64
     }
 
     fn pages(&self) -> GrantedPages {

@@ -1,8 +1,8 @@
 //! Groups of searches and updates (appendix B.3).
 
 use super::group::Change;
-use crate::mixed::Request;
 use crate::regular::Regular;
+use crate::request::Request;
 use crate::structure::{Leaves, Parts, Place};
 use core::cmp::Ordering;
 use lanetree_frame::{NetChange, Result, UpdateReport};

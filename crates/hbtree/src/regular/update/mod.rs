@@ -17,13 +17,13 @@ mod group;
 mod mixed;
 mod plan;
 mod send;
+mod sorting;
 
 use super::nodes::{Columns, last_lines, parts_mut, upper_lines, write_upper};
 use super::pool::NONE;
 use super::{BigLeaves, Regular};
 use crate::line::prefetch;
 use crate::options::UpdateTimes;
-use crate::sorting::{Sorted, Sorting};
 use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
@@ -31,6 +31,7 @@ use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport, combine, f
 use lanetree_layout::{Key, Word};
 use plan::Plan;
 use rayon::prelude::*;
+use sorting::{Sorted, sort_on_device};
 use std::time::{Duration, Instant};
 
 /// Changes whose places one task finds at a time.
@@ -63,7 +64,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let is_possible = count > 0 && u32::try_from(count).is_ok();
         let copy = self.copy.as_ref().filter(|_| self.options.device_updates && is_possible);
         let (places, changes, folding) = if let Some(copy) = copy {
-            let sorted = Sorting::sort(&mut self.sorting, &self.device, copy, count, |i| *op(i).key())?;
+            let sorted = sort_on_device(&mut self.sorting, &self.device, copy, count, |i| *op(i).key())?;
             let (changes, leaves) = in_order(sorted, op);
             let folding = clock.lap();
             (self.places_in(&changes, &leaves), changes, folding)

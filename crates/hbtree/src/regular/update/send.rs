@@ -71,7 +71,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let target = |last| Target { inner, upper: &upper, last, upper_end, last_end, root, height };
         // From here on an error drops the copy: part of it may be new.
         let mut copy = match self.copy.take() {
-            Some(copy) if copy.has_room_for(inner) => copy,
+            Some(copy) if copy.has_room_for(upper_end, last_end) => copy,
             copy => {
                 // Until there is another one it remains what the host has.
                 self.copy = copy;

@@ -1,0 +1,123 @@
+//! The paper's figure 21: searches and updates in one stream.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
+use crate::bench::data::{miss, mix, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request as Asked, Run, Takes};
+use crate::bench::hbtree::plan::{MOST, at_each, at_most, one};
+use crate::bench::hbtree::regular::{RegularSubject, fresh};
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::Error;
+use lanetree::hbtree::Request;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "hbtree-mixed",
+    about: "HB+-tree's paper, figure 21: searches and updates in one stream, by the share of updates",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    sizes: one,
+    most: MOST,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "hbtree-mixed",
+    title: "HB+-tree: searches and updates in one stream (the paper's figure 21)",
+    columns: &[
+        DEVICE,
+        WORDS,
+        N,
+        Column::extra("updates", "update_share", Format::Percent),
+        THREADS,
+        BATCH,
+        MS,
+        MEGA.headed("M requests/s"),
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "HbTree::mixed, by the CPU's clock, medians; groups of 2^14 requests, in random order. Gets are of random keys that",
+        "are there; updates are inserts of new keys, which are removed, untimed, before the next run. Trees are filled to 0.7.",
+        "All values that gets found in the last run, and all keys that it inserted, were compared with what is right.",
+    ],
+    summary: None,
+};
+
+/// Shares of updates, in percent.
+const SHARES: [u64; 6] = [0, 10, 25, 50, 75, 100];
+
+/// The largest stream, as a power of two.
+const STREAM: u32 = 20;
+
+struct State<'a> {
+    subject: &'a mut RegularSubject,
+    requests: Vec<Request<u64, u64>>,
+    found: Vec<Option<u64>>,
+    round: u64,
+    removed: lanetree::Result<()>,
+}
+
+impl State<'_> {
+    /// The keys of requests of a kind.
+    fn keys(&self, is_get: bool) -> Vec<u64> {
+        let is_wanted = |request: &&Request<u64, u64>| matches!(request, Request::Get(_)) == is_get;
+        self.requests.iter().filter(is_wanted).map(|request| *request.key()).collect()
+    }
+
+    /// Takes out what the last run has inserted, and makes other requests.
+    fn next(&mut self, seed: u64, count: usize, share: u64) {
+        let inserted = self.keys(false);
+        if self.removed.is_ok() {
+            self.removed = self.subject.tree.remove_many(&inserted).map(drop);
+        }
+        self.round += 1;
+        let (keys, rank, round) = (self.subject.keys, self.subject.keys.shuffled(seed), self.round);
+        let mut new = vec![0; count];
+        fresh(seed, round, &mut new);
+        let request = |(i, &key): (usize, &u64)| match mix(seed ^ key) % 100 < share {
+            true => Request::Insert(key, value_of(key)),
+            false => Request::Get(keys.key(rank(round, count, i))),
+        };
+        new.par_iter().enumerate().map(request).collect_into_vec(&mut self.requests);
+    }
+}
+
+fn measure(session: &mut Session, request: &Asked) -> Result<()> {
+    at_each(session, request, |session, size| {
+        let Some(mut subject) = RegularSubject::build(session, size)? else { return Ok(()) };
+        let count = at_most(session, STREAM.min(size));
+        for share in SHARES {
+            let what = format!("{share} % updates, {}", subject.keys.describe());
+            if session.has_time(&what) {
+                of_share(session, &mut subject, count, share, &what)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn of_share(session: &mut Session, subject: &mut RegularSubject, count: usize, share: u64, what: &str) -> Result<()> {
+    session.doing(what);
+    let seed = session.seed ^ share << 8;
+    let mut state = State { subject, requests: Vec::new(), found: Vec::new(), round: 0, removed: Ok(()) };
+    let timing = session.time_on_cpu(
+        &mut state,
+        |state| state.next(seed, count, share),
+        |state| {
+            state.found = state.subject.tree.mixed(&state.requests).map_err(Error::from)?.found;
+            Ok(())
+        },
+    )?;
+    let (asked, inserted) = (state.keys(true), state.keys(false));
+    let State { subject, found, removed, .. } = state;
+    removed?;
+    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
+    let of_gets = session.check_slice(&what, "values", &found, 0..asked.len(), miss(), |i| value_of(asked[i]))?;
+    let checksum = of_gets.and(subject.are_there(session, what, &inserted)?);
+    subject.tree.remove_many(&inserted)?;
+    let row = subject.row(session, TABLE.name, "mixed", (count, timing, checksum));
+    session.push(row.with("threads", rayon::current_num_threads()).with("update_share", share as f64 / 100.0));
+    Ok(())
+}

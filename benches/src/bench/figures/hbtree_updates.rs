@@ -1,0 +1,223 @@
+//! The paper's figures 13 and 14: batches of inserts into the regular tree, by both methods.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
+use crate::bench::data::value_of;
+use crate::bench::error::{Error, Result};
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::regular::{RegularSubject, fresh};
+use crate::bench::hbtree::room::has_room;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use core::time::Duration;
+use lanetree::DeviceKind;
+use lanetree::hbtree::{UpdateMethod, UpdateTimes};
+use lanetree_baselines::Checksum;
+use lanetree_baselines::cpu::ConcurrentTree;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "hbtree-updates",
+    about: "HB+-tree's paper, figures 13 and 14: batches of inserts, by both methods, by one thread and by all",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    sizes: several,
+    most: MOST,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "hbtree-updates",
+    title: "HB+-tree: batches of inserts into the regular tree (the paper's figures 13 and 14)",
+    columns: &[
+        INDEX,
+        DEVICE,
+        WORDS,
+        N,
+        Column::words("method", "method"),
+        Column::words("sorted by", "sorted_by"),
+        THREADS,
+        BATCH,
+        Column::extra("sort ms", "update.fold_ms", Format::Digits(3)),
+        Column::extra("find ms", "update.find_ms", Format::Digits(3)),
+        Column::extra("plan ms", "update.plan_ms", Format::Digits(3)),
+        Column::extra("device ms", "update.device_ms", Format::Digits(3)),
+        Column::extra("host ms", "update.host_ms", Format::Digits(3)),
+        MS.headed("all ms"),
+        MEGA,
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "By the CPU's clock, medians of all and of each part. Trees are filled to 0.7; each batch has new random keys, and is",
+        "removed again, untimed, before the next. device: making the new nodes, and sending them; host: writing leaves and",
+        "nodes. Sorted by the device, the sort includes the descent. All keys of the last batch were looked up.",
+    ],
+    summary: None,
+};
+
+/// The largest `scc::TreeIndex`, as a power of two: it takes inserts one by one.
+const MOST_SCC: u32 = 24;
+
+/// Operations of the batches, as powers of two.
+fn batches(session: &Session) -> Vec<u32> {
+    match session.device.kind() {
+        DeviceKind::Cuda => vec![10, 12, 14, 16, 17, 18, 20],
+        DeviceKind::Host => vec![6, 10, 12, 14, 16, 18, 20],
+        DeviceKind::Emulated => vec![4, 7],
+    }
+}
+
+/// The methods that there are on the session's device, their names, and whether the device sorts.
+fn ways(session: &Session) -> &'static [(UpdateMethod, Option<&'static str>, bool)] {
+    match session.runs_kernels() {
+        true => &[
+            (UpdateMethod::Asynchronous, Some("asynchronous"), false),
+            (UpdateMethod::Synchronized, Some("synchronized"), false),
+            (UpdateMethod::Asynchronous, Some("asynchronous"), true),
+            (UpdateMethod::Synchronized, Some("synchronized"), true),
+        ],
+        // Nothing is sent.
+        false => &[(UpdateMethod::Auto, None, false)],
+    }
+}
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let all = rayon::current_num_threads();
+    let threads = if all > 1 { vec![1, all] } else { vec![1] };
+    at_each(session, request, |session, size| {
+        let Some(mut subject) = RegularSubject::build(session, size)? else { return Ok(()) };
+        let batches: Vec<u32> = batches(session).into_iter().filter(|&batch| batch + 2 <= size).collect();
+        for &batch in &batches {
+            for &(method, name, by_device) in ways(session) {
+                subject.tree.set_update_method(method);
+                subject.tree.set_device_updates(by_device);
+                for &threads in &threads {
+                    let what = format!("2^{batch} inserts, {}", subject.keys.describe());
+                    if session.has_time(&what) {
+                        let row = inserts(session, &mut subject, batch, threads, &what)?;
+                        session.push(row.with("method", name).with("sorted_by", by_device.then_some("device")));
+                    }
+                }
+            }
+        }
+        drop(subject);
+        concurrent(session, size, &batches)
+    })
+}
+
+/// A tree, the keys of a batch, and what the batches took.
+struct State<'a, T> {
+    tree: &'a mut T,
+    keys: Vec<u64>,
+    values: Vec<u64>,
+    round: u64,
+    times: Vec<UpdateTimes>,
+    failed: Result<()>,
+}
+
+impl<'a, T> State<'a, T> {
+    fn new(tree: &'a mut T, count: usize) -> Self {
+        let times = Vec::new();
+        Self { tree, keys: vec![0; count], values: vec![0; count], round: 0, times, failed: Ok(()) }
+    }
+
+    /// Out with the last batch, in with new keys: every batch meets a tree of n pairs.
+    fn next(&mut self, seed: u64, remove: impl FnOnce(&mut T, &[u64]) -> Result<()>) {
+        if self.round > 0 && self.failed.is_ok() {
+            self.failed = remove(self.tree, &self.keys);
+        }
+        self.round += 1;
+        fresh(seed, self.round, &mut self.keys);
+        self.keys.par_iter().map(|&key| value_of(key)).collect_into_vec(&mut self.values);
+    }
+}
+
+fn inserts(session: &mut Session, subject: &mut RegularSubject, batch: u32, threads: usize, what: &str) -> Result<Row> {
+    session.doing(what);
+    let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads are there");
+    let mut state = State::new(&mut subject.tree, count);
+    let timing = session.time_on_cpu(
+        &mut state,
+        |state| state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?)),
+        |state| {
+            pool.install(|| state.tree.insert_many(&state.keys, &state.values))?;
+            state.times.push(state.tree.update_times());
+            Ok(())
+        },
+    )?;
+    let State { keys, times, failed, .. } = state;
+    failed?;
+    let checksum = subject.are_there(session, what, &keys)?;
+    // The next row begins with the same tree.
+    subject.tree.remove_many(&keys)?;
+    let mut row = subject.row(session, TABLE.name, "insert_many", (count, timing, checksum)).with("threads", threads);
+    let skipped = usize::from(times.len() > 1);
+    let mut part = |name, part: fn(&UpdateTimes) -> Duration| {
+        let times = times.iter().skip(skipped).map(|times| part(times).as_secs_f64() * 1e3).collect();
+        row.set(name, Timing::of(times).median_ms);
+    };
+    part("update.fold_ms", |times| times.fold);
+    part("update.find_ms", |times| times.find);
+    part("update.plan_ms", |times| times.plan);
+    part("update.room_ms", |times| times.room);
+    part("update.host_ms", |times| times.host);
+    if session.runs_kernels() {
+        part("update.device_ms", |times| times.device);
+    }
+    Ok(row)
+}
+
+/// The same batches into `scc::TreeIndex`.
+fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
+    let what = format!("scc::TreeIndex, n = 2^{size}");
+    if size > MOST_SCC {
+        session.skip(format_args!("{what}: measured up to 2^{MOST_SCC}"));
+        return Ok(());
+    }
+    if !session.has_time(&what) || !has_room(session, &what, 64 << size) {
+        return Ok(());
+    }
+    session.doing(format_args!("building {what}"));
+    let mut tree = ConcurrentTree::<u64, u64>::default();
+    let keys = crate::bench::hbtree::keys::Keys::<u64>::new(size, session.seed_of(size));
+    let (mut pairs, mut values) = (Vec::new(), Vec::new());
+    keys.pairs_into(0..keys.len(), &mut pairs, &mut values);
+    tree.insert_many(&pairs, &values);
+    for &batch in batches {
+        let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
+        let mut state = State::new(&mut tree, count);
+        let timing = session.time_on_cpu(
+            &mut state,
+            |state| {
+                state.next(seed, |tree, keys| {
+                    tree.remove_many(keys);
+                    Ok(())
+                });
+            },
+            |state| {
+                state.tree.insert_many(&state.keys, &state.values);
+                Ok(())
+            },
+        )?;
+        let checksum = found(session, &what, state.tree, &state.keys)?;
+        state.tree.remove_many(&state.keys);
+        let row = Row::new(TABLE.name, "scc::TreeIndex", "insert", count, timing, checksum).on("cpu").over(
+            keys.len(),
+            (keys.name(), keys.name()),
+            "uniform",
+        );
+        session.push(row.with("threads", rayon::current_num_threads()));
+    }
+    Ok(())
+}
+
+fn found(session: &Session, what: &str, tree: &ConcurrentTree<u64, u64>, keys: &[u64]) -> Result<Checksum, Error> {
+    let mut out = vec![None; keys.len()];
+    tree.get_into(keys, &mut out);
+    let values: Vec<u64> = out.into_iter().map(|value| value.unwrap_or(crate::bench::data::miss())).collect();
+    session.check_slice(&what, "values", &values, 0..keys.len(), crate::bench::data::miss(), |i| value_of(keys[i]))
+}
