@@ -187,7 +187,7 @@ impl Default for Pipeline {
             device_search: DeviceSearch::default(),
             split: Split::default(),
             balance: Balance::default(),
-            sample: 1 << 18,
+            sample: 1 << 20,
             throttle: Throttle::default(),
             device_bucket: 1 << 22,
         }

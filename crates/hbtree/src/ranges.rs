@@ -14,7 +14,7 @@ const WINDOW: usize = 1 << 20;
 
 /// Most pairs of a part whose memory is kept for later batches, and most such parts.
 const KEPT_PAIRS: usize = 1 << 18;
-const KEPT_PARTS: usize = 128;
+const KEPT_PARTS: usize = 512;
 
 /// The pairs of ranges that follow one another in a batch.
 #[derive(Debug, Default)]

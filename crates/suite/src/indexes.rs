@@ -151,7 +151,7 @@ fn hbtrees_of<K: Key, V: Word, L: Structure>() -> [hbtree::Builder<K, V, L>; 6] 
         pipeline.split = Split { depth, share };
         pipeline
     };
-    let mut shared = buckets(7, Strategy::Pipelined, 2, 1, 0.5);
+    let mut shared = buckets(7, Strategy::Pipelined, 2, 0, 0.5);
     shared.device_search = DeviceSearch::Shared;
     let mut beside = buckets(3, Strategy::DoubleBuffered, 2, 0, 0.0);
     beside.device_bucket = 5;
@@ -190,12 +190,8 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
     let mut builders: Vec<hbtree::Builder<K, V, Regular>> = hbtrees_of().into();
     // The device sorts batches.
     builders.push(builders[0].device_updates(true));
-    let ways = [1.0, 0.5, 0.003, 0.5, 0.01, 0.003, 0.02].into_iter().zip(methods.into_iter().cycle());
-    hbtrees_of()
-        .into_iter()
-        .zip(ways)
-        .map(|(builder, (fill, method))| builder.fill(fill).update_method(method))
-        .collect()
+    let ways = [1.0, 0.5, 0.003, 0.003, 0.01, 0.003, 0.02].into_iter().zip(methods.into_iter().cycle());
+    builders.into_iter().zip(ways).map(|(builder, (fill, method))| builder.fill(fill).update_method(method)).collect()
 }
 
 /// Harmonia.

@@ -73,7 +73,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 }
 
 /// Queries that a thread has in flight: the default, and what other trees are best at.
-const IN_FLIGHT_HBTREE: [usize; 2] = [16, 32];
+const IN_FLIGHT_HBTREE: [usize; 3] = [16, 32, 128];
 const IN_FLIGHT_RIVALS: [usize; 2] = [16, 128];
 
 /// What is looked up in, and the trees' rows so far.

@@ -1,8 +1,6 @@
 //! How much of the descent the CPU takes (section 5.5): the discovery algorithm, live.
 
 use crate::options::Split;
-use std::time::Duration;
-
 /// Halvings of the share: the paper's steps 2 to 5.
 const HALVINGS: u32 = 4;
 
@@ -12,20 +10,18 @@ const CHANGED: f64 = 1.5;
 /// Batches in a row with another load, after which the discovery starts again.
 const PATIENCE: u32 = 3;
 
-/// What a sample has taken, per query.
+/// The part of the time that the CPU may wait for the device before the device counts as the slower one: a pipeline always
+/// waits for its first bucket.
+const WAITING: f64 = 0.07;
+
+/// What a sample has taken, in nanoseconds per query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The device's part: transfers, and its levels. Nothing if the CPU descends all levels.
-    pub device: Duration,
-    /// The CPU's part: its levels, and the leaves.
-    pub cpu: Duration,
-}
-
-impl Sample {
-    /// What a query takes where both work side by side.
-    fn both(self) -> Duration {
-        self.device.max(self.cpu)
-    }
+    /// From its beginning to its end.
+    pub all: f64,
+    /// What of that the CPU's threads have waited for the device, on average. So the paper's Time_GPU is longer than its
+    /// Time_CPU if this is not next to nothing.
+    pub waiting: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +49,7 @@ pub struct Discovery {
     height: u32,
     step: Step,
     split: Split,
-    best: Option<(Split, Duration)>,
+    best: Option<(Split, f64)>,
     samples: u32,
     /// The time per query of the batches since, and how many in a row had another.
     settled: Option<f64>,
@@ -92,10 +88,10 @@ impl Discovery {
     /// Takes the sample of the split that was wanted.
     pub fn sample(&mut self, sample: Sample) {
         self.samples += 1;
-        if self.best.is_none_or(|best| sample.both() < best.1) {
-            self.best = Some((self.split, sample.both()));
+        if self.best.is_none_or(|best| sample.all < best.1) {
+            self.best = Some((self.split, sample.all));
         }
-        let device_is_slower = sample.device > sample.cpu;
+        let device_is_slower = sample.waiting > WAITING * sample.all;
         match self.step {
             Step::Depth if device_is_slower && self.split.depth + 1 < self.height => self.split.depth += 1,
             // The device has nothing to give, or is fast enough for all of it.
@@ -122,10 +118,9 @@ impl Discovery {
         self.step = Step::CpuAlone;
     }
 
-    /// Takes what a query of a batch has taken with the best split. If several batches in a row take much more or less than
-    /// those before, the load has changed, and the discovery starts again.
-    pub fn watch(&mut self, per_query: Duration) {
-        let now = per_query.as_secs_f64();
+    /// Takes what a query of a batch has taken with the best split, in nanoseconds. If several batches in a row take much more
+    /// or less than those before, the load has changed, and the discovery starts again.
+    pub fn watch(&mut self, now: f64) {
         let Some(before) = self.settled else {
             self.settled = Some(now);
             return;
@@ -160,26 +155,24 @@ mod tests {
             let of_cpu = (f64::from(depth) + share).min(f64::from(self.height));
             let of_device = f64::from(self.height) - of_cpu;
             let fixed = if of_device > 0.0 { self.device_fixed } else { 0.0 };
-            let time = |nanoseconds: f64| Duration::from_secs_f64(nanoseconds * 1e-6);
-            Sample {
-                device: time(fixed + of_device * self.device_level),
-                cpu: time(self.leaf + of_cpu * self.cpu_level),
-            }
+            let device = fixed + of_device * self.device_level;
+            let cpu = self.leaf + of_cpu * self.cpu_level;
+            Sample { all: device.max(cpu), waiting: (device - cpu).max(0.0) }
         }
 
         /// The best time of any split.
-        fn best(self) -> Duration {
+        fn best(self) -> f64 {
             let steps = 0..=self.height * 64;
             let split = |step: u32| Split { depth: step / 64, share: f64::from(step % 64) / 64.0 };
-            steps.map(|step| self.sample(split(step)).both()).min().unwrap()
+            steps.map(|step| self.sample(split(step)).all).fold(f64::INFINITY, f64::min)
         }
 
-        fn discover(self) -> (Discovery, Duration) {
+        fn discover(self) -> (Discovery, f64) {
             let mut discovery = Discovery::new(self.height);
             while let Some(split) = discovery.wanted() {
                 discovery.sample(self.sample(split));
             }
-            let found = self.sample(discovery.best()).both();
+            let found = self.sample(discovery.best()).all;
             (discovery, found)
         }
     }
@@ -201,7 +194,7 @@ mod tests {
                 };
                 let (discovery, found) = machine.discover();
                 assert!(discovery.samples() <= 20, "{device} {cpu} {height}: {} samples", discovery.samples());
-                let ratio = machine.best().as_secs_f64() / found.as_secs_f64();
+                let ratio = machine.best() / found;
                 assert!(ratio >= 0.95, "{device} {cpu} {height}: {ratio} of the best, by {:?}", discovery.best());
             }
         }
@@ -213,12 +206,12 @@ mod tests {
         for _ in 0..10 {
             discovery.watch(found);
         }
-        discovery.watch(found * 4);
-        discovery.watch(found * 4);
+        discovery.watch(found * 4.0);
+        discovery.watch(found * 4.0);
         discovery.watch(found);
         assert_eq!(discovery.wanted(), None);
         for _ in 0..PATIENCE {
-            discovery.watch(found * 4);
+            discovery.watch(found * 4.0);
         }
         assert_eq!(discovery.wanted(), Some(Split::default()));
     }

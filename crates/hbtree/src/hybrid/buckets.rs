@@ -5,6 +5,7 @@ use core::mem::take;
 use lanetree_frame::{Result, Stream};
 use rayon::prelude::*;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -82,7 +83,11 @@ pub(crate) trait Work<K, T>: Sync {
 }
 
 /// What is left of a batch; pipelines take buckets from its front.
-pub(super) struct Queue<'a, K, T>(Mutex<Rest<'a, K, T>>);
+pub(super) struct Queue<'a, K, T> {
+    rest: Mutex<Rest<'a, K, T>>,
+    /// Nanoseconds that all pipelines together have waited for the device.
+    waited: AtomicU64,
+}
 
 struct Rest<'a, K, T> {
     first: usize,
@@ -96,11 +101,15 @@ type Bucket<'a, K, T> = (usize, &'a [K], &'a mut [T]);
 impl<'a, K, T> Queue<'a, K, T> {
     /// A whole batch.
     pub(super) fn new(keys: &'a [K], out: &'a mut [T]) -> Self {
-        Self(Mutex::new(Rest { first: 0, keys, out }))
+        Self::of(Rest { first: 0, keys, out })
+    }
+
+    fn of(rest: Rest<'a, K, T>) -> Self {
+        Self { rest: Mutex::new(rest), waited: AtomicU64::new(0) }
     }
 
     fn rest(&self) -> MutexGuard<'_, Rest<'a, K, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next queries: as many as `most` says, given how many are left.
@@ -146,6 +155,26 @@ impl Shape {
         }
         (0..self.pipelines).into_par_iter().with_max_len(1).map(|_| pipeline()).reduce(|| Ok(()), Result::and)
     }
+
+    /// Sends the next queries through as a batch of their own, and times them; says how many they were.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(super) fn sample<K: Sync, T: Send, W: Work<K, T>>(
+        self,
+        slots: &Slots<W::Slot>,
+        queue: &Queue<'_, K, T>,
+        most: usize,
+        work: &W,
+    ) -> Result<Option<(usize, Sample)>> {
+        let Some((first, keys, out)) = queue.take(|left| left.min(most)) else { return Ok(None) };
+        let (count, started) = (keys.len(), Instant::now());
+        let part = Queue::of(Rest { first, keys, out });
+        self.run(slots, &part, work)?;
+        let per_query = |nanoseconds: u128| nanoseconds as f64 / count as f64;
+        let waiting = per_query(part.waited.into_inner().into()) / self.pipelines as f64;
+        Ok(Some((count, Sample { all: per_query(started.elapsed().as_nanos()), waiting })))
+    }
 }
 
 /// One pipeline: takes buckets while there are any. `most` says how many queries the next one has, given how many are left.
@@ -166,7 +195,9 @@ pub(super) fn pipeline<K: Sync, T: Send, W: Work<K, T>>(
     let mut go = || loop {
         on_their_way.fill(ahead.max(1), &mut taken.slots, queue, &most, work, is_shared)?;
         let Some((slot, (first, keys, out))) = on_their_way.buckets.pop_front() else { return Ok(()) };
+        let waiting = Instant::now();
         taken.slots[slot].stream().synchronize()?;
+        queue.waited.fetch_add(waiting.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // The device goes on before the CPU does.
         on_their_way.fill(ahead, &mut taken.slots, queue, &most, work, is_shared)?;
         work.finish(&taken.slots[slot], first, keys, out, is_shared);
@@ -179,33 +210,6 @@ pub(super) fn pipeline<K: Sync, T: Send, W: Work<K, T>>(
         queue.rest().keys = &[];
     }
     outcome
-}
-
-/// Sends one bucket alone, and times its parts.
-///
-/// # Errors
-/// Those of the work.
-pub(super) fn sample<K: Sync, T: Send, W: Work<K, T>>(
-    slots: &Slots<W::Slot>,
-    queue: &Queue<'_, K, T>,
-    most: usize,
-    work: &W,
-) -> Result<Option<(usize, Sample)>> {
-    let Some((first, keys, out)) = queue.take(|left| left.min(most)) else { return Ok(None) };
-    let mut taken = slots.take();
-    if taken.slots.is_empty() {
-        taken.slots.push(work.slot()?);
-    }
-    let slot = &mut taken.slots[0];
-    let started = Instant::now();
-    work.begin(slot, first, keys, true)?;
-    let begun = Instant::now();
-    slot.stream().synchronize()?;
-    let arrived = Instant::now();
-    work.finish(slot, first, keys, out, true);
-    let sample = Sample { device: arrived - begun, cpu: (begun - started) + arrived.elapsed() };
-    taken.done = true;
-    Ok(Some((keys.len(), sample)))
 }
 
 /// The buckets of a pipeline that the device has, and the slots that nobody has.

@@ -1,7 +1,7 @@
 //! Buckets that the device descends and the CPU finishes: the paper's way (section 5.4).
 
-use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of, sample};
-use super::{Discovery, Pace, Route, Sample, Shape, share_of};
+use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of};
+use super::{Discovery, Pace, Route, Shape, share_of};
 use crate::device::Descending;
 use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
@@ -181,14 +181,14 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
             let wanted = self.discovery().wanted();
             let Some(split) = wanted.filter(|_| queries - sampled >= 2 * size) else { break };
             let descents = Descents { route: self, split, finish };
-            let Some((count, sample)) = sample(slots, queue, size, &descents)? else { break };
+            let shape = Shape::of(&self.options.pipeline, size);
+            let Some((count, sample)) = shape.sample(slots, queue, size, &descents)? else { break };
             sampled += count;
             if !is_warm {
                 is_warm = true;
                 continue;
             }
-            let per_query = |time: Duration| time / count as u32;
-            self.discovery().sample(Sample { device: per_query(sample.device), cpu: per_query(sample.cpu) });
+            self.discovery().sample(sample);
         }
         Ok((self.discovery().best(), sampled))
     }
@@ -196,7 +196,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
     /// Notes what the rest of a batch has taken.
     fn watch(&self, queries: usize, time: Duration) {
         if self.options.pipeline.balance == Balance::Live && queries >= self.options.pipeline.sample {
-            self.discovery().watch(time.div_f64(queries as f64));
+            self.discovery().watch(time.as_secs_f64() * 1e9 / queries as f64);
         }
     }
 
