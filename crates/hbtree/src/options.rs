@@ -212,7 +212,7 @@ pub struct BuildTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UpdateMethod {
-    /// Synchronized for batches of up to 64 K keys, asynchronous for larger ones.
+    /// Asynchronous for batches of fewer than 64 K keys, synchronized for larger ones.
     #[default]
     Auto,
     /// All threads make the new nodes, and then these are sent; if they are most of all nodes, the others among them, too. The
