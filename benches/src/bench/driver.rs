@@ -410,8 +410,8 @@ mod tests {
         let on_cpu = |section| of(section, "cpu");
         assert!((3..=4).contains(&on_cpu("hbtree-pages")));
         assert_eq!((on_cpu("hbtree-node-search"), on_cpu("hbtree-pipelining")), (2 * ways, 6));
-        // Two numbers of children, two of queries in flight.
-        assert_eq!(on_cpu("hbtree-cpu"), 2 * 2 * 2);
+        // Two numbers of children, three of queries in flight.
+        assert_eq!(on_cpu("hbtree-cpu"), 2 * 2 * 3);
         assert_eq!(of("hbtree-device-leaves", "emulated"), 1 + 2);
         let on_both = |section| (of(section, "cpu"), of(section, "emulated"));
         // One pipeline, and several; two ways to search, three sizes.
@@ -429,7 +429,7 @@ mod tests {
         };
         assert_eq!((of_regular("hbtree-sizes", "cpu"), of_regular("hbtree-sizes", "emulated")), (2, 2));
         assert_eq!((of_regular("hbtree-ranges", "cpu"), of_regular("hbtree-ranges", "emulated")), (6, 6));
-        assert_eq!((of_regular("hbtree-cpu", "cpu"), of_regular("hbtree-strategies", "emulated")), (2 * 2, 2 * 4));
+        assert_eq!((of_regular("hbtree-cpu", "cpu"), of_regular("hbtree-strategies", "emulated")), (2 * 3, 2 * 4));
         assert_eq!(of_regular("hbtree-buckets", "emulated"), 2 * 3);
         assert_eq!((on_both("hbtree-distributions"), on_both("hbtree-build")), ((4, 4), (0, 2)));
         // Ranges of 1024 pairs are longer than the tree, and batches of 2^14 than the pool.

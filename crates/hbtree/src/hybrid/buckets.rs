@@ -96,7 +96,7 @@ struct Rest<'a, K, T> {
 }
 
 /// A bucket: its first query's place in the batch, its queries, and where their results go.
-type Bucket<'a, K, T> = (usize, &'a [K], &'a mut [T]);
+pub(super) type Bucket<'a, K, T> = (usize, &'a [K], &'a mut [T]);
 
 impl<'a, K, T> Queue<'a, K, T> {
     /// A whole batch.
@@ -113,7 +113,7 @@ impl<'a, K, T> Queue<'a, K, T> {
     }
 
     /// The next queries: as many as `most` says, given how many are left.
-    fn take(&self, most: impl FnOnce(usize) -> usize) -> Option<Bucket<'a, K, T>> {
+    pub(super) fn take(&self, most: impl FnOnce(usize) -> usize) -> Option<Bucket<'a, K, T>> {
         let mut rest = self.rest();
         let count = most(rest.keys.len()).min(rest.keys.len());
         if count == 0 {

@@ -1,7 +1,7 @@
 //! Buckets that the device descends and the CPU finishes: the paper's way (section 5.4).
 
 use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of};
-use super::{Discovery, Pace, Route, Shape, share_of};
+use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
 use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
@@ -131,6 +131,9 @@ impl<K: Key, C: InnerOnDevice<K>> Slot for DescentSlot<K, C> {
 /// Queries that a thread finishes at a time, where all threads have a bucket together.
 const TASK: usize = 1 << 10;
 
+/// Queries of a task of the CPU alone.
+const CPU_TASK: usize = 4096;
+
 /// Finishes queries whose leaves are known: their first one's place in the batch, they, their leaves, and where the
 /// results go.
 pub(crate) type Finish<'a, K, T> = dyn Fn(usize, &[K], &[u32], &mut [T]) + Sync + 'a;
@@ -157,9 +160,33 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         let (shape, queue) = (Shape::of(&self.options.pipeline, keys.len()), &Queue::new(keys, out));
         let (split, sampled) = self.split(slots, queue, keys.len(), finish)?;
         let started = Instant::now();
-        shape.run(slots, queue, &Descents { route: self, split, finish })?;
+        if split.depth >= self.inner.height() {
+            self.on_cpu(queue, keys.len(), finish);
+        } else {
+            shape.run(slots, queue, &Descents { route: self, split, finish })?;
+        }
         self.watch(keys.len() - sampled, started.elapsed());
         Ok(())
+    }
+
+    /// Answers the next queries, at most that many, on the CPU alone: with all threads, without a pipeline and its memory. How
+    /// many they were, and what each has taken.
+    fn on_cpu<T: Send>(
+        &self,
+        queue: &Queue<'_, K, T>,
+        most: usize,
+        finish: &Finish<'_, K, T>,
+    ) -> Option<(usize, Sample)> {
+        let (first, keys, out) = queue.take(|left| left.min(most))?;
+        let (count, started) = (keys.len(), Instant::now());
+        let tasks = keys.par_chunks(CPU_TASK).zip(out.par_chunks_mut(CPU_TASK)).enumerate();
+        tasks.for_each(|(task, (keys, out))| {
+            let mut leaves = [0; CPU_TASK];
+            let leaves = &mut leaves[..keys.len()];
+            self.descend(self.inner.height(), keys, leaves, false);
+            finish(first + task * CPU_TASK, keys, leaves, out);
+        });
+        Some((count, Sample { all: started.elapsed().as_nanos() as f64 / count as f64, waiting: 0.0 }))
     }
 
     /// How the descent is split, found out by samples from the front of the batch if that is due; and how many queries these
@@ -180,9 +207,13 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         loop {
             let wanted = self.discovery().wanted();
             let Some(split) = wanted.filter(|_| queries - sampled >= 2 * size) else { break };
-            let descents = Descents { route: self, split, finish };
-            let shape = Shape::of(&self.options.pipeline, size);
-            let Some((count, sample)) = shape.sample(slots, queue, size, &descents)? else { break };
+            let done = if split.depth >= self.inner.height() {
+                self.on_cpu(queue, size, finish)
+            } else {
+                let shape = Shape::of(&self.options.pipeline, size);
+                shape.sample(slots, queue, size, &Descents { route: self, split, finish })?
+            };
+            let Some((count, sample)) = done else { break };
             sampled += count;
             if !is_warm {
                 is_warm = true;
