@@ -6,7 +6,7 @@ use crate::node_search::NodeSearch;
 use crate::options::{DeviceSearch, Fanout, MOST_IN_FLIGHT, Options, Pinning, Pipeline, UpdateMethod};
 use crate::over::{Over, Upper};
 use crate::regular::Regular;
-use crate::structure::{Leaves as _, Structure};
+use crate::structure::{Leaves as _, Parts, Structure};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
 use lanetree_frame::{Device, DeviceKind, Error, IndexBuilder, Result};
@@ -263,7 +263,7 @@ impl<K: Key, V: Word, L: Structure> Pieces<K, V, L> {
     /// # Errors
     /// [`Runtime`](Error::Runtime) if host memory or the device has no room for the inner levels.
     pub fn finish(self) -> Result<HbTree<K, V, L>> {
-        Ok(L::over(&self.device, self.options, self.leaves, self.filling)?.into())
+        Ok(Parts::over(&self.device, self.options, self.leaves, self.filling)?.into())
     }
 }
 

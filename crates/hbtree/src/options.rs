@@ -40,7 +40,7 @@ impl Options {
     }
 }
 
-/// Whether a device is to be able to read the leaves across the bus: they are page-locked for it then.
+/// Whether a device is to be able to read the leaves across the bus: they are pinned for it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pinning {

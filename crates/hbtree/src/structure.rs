@@ -8,7 +8,7 @@ use crate::sorting::Sorting;
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
-use lanetree_frame::{Device, NetChange, Op, Result, Stream, UpdateReport, fold};
+use lanetree_frame::{Device, DeviceKind, NetChange, Op, Result, Stream, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
 use std::time::Instant;
@@ -36,16 +36,11 @@ pub trait Structure: Copy + Send + Sync + Debug + 'static {
     /// Its leaves.
     type Leaves<K: Key, V: Word>: Leaves<K, V>;
 
-    /// The tree over leaves that are complete; laying them out has taken `filling`.
+    /// The inner levels above leaves that are complete.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory or the device has no room for the inner levels.
-    fn over<K: Key, V: Word>(
-        device: &Device,
-        options: Options,
-        leaves: Self::Leaves<K, V>,
-        filling: Duration,
-    ) -> Result<Parts<K, V, Self>>;
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no room for them.
+    fn inner<K: Key, V: Word>(leaves: &mut Self::Leaves<K, V>, options: &Options) -> Result<Self::Inner<K>>;
 
     /// Applies operations: sorted by the CPU, unless the structure has a better way.
     ///
@@ -226,6 +221,29 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
 }
 
 impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
+    /// The tree over leaves that are complete; laying them out has taken `filling`.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory or the device has no room for the inner levels, or
+    /// the leaves cannot be pinned as [`Pinning::Required`] asks.
+    pub(crate) fn over(
+        device: &Device,
+        options: Options,
+        mut leaves: L::Leaves<K, V>,
+        filling: Duration,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let inner = L::inner(&mut leaves, &options)?;
+        let (made, sending) = (started.elapsed(), Instant::now());
+        let copy = match device.kind() {
+            DeviceKind::Host => None,
+            _ => Some(inner.upload(device)?),
+        };
+        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
+        let (device, update_times) = (device.clone(), UpdateTimes::default());
+        Self { device, options, leaves, inner, copy, pinned: None, times, update_times, sorting: None }.pin()
+    }
+
     /// The parts, with pinned leaves if these are asked for.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ where
     let mut report = chunks.iter().fold(UpdateReport::default(), |sum, chunk| sum.plus(&chunk.report));
     if report.inserted + report.removed > 0 {
         let leaves = merged(&tree.leaves, &chunks, tree.options.leaf_pages)?;
-        *tree = L::over(&tree.device, tree.options, leaves, started.elapsed())?;
+        *tree = Parts::over(&tree.device, tree.options, leaves, started.elapsed())?;
         report.path = UpdatePath::Rebuilt;
     } else if report.replaced > 0 {
         replace(&mut tree.leaves, &chunks);

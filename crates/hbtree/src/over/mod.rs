@@ -7,15 +7,13 @@
 mod inner;
 
 use crate::implicit::{PackedLeaves, change};
-use crate::options::{BuildTimes, Options, UpdateTimes};
-use crate::structure::{Inner, Parts, Structure};
+use crate::options::Options;
+use crate::structure::{Parts, Structure};
 use core::fmt::Debug;
-use core::time::Duration;
 use inner::IndexInner;
 use lanetree_frame::fixed::FixedIndex;
-use lanetree_frame::{Device, DeviceKind, NetChange, Result, UpdateReport};
+use lanetree_frame::{Device, NetChange, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
-use std::time::Instant;
 
 /// An index that can stand above leaves.
 pub trait Upper: Copy + Send + Sync + Debug + 'static {
@@ -53,32 +51,8 @@ impl<U: Upper> Structure for Over<U> {
     type Inner<K: Key> = IndexInner<K, U>;
     type Leaves<K: Key, V: Word> = PackedLeaves<K::Bits, V>;
 
-    fn over<K: Key, V: Word>(
-        device: &Device,
-        options: Options,
-        leaves: PackedLeaves<K::Bits, V>,
-        filling: Duration,
-    ) -> Result<Parts<K, V, Self>> {
-        let started = Instant::now();
-        let inner = IndexInner::build(&leaves)?;
-        let (made, sending) = (started.elapsed(), Instant::now());
-        let copy = match device.kind() {
-            DeviceKind::Host => None,
-            _ => Some(inner.upload(device)?),
-        };
-        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Parts {
-            device: device.clone(),
-            options,
-            leaves,
-            inner,
-            copy,
-            pinned: None,
-            times,
-            update_times: UpdateTimes::default(),
-            sorting: None,
-        }
-        .pin()
+    fn inner<K: Key, V: Word>(leaves: &mut PackedLeaves<K::Bits, V>, _: &Options) -> Result<IndexInner<K, U>> {
+        IndexInner::build(leaves)
     }
 
     fn change<K: Key, V: Word>(

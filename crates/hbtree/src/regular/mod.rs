@@ -13,12 +13,10 @@ pub(crate) use device::RegularOnDevice;
 pub(crate) use inner::RegularInner;
 pub(crate) use leaves::BigLeaves;
 
-use crate::options::{BuildTimes, Options, UpdateTimes};
-use crate::structure::{Inner, Parts, Structure};
-use core::time::Duration;
-use lanetree_frame::{Device, DeviceKind, NetChange, Op, Result, UpdateReport};
+use crate::options::Options;
+use crate::structure::{Parts, Structure};
+use lanetree_frame::{NetChange, Op, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
-use std::time::Instant;
 
 /// The regular tree: nodes have 64 children (256 with 32-bit keys) and references to them, and leaves lie in groups of as
 /// many lines. Changes rewrite the leaves that they touch.
@@ -31,33 +29,9 @@ impl Structure for Regular {
     type Inner<K: Key> = RegularInner<K::Bits>;
     type Leaves<K: Key, V: Word> = BigLeaves<K::Bits, V>;
 
-    fn over<K: Key, V: Word>(
-        device: &Device,
-        options: Options,
-        mut leaves: BigLeaves<K::Bits, V>,
-        filling: Duration,
-    ) -> Result<Parts<K, V, Self>> {
-        let started = Instant::now();
+    fn inner<K: Key, V: Word>(leaves: &mut BigLeaves<K::Bits, V>, options: &Options) -> Result<RegularInner<K::Bits>> {
         leaves.seal();
-        let inner = RegularInner::build(&leaves, &options)?;
-        let (made, sending) = (started.elapsed(), Instant::now());
-        let copy = match device.kind() {
-            DeviceKind::Host => None,
-            _ => Some(Inner::<K>::upload(&inner, device)?),
-        };
-        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        Parts {
-            device: device.clone(),
-            options,
-            leaves,
-            inner,
-            copy,
-            pinned: None,
-            times,
-            update_times: UpdateTimes::default(),
-            sorting: None,
-        }
-        .pin()
+        RegularInner::build(leaves, options)
     }
 
     fn apply<K: Key, V: Word>(
