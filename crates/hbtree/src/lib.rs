@@ -63,6 +63,7 @@
 //! # }
 //! ```
 
+mod assembly;
 mod build;
 mod device;
 mod hybrid;
@@ -125,7 +126,7 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     pace: Pace,
     discovery: Mutex<Discovery>,
     /// The memory of ranges.
-    spare_parts: ranges::Parts<K, V>,
+    spare_parts: assembly::Spare<K, V>,
 }
 
 // Not for every structure: the compiler would have to be told which one, in every call (as with the hashers of std's maps).

@@ -1,8 +1,9 @@
 //! Cache lines, and what is in them: `lanetree_kernels_hbtree::layout` draws both kinds.
 
 use bytemuck::{Pod, Zeroable};
+use core::ops::Range;
 use lanetree_kernels_hbtree::layout;
-use lanetree_layout::Word;
+use lanetree_layout::{Key, Word};
 
 /// A cache line.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,31 @@ impl Line {
     pub(crate) fn values<B: Word, V: Word>(&self) -> &[V] {
         let first = const { layout::values_offset::<B, V>() / V::BYTES };
         &self.separators()[first..first + slots::<B, V>()]
+    }
+
+    /// Appends the keys of some slots that are not above `last`, and their values; says how many they are. The keys of the slots
+    /// ascend.
+    #[inline(always)]
+    pub(crate) fn collect<K: Key, V: Word>(
+        &self,
+        slots_of: Range<usize>,
+        last: K::Bits,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+    ) -> usize {
+        let (own_keys, own_values) = (self.keys::<K::Bits, V>(), self.values::<K::Bits, V>());
+        let per_line = const { slots::<K::Bits, V>() };
+        // All slots, nearly always but at the ends: then the length is known when this is compiled.
+        if slots_of.len() == per_line && own_keys[per_line - 1] <= last {
+            keys.extend(own_keys[..per_line].iter().map(|&key| K::decode(key)));
+            values.extend_from_slice(&own_values[..per_line]);
+            return per_line;
+        }
+        let within = &own_keys[slots_of.clone()];
+        let count = within.iter().map(|&key| usize::from(key <= last)).sum();
+        keys.extend(within[..count].iter().map(|&key| K::decode(key)));
+        values.extend_from_slice(&own_values[slots_of.start..slots_of.start + count]);
+        count
     }
 
     /// Writes a pair of a leaf.

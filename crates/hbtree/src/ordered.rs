@@ -2,7 +2,7 @@
 
 use crate::HbTree;
 use crate::sorting::Sorting;
-use crate::structure::{Inner, Leaves, Structure};
+use crate::structure::{Inner, InnerOnDevice, Leaves, Structure};
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
@@ -113,7 +113,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// Bytes, including pinned memory, that batches through a device have allocated and that are kept for the next ones.
     pub fn staging_bytes(&self) -> usize {
         let sorting = self.parts.sorting.as_ref().map_or(0, Sorting::bytes);
-        self.slots.bytes() + self.wide_slots.bytes() + sorting
+        let changes = self.parts.copy.as_ref().map_or(0, InnerOnDevice::staging_bytes);
+        self.slots.bytes() + self.wide_slots.bytes() + sorting + changes
     }
 
     /// [`OrderedIndex::pairs`].

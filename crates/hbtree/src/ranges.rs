@@ -1,34 +1,19 @@
 //! Ranges, in host form.
 
 use crate::HbTree;
-use crate::structure::{Leaves, Structure};
-use core::mem::take;
+use crate::assembly::{Assembly, PART, Part};
+use crate::line::slots;
+use crate::structure::{Leaves, Place, Structure};
+use core::mem::{replace, take};
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::{Error, KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
-use std::sync::{Mutex, PoisonError};
 
-/// Ranges that are answered at a time: their pairs are gathered by bucket, and put in order afterwards.
-const WINDOW: usize = 1 << 20;
+/// Ranges whose places are known, and whose later lines are on their way, before the first of them is collected.
+const AHEAD: usize = 16;
 
-/// Most pairs of a part whose memory is kept for later batches, and most such parts.
-const KEPT_PAIRS: usize = 1 << 18;
-const KEPT_PARTS: usize = 512;
-
-/// The pairs of ranges that follow one another in a batch.
-#[derive(Debug, Default)]
-pub(crate) struct Part<K, V> {
-    /// The first range's place in the window.
-    first: usize,
-    /// Where each range's pairs end.
-    ends: Vec<u64>,
-    keys: Vec<K>,
-    values: Vec<V>,
-}
-
-/// The parts of earlier batches, whose memory is used again.
-pub(crate) type Parts<K, V> = Mutex<Vec<Part<K, V>>>;
+/// Most lines of a range that are on their way before it is collected; the processor fetches those of longer ones by itself.
+const MOST_LINES: usize = 16;
 
 /// Ranges between inclusive bounds; without limits if there are none.
 #[derive(Clone, Copy)]
@@ -96,85 +81,61 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 
     /// Finds ranges, into the memory of other results.
-    fn ranges(&self, bounds: Bounds<'_, K>, mut out: Ranges<K, V>) -> Result<Ranges<K, V>> {
-        let Bounds { starts, ends, limits } = bounds;
-        out.offsets.clear();
-        out.keys.clear();
-        out.values.clear();
-        out.offsets.reserve(starts.len() + 1);
-        out.offsets.push(0);
-        for (window, starts) in starts.chunks(WINDOW).enumerate() {
-            let before = window * WINDOW;
-            let parts: Mutex<Vec<Part<K, V>>> = Mutex::default();
-            self.answer_with(starts, |first, count, find| {
-                let mut part =
-                    self.spare_parts.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-                part.first = first;
-                part.ends.reserve(count);
-                find(&mut |i, place| {
-                    let at = before + first + i;
-                    let limit = limits.get(at).copied().unwrap_or(u64::MAX);
-                    // A range without keys starts above its end.
-                    if starts[first + i] <= ends[at] {
-                        self.parts.leaves.collect(place, ends[at].encode(), limit, &mut part.keys, &mut part.values);
-                    }
-                    part.ends.push(part.keys.len() as u64);
-                });
-                parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
-            })?;
-            let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
-            append(&mut parts, &mut out);
-            self.keep(parts);
-        }
-        Ok(out)
-    }
-
-    /// Keeps the memory of parts for later batches, as far as these need it.
-    fn keep(&self, mut parts: Vec<Part<K, V>>) {
-        parts.retain(|part| part.keys.capacity() <= KEPT_PAIRS);
-        for part in &mut parts {
-            part.ends.clear();
-            part.keys.clear();
-            part.values.clear();
-        }
-        let mut spare = self.spare_parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = KEPT_PARTS.saturating_sub(spare.len());
-        spare.extend(parts.into_iter().take(room));
+    fn ranges(&self, bounds: Bounds<'_, K>, results: Ranges<K, V>) -> Result<Ranges<K, V>> {
+        let assembly = Assembly::new(bounds.starts.len(), &self.spare_parts, results);
+        self.answer_with(bounds.starts, |first, count, find| {
+            let mut parts =
+                Parts { leaves: &self.parts.leaves, bounds, assembly: &assembly, part: assembly.part(first) };
+            let mut places = [None; AHEAD];
+            find(&mut |i, place| {
+                parts.prefetch(place);
+                if let Some(before) = places[i % AHEAD].replace(place) {
+                    parts.collect(first + i - AHEAD, before);
+                }
+            });
+            for i in count.saturating_sub(AHEAD)..count {
+                parts.collect(first + i, places[i % AHEAD].expect("there is a place for each range"));
+            }
+            parts.finish();
+        })?;
+        Ok(assembly.finish())
     }
 }
 
-/// Appends the parts of a window to the results, in order.
-fn append<K: Key, V: Word>(parts: &mut [Part<K, V>], out: &mut Ranges<K, V>) {
-    parts.sort_unstable_by_key(|part| part.first);
-    let total: usize = parts.iter().map(|part| part.keys.len()).sum();
-    let mut before = out.keys.len() as u64;
-    for part in &*parts {
-        out.offsets.extend(part.ends.iter().map(|end| before + end));
-        before += part.keys.len() as u64;
-    }
-    append_each(parts, total, &mut out.keys, |part| &part.keys);
-    append_each(parts, total, &mut out.values, |part| &part.values);
+/// The pairs of ranges that follow one another, in parts.
+struct Parts<'a, K, V, L> {
+    leaves: &'a L,
+    bounds: Bounds<'a, K>,
+    assembly: &'a Assembly<'a, K, V>,
+    part: Part<K, V>,
 }
 
-/// Appends an array of each part, `total` elements in all, in parallel.
-fn append_each<P: Sync, T: Copy + Send + Sync>(
-    parts: &[P],
-    total: usize,
-    out: &mut Vec<T>,
-    array: impl Fn(&P) -> &[T] + Sync,
-) {
-    out.reserve(total);
-    let len = out.len();
-    let mut rest = &mut out.spare_capacity_mut()[..total];
-    let mut tasks = Vec::with_capacity(parts.len());
-    for part in parts {
-        let own;
-        (own, rest) = rest.split_at_mut(array(part).len());
-        tasks.push((own, part));
+impl<K: Key, V: Word, L: Leaves<K, V>> Parts<'_, K, V, L> {
+    /// Brings the lines after a place into the caches, as many as a range has on average.
+    fn prefetch(&self, place: Place) {
+        let Part { ends, keys, .. } = &self.part;
+        let lines = keys.len() / (ends.len().max(1) * slots::<K::Bits, V>()) + 1;
+        self.leaves.prefetch_after(place, lines.min(MOST_LINES));
     }
-    tasks.into_par_iter().for_each(|(own, part)| {
-        own.write_copy_of_slice(array(part));
-    });
-    // SAFETY: the parts' elements, `total` in all, have been written after those that were there.
-    unsafe { out.set_len(len + total) };
+
+    /// Appends the pairs of the next range of the batch, which is number `i`.
+    fn collect(&mut self, i: usize, place: Place) {
+        let Self { leaves, bounds: Bounds { starts, ends, limits }, part, .. } = self;
+        // A range without keys starts above its end.
+        if starts[i] <= ends[i] {
+            let limit = limits.get(i).copied().unwrap_or(u64::MAX);
+            leaves.collect(place, ends[i].encode(), limit, &mut part.keys, &mut part.values);
+        }
+        part.ends.push(part.keys.len());
+        if part.keys.len() >= PART {
+            let next = self.assembly.part(i + 1);
+            self.assembly.add(replace(&mut self.part, next));
+        }
+    }
+
+    fn finish(self) {
+        if !self.part.ends.is_empty() {
+            self.assembly.add(self.part);
+        }
+    }
 }

@@ -108,6 +108,12 @@ pub trait InnerOnDevice<K: Key>: Sized + Send + Sync + Debug {
     /// Bytes on the device.
     fn bytes(&self) -> u64;
 
+    /// Bytes of device memory and of pinned memory that batches of changes have allocated, and that are kept for the next
+    /// ones.
+    fn staging_bytes(&self) -> usize {
+        0
+    }
+
     /// Scratch memory for buckets of that many queries.
     ///
     /// # Errors
@@ -192,6 +198,9 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
 
     /// The last pair before a place, if there is one.
     fn pair_before(&self, place: Place) -> Option<(K::Bits, V)>;
+
+    /// Brings the next lines after that of a place into the caches.
+    fn prefetch_after(&self, place: Place, lines: usize);
 
     /// Appends the pairs from a place on whose keys are not above `last`, up to `limit` of them.
     fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>);

@@ -267,7 +267,7 @@ fn a_batch_of_ranges_that_fails_on_the_device_leaves_no_results() {
 
 fn larger_than_the_card_of<L: Structure>(limit: usize) {
     let rng = &mut StdRng::seed_from_u64(41);
-    let mut model = model::<u64, u64>(rng, 20_000);
+    let mut model = model::<u64, u64>(rng, 40_000);
     let pool = Pool::with_limit(&Device::emulated(), limit);
     let builder = Builder::<u64, u64, L>::default().pipeline(small_buckets());
     let mut tree = build(builder, &pool.device(), &model).unwrap();
@@ -293,8 +293,8 @@ fn larger_than_the_card_of<L: Structure>(limit: usize) {
 
 #[test]
 fn a_tree_larger_than_the_cards_memory_is_built_answers_and_changes() {
-    larger_than_the_card_of::<Implicit>(1 << 18);
-    larger_than_the_card_of::<Regular>(1 << 18);
+    larger_than_the_card_of::<Implicit>(1 << 19);
+    larger_than_the_card_of::<Regular>(1 << 19);
 }
 
 fn too_large_for_the_card_of<L: Structure>() {

@@ -1,9 +1,9 @@
-//! The instances that are compiled: descents by key word, searches of leaves by key word and value word; `calls` chooses
-//! among them.
+//! The instances that are compiled: descents and changes by key word, searches of leaves by key word and value word;
+//! `calls` chooses among them.
 
-use crate::{Descend, DescendRegular, DescendRegularShared, DescendShared, Finish};
+use crate::{Descend, DescendRegular, DescendRegularShared, DescendShared, Finish, PutNodes};
 
-macro_rules! descents {
+macro_rules! inner_levels {
     ($($k:ident;)*) => {
         pastey::paste! {$(
             lanetree_simt::instance!([<hbtree_ $k __descend>], [<hbtree_ $k>], Descend<$k>);
@@ -12,10 +12,11 @@ macro_rules! descents {
             lanetree_simt::instance!(
                 [<hbtree_ $k __descend_regular_shared>], [<hbtree_ $k>], DescendRegularShared<$k>
             );
+            lanetree_simt::instance!([<hbtree_ $k __put_nodes>], [<hbtree_ $k>], PutNodes<$k>);
         )*}
     };
 }
-descents! {
+inner_levels! {
     u32;
     u64;
 }

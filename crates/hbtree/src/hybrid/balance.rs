@@ -1,6 +1,7 @@
 //! How much of the descent the CPU takes (section 5.5): the discovery algorithm, live.
 
 use crate::options::Split;
+
 /// Halvings of the share: the paper's steps 2 to 5.
 const HALVINGS: u32 = 4;
 
@@ -13,6 +14,15 @@ const PATIENCE: u32 = 3;
 /// The part of the time that the CPU may wait for the device before the device counts as the slower one: a pipeline always
 /// waits for its first bucket.
 const WAITING: f64 = 0.07;
+
+/// How often the best candidates are sampled again.
+const AGAIN: usize = 2;
+
+/// Most samples.
+const MOST_SAMPLES: u32 = 20;
+
+/// A candidate that takes this many times as long as the best is not sampled again.
+const HOPELESS: f64 = 8.0;
 
 /// What a sample has taken, in nanoseconds per query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,6 +45,8 @@ enum Step {
     },
     /// The CPU alone.
     CpuAlone,
+    /// The candidates once more.
+    Again,
     Settled,
 }
 
@@ -42,14 +54,20 @@ enum Step {
 ///
 /// From the device's doing everything it goes down level by level until the CPU takes as long as the device, and then
 /// halves the share between the last two levels. (As printed, the algorithm moves R the other way: a larger R leaves the
-/// device more.) Last it tries the CPU alone. The best of all samples is chosen, so the result is never worse than the
-/// device's doing everything, or than the CPU alone.
+/// device more.) Last it tries the CPU alone.
+///
+/// A sample takes a millisecond, and whatever else the machine does in it counts. So the device's doing everything, the CPU
+/// alone and the best split between them are sampled again, and of each the shortest time counts. The best of all is chosen,
+/// so the result is never worse than either end.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     height: u32,
     step: Step,
     split: Split,
-    best: Option<(Split, f64)>,
+    /// The shortest time of each split that was tried.
+    times: Vec<(Split, f64)>,
+    /// Splits to be sampled again, the last one first.
+    again: Vec<Split>,
     samples: u32,
     /// The time per query of the batches since, and how many in a row had another.
     settled: Option<f64>,
@@ -60,7 +78,16 @@ impl Discovery {
     /// For a tree of some height.
     pub fn new(height: u32) -> Self {
         let split = Split::default();
-        Self { height, step: Step::Depth, split, best: None, samples: 0, settled: None, others: 0 }
+        Self {
+            height,
+            step: Step::Depth,
+            split,
+            times: Vec::new(),
+            again: Vec::new(),
+            samples: 0,
+            settled: None,
+            others: 0,
+        }
     }
 
     /// Starts again if the tree has another height now.
@@ -77,7 +104,7 @@ impl Discovery {
 
     /// The best split so far.
     pub fn best(&self) -> Split {
-        self.best.map_or(Split::default(), |best| best.0)
+        self.fastest(|_| true).map_or(Split::default(), |best| best.0)
     }
 
     /// Samples so far.
@@ -88,8 +115,9 @@ impl Discovery {
     /// Takes the sample of the split that was wanted.
     pub fn sample(&mut self, sample: Sample) {
         self.samples += 1;
-        if self.best.is_none_or(|best| sample.all < best.1) {
-            self.best = Some((self.split, sample.all));
+        match self.times.iter_mut().find(|time| time.0 == self.split) {
+            Some(time) => time.1 = time.1.min(sample.all),
+            None => self.times.push((self.split, sample.all)),
         }
         let device_is_slower = sample.waiting > WAITING * sample.all;
         match self.step {
@@ -109,13 +137,46 @@ impl Discovery {
                     self.try_cpu_alone();
                 }
             }
-            Step::CpuAlone | Step::Settled => self.step = Step::Settled,
+            Step::CpuAlone => {
+                self.again = self.candidates();
+                self.next_again();
+            }
+            Step::Again | Step::Settled => self.next_again(),
         }
     }
 
+    fn cpu_alone(&self) -> Split {
+        Split { depth: self.height, share: 0.0 }
+    }
+
     fn try_cpu_alone(&mut self) {
-        self.split = Split { depth: self.height, share: 0.0 };
+        self.split = self.cpu_alone();
         self.step = Step::CpuAlone;
+    }
+
+    /// What is to be sampled again: both ends, and the best split between them, in turn.
+    fn candidates(&self) -> Vec<Split> {
+        let ends = [Split::default(), self.cpu_alone()];
+        let between = self.fastest(|split| !ends.contains(&split)).map(|best| best.0);
+        let best = self.fastest(|_| true).map_or(f64::INFINITY, |best| best.1);
+        let is_candidate = |split| ends.contains(&split) || between == Some(split);
+        let has_hope = |&&(split, time): &&(Split, f64)| is_candidate(split) && time <= best * HOPELESS;
+        let round: Vec<Split> = self.times.iter().filter(has_hope).map(|time| time.0).collect();
+        match round.len() {
+            ..=1 => Vec::new(),
+            len => round.into_iter().cycle().take(len * AGAIN).collect(),
+        }
+    }
+
+    fn next_again(&mut self) {
+        let next = self.again.pop().filter(|_| self.samples < MOST_SAMPLES);
+        self.step = if next.is_some() { Step::Again } else { Step::Settled };
+        self.split = next.unwrap_or(self.split);
+    }
+
+    /// The fastest of some splits that were tried, and its time.
+    fn fastest(&self, of: impl Fn(Split) -> bool) -> Option<(Split, f64)> {
+        self.times.iter().copied().filter(|time| of(time.0)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Takes what a query of a batch has taken with the best split, in nanoseconds. If several batches in a row take much more
@@ -196,6 +257,26 @@ mod tests {
                 assert!(discovery.samples() <= 20, "{device} {cpu} {height}: {} samples", discovery.samples());
                 let ratio = machine.best() / found;
                 assert!(ratio >= 0.95, "{device} {cpu} {height}: {ratio} of the best, by {:?}", discovery.best());
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_that_was_interrupted_does_not_decide() {
+        // Where one end is the best.
+        let fast_device = Machine { device_fixed: 0.0, device_level: 1.0, ..MACHINE };
+        let slow_device = Machine { device_fixed: 9000.0, ..MACHINE };
+        for machine in [fast_device, slow_device] {
+            for interrupted in 0..20 {
+                let mut discovery = Discovery::new(machine.height);
+                while let Some(split) = discovery.wanted() {
+                    let mut sample = machine.sample(split);
+                    if discovery.samples() == interrupted {
+                        sample.all *= 6.0;
+                    }
+                    discovery.sample(sample);
+                }
+                assert_eq!(machine.sample(discovery.best()).all, machine.best(), "{interrupted}");
             }
         }
     }

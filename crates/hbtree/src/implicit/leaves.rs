@@ -161,19 +161,21 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for PackedLeaves<K::Bits, V> {
         self.pair(Self::rank_of(place).checked_sub(1)?)
     }
 
+    #[inline(always)]
+    fn prefetch_after(&self, place: Place, lines: usize) {
+        let next = place.leaf as usize + 1;
+        (next..next + lines).for_each(|line| prefetch(&self.lines, line));
+    }
+
+    #[inline]
     fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) {
         let mut rank = Self::rank_of(place);
         let end = rank.saturating_add(limit).min(self.len);
         let per_leaf = slots::<K::Bits, V>() as u64;
         while rank < end {
             let (leaf, slot) = ((rank / per_leaf) as usize, (rank % per_leaf) as usize);
-            let (line, most) = (&self.lines[leaf], (end - rank).min(per_leaf - slot as u64) as usize);
-            let (line_keys, line_values) =
-                (&line.keys::<K::Bits, V>()[slot..slot + most], &line.values::<K::Bits, V>()[slot..]);
-            let count = line_keys.iter().map(|&key| usize::from(key <= last)).sum();
-            keys.extend(line_keys[..count].iter().map(|&key| K::decode(key)));
-            values.extend_from_slice(&line_values[..count]);
-            if count < most {
+            let most = (end - rank).min(per_leaf - slot as u64) as usize;
+            if self.lines[leaf].collect(slot..slot + most, last, keys, values) < most {
                 break;
             }
             rank += most as u64;

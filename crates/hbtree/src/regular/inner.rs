@@ -228,7 +228,7 @@ impl<K: Key> structure::Inner<K> for RegularInner<K::Bits> {
     }
 
     fn upload(&self, device: &Device) -> Result<RegularOnDevice<K::Bits>> {
-        RegularOnDevice::upload(device, self)
+        RegularOnDevice::upload(device, self, self.pool.end, self.last_end)
     }
 }
 

@@ -369,6 +369,14 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         (previous != NONE).then(|| Self::pair(self.leaf(previous), self.info(previous).size as usize - 1))
     }
 
+    #[inline(always)]
+    fn prefetch_after(&self, place: Place, lines: usize) {
+        let next = Self::line_number(place.leaf) + 1;
+        (next..next + lines).for_each(|line| prefetch(&self.lines, line));
+        self.prefetch_info(Self::split(place.leaf).0);
+    }
+
+    #[inline]
     fn collect(&self, place: Place, last: K::Bits, mut limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) {
         let per_line = slots::<K::Bits, V>();
         let (mut number, mut rank) = Self::rank_within(place);
@@ -378,10 +386,7 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
                 let (line, slot) = (&leaf[rank / per_line], rank % per_line);
                 let most =
                     (per_line - slot).min(size as usize - rank).min(usize::try_from(limit).unwrap_or(usize::MAX));
-                let line_keys = &line.keys::<K::Bits, V>()[slot..slot + most];
-                let count = line_keys.iter().map(|&key| usize::from(key <= last)).sum();
-                keys.extend(line_keys[..count].iter().map(|&key| K::decode(key)));
-                values.extend_from_slice(&line.values::<K::Bits, V>()[slot..slot + count]);
+                let count = line.collect(slot..slot + most, last, keys, values);
                 limit -= count as u64;
                 if count < most || limit == 0 {
                     return;

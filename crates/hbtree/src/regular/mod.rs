@@ -4,6 +4,7 @@ mod device;
 mod inner;
 mod leaves;
 mod nodes;
+mod parcel;
 mod pool;
 #[cfg(test)]
 mod tests;

@@ -1,34 +1,32 @@
 //! What a batch sends to the device before the host has it: the nodes as they are to be (section 5.6).
 //!
-//! The paper has two methods, and so has this. With both a node is sent as it is to be, made from the host's, which stays as
-//! it is.
+//! The paper has two methods, and so has this. With both a node is made from the host's, which stays as it is, in pinned memory;
+//! a piece of them crosses the bus at once, and a kernel puts each in its place.
 //!
-//! * *Asynchronous*: all threads make the nodes, and when all are there they are sent. If they are most of all, the whole
-//!   array is sent.
-//! * *Synchronized*: the threads make pieces of the nodes, and put them into a queue. A thread takes them from there and sends
-//!   them. The queue is short, so that the memory for pieces is small. The paper's queue has single nodes, and the start of a
-//!   transfer is then what takes the time.
+//! * *Asynchronous*: all threads make nodes, as many as there is pinned memory for, and when all are there they are sent.
+//! * *Synchronized*: each piece is sent as soon as it is made, while others are. The paper has one thread that makes nodes, and
+//!   another that takes them from a queue and sends them one by one; the start of a transfer is then what takes the time.
 
 use super::group::Write;
 use super::plan::Plan;
 use crate::line::Line;
 use crate::options::UpdateMethod;
-use crate::regular::device::{Patch, Target};
 use crate::regular::nodes::{last_lines, upper_lines, write_upper};
+use crate::regular::parcel::{Goal, Parcel};
 use crate::regular::{BigLeaves, Regular, RegularInner, RegularOnDevice};
 use crate::structure::Parts;
-use lanetree_frame::{DeviceKind, Result};
+use core::mem::take;
+use lanetree_frame::{Device, DeviceKind, Result};
 use lanetree_layout::{Key, Word};
 use rayon::prelude::*;
-use std::panic::resume_unwind;
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
-/// Nodes of a piece: some hundred kilobytes.
-const PIECE: usize = 512;
+/// The fewest nodes of a parcel, unless there are fewer.
+const LEAST: usize = 64;
 
-/// Pieces that wait in the queue.
-const QUEUE: usize = 8;
+/// Parcels of each thread: one is on its way while the next is filled.
+const PARCELS: usize = 2;
 
 /// The smallest batch that [`UpdateMethod::Auto`] sends while it is made. Measured on an H200 and 16 threads (figure
 /// `hbtree-updates`, 2^26 pairs): below, both methods are as fast; from here on overlapping is faster, 1.04 times at 2^16
@@ -37,11 +35,10 @@ const QUEUE: usize = 8;
 const LEAST_SYNCHRONIZED: usize = 1 << 16;
 
 impl UpdateMethod {
-    /// Whether pieces are sent while others are made, for a batch of so many changes that rewrites so many nodes.
-    fn overlaps(self, changes: usize, nodes: usize) -> bool {
+    /// Whether pieces are sent while others are made, for a batch of so many changes.
+    fn overlaps(self, changes: usize) -> bool {
         match self {
-            // A single piece overlaps with nothing.
-            Self::Auto => changes >= LEAST_SYNCHRONIZED && nodes > PIECE,
+            Self::Auto => changes >= LEAST_SYNCHRONIZED,
             Self::Asynchronous => false,
             Self::Synchronized => true,
         }
@@ -49,8 +46,7 @@ impl UpdateMethod {
 }
 
 impl<K: Key, V: Word> Parts<K, V, Regular> {
-    /// Sends the device what changes, by a batch of so many changes. Returns a new copy if there is none, or none with room
-    /// enough.
+    /// Sends the device what a batch of so many changes writes. Returns the copy as it is to be, if it becomes another one.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime). A copy that was being changed is dropped.
@@ -65,79 +61,119 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         if self.device.kind() == DeviceKind::Host || self.copy.is_some() && is_the_same {
             return Ok(None);
         }
-        let upper = upper_patch(plan);
         let (upper_end, last_end) = (plan.upper_numbers.end as u32, plan.last_numbers.end as u32);
-        let (root, height) = (plan.root, plan.height);
-        let (inner, leaves) = (&self.inner, &self.leaves);
-        let target = |last| Target { inner, upper: &upper, last, upper_end, last_end, root, height };
-        // From here on an error drops the copy: part of it may be new.
-        let mut copy = match self.copy.take() {
-            Some(copy) if copy.has_room_for(upper_end, last_end) => copy,
-            copy => {
-                // Until there is another one it remains what the host has.
-                self.copy = copy;
-                return RegularOnDevice::of(&self.device, &target(&patch(inner, leaves, &moving))).map(Some);
-            }
+        // From here on an error drops the copy: part of it may be new. One that has no room remains what the host has.
+        let mut copy = match self.copy.take_if(|copy| copy.has_room_for(upper_end, last_end)) {
+            Some(copy) => copy,
+            None => RegularOnDevice::upload(&self.device, &self.inner, upper_end, last_end)?,
         };
-        if self.options.update_method.overlaps(changes, moving.len()) {
-            copy.patch(&target(&Patch::default()))?;
-            synchronize(&mut copy, inner, leaves, &moving)?;
-        } else {
-            copy.patch(&target(&patch(inner, leaves, &moving)))?;
+        let RegularOnDevice { upper, last, parcels, emulated, .. } = &mut copy;
+        send_upper(&self.device, parcels, plan, Goal { array: upper, emulated })?;
+        let (nodes, goal) = (Nodes { inner: &self.inner, leaves: &self.leaves }, Goal { array: last, emulated });
+        match self.options.update_method.overlaps(changes) {
+            true => nodes.synchronized(&self.device, parcels, &moving, goal)?,
+            false => nodes.asynchronous(&self.device, parcels, &moving, goal)?,
         }
-        self.copy = Some(copy);
-        Ok(None)
+        parcels.iter().try_for_each(Parcel::wait)?;
+        (copy.root, copy.height) = (plan.root, plan.height);
+        Ok(Some(copy))
     }
 }
 
-/// Sends the nodes of these writes piece by piece, while others are made.
-fn synchronize<B: Word, V: Word>(
-    copy: &mut RegularOnDevice<B>,
-    inner: &RegularInner<B>,
-    leaves: &BigLeaves<B, V>,
-    moving: &[&Write<'_, B, V>],
+/// Sends the nodes above the last level as they are to be. There are few.
+fn send_upper<B: Word, V: Word>(
+    device: &Device,
+    parcels: &mut Vec<Parcel>,
+    plan: &Plan<B, V>,
+    mut goal: Goal<'_, B>,
 ) -> Result<()> {
-    let (pieces, queue) = sync_channel(QUEUE);
-    thread::scope(|scope| {
-        // A thread of its own, which waits for no task of the pool: the pool's threads may all wait for it.
-        let sending = scope.spawn(move || queue.into_iter().try_for_each(|piece| copy.patch_last(inner, &piece)));
-        // No piece is taken any more after an error: then the others need not be made.
-        let _: Result<(), _> = moving.par_chunks(PIECE).try_for_each(|writes| {
-            let mut piece = Patch::of(writes.iter().map(|write| write.number), last_lines::<B>());
-            let nodes = piece.lines.chunks_mut(last_lines::<B>());
-            nodes.zip(writes).for_each(|(node, write)| make(inner, leaves, write, node));
-            pieces.send(piece)
-        });
-        drop(pieces);
-        sending.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
-
-/// The nodes of these writes as they are to be, made by all threads.
-fn patch<B: Word, V: Word>(inner: &RegularInner<B>, leaves: &BigLeaves<B, V>, moving: &[&Write<'_, B, V>]) -> Patch {
-    let mut last = Patch::of(moving.iter().map(|write| write.number), last_lines::<B>());
-    let nodes = last.lines.par_chunks_mut(last_lines::<B>()).zip(moving).with_min_len(16);
-    nodes.for_each(|(node, write)| make(inner, leaves, write, node));
-    last
-}
-
-/// Makes the node of a write as it is to be.
-fn make<B: Word, V: Word>(
-    inner: &RegularInner<B>,
-    leaves: &BigLeaves<B, V>,
-    write: &Write<'_, B, V>,
-    node: &mut [Line],
-) {
-    node.copy_from_slice(&inner.last[write.number as usize * last_lines::<B>()..][..last_lines::<B>()]);
-    write.write_node(leaves.leaf(write.number), node);
-}
-
-/// The nodes above the last level as they are to be.
-fn upper_patch<B: Word, V: Word>(plan: &Plan<B, V>) -> Patch {
     let stride = upper_lines::<B>();
-    let mut upper = Patch::of(plan.upper.keys().copied(), stride);
-    for (node, write) in upper.lines.chunks_mut(stride).zip(plan.upper.values()) {
-        write_upper(node, &write.entries);
+    let nodes: Vec<_> = plan.upper.iter().collect();
+    if parcels.is_empty() && !nodes.is_empty() {
+        parcels.push(Parcel::new(device)?);
     }
-    upper
+    for nodes in nodes.chunks(Parcel::most(stride)) {
+        let parcel = &mut parcels[0];
+        parcel.fill(nodes.iter().map(|node| *node.0), stride, |i, node| write_upper(node, &nodes[i].1.entries))?;
+        // SAFETY: the copy has room for all numbers of the plan.
+        unsafe { parcel.put(nodes.len(), stride, &mut goal)? };
+    }
+    Ok(())
+}
+
+/// What the nodes of the last level are made from.
+struct Nodes<'a, B, V> {
+    inner: &'a RegularInner<B>,
+    leaves: &'a BigLeaves<B, V>,
+}
+
+impl<B: Word, V: Word> Nodes<'_, B, V> {
+    /// Fills a parcel with the nodes of these writes.
+    fn fill(&self, parcel: &mut Parcel, writes: &[&Write<'_, B, V>]) -> Result<()> {
+        let stride = last_lines::<B>();
+        parcel.fill(writes.iter().map(|write| write.number), stride, |i, node| self.make(writes[i], node))
+    }
+
+    /// Sends each parcel when it is full.
+    fn synchronized(
+        &self,
+        device: &Device,
+        parcels: &mut Vec<Parcel>,
+        moving: &[&Write<'_, B, V>],
+        goal: Goal<'_, B>,
+    ) -> Result<()> {
+        let tasks = moving.par_chunks(nodes_of_parcel::<B>(moving.len()));
+        while parcels.len() < tasks.len().min(PARCELS * rayon::current_num_threads()) {
+            parcels.push(Parcel::new(device)?);
+        }
+        // Those that nobody fills: the one that was sent first comes next.
+        let idle = Mutex::new((VecDeque::from(take(parcels)), goal));
+        let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = tasks.with_max_len(1).try_for_each(|writes| {
+            let mut parcel = lock().0.pop_front().expect("there are more parcels than threads, or one for each task");
+            let filled = self.fill(&mut parcel, writes);
+            let (idle, goal) = &mut *lock();
+            // SAFETY: as in `send_upper`.
+            let put = filled.and_then(|()| unsafe { parcel.put(writes.len(), last_lines::<B>(), goal) });
+            idle.push_back(parcel);
+            put
+        });
+        *parcels = idle.into_inner().unwrap_or_else(PoisonError::into_inner).0.into();
+        sent
+    }
+
+    /// Fills as many parcels as there are, and then sends them, until there is nothing left.
+    fn asynchronous(
+        &self,
+        device: &Device,
+        parcels: &mut Vec<Parcel>,
+        moving: &[&Write<'_, B, V>],
+        mut goal: Goal<'_, B>,
+    ) -> Result<()> {
+        let (nodes, most) = (nodes_of_parcel::<B>(moving.len()), PARCELS * rayon::current_num_threads());
+        for writes in moving.chunks(nodes * most) {
+            while parcels.len() < writes.len().div_ceil(nodes) {
+                parcels.push(Parcel::new(device)?);
+            }
+            let filling = parcels.par_iter_mut().zip(writes.par_chunks(nodes)).with_max_len(1);
+            filling.map(|(parcel, writes)| self.fill(parcel, writes)).reduce(|| Ok(()), Result::and)?;
+            for (parcel, writes) in parcels.iter_mut().zip(writes.chunks(nodes)) {
+                // SAFETY: as in `send_upper`.
+                unsafe { parcel.put(writes.len(), last_lines::<B>(), &mut goal)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the node of a write as it is to be.
+    fn make(&self, write: &Write<'_, B, V>, node: &mut [Line]) {
+        node.copy_from_slice(&self.inner.last[write.number as usize * last_lines::<B>()..][..last_lines::<B>()]);
+        write.write_node(self.leaves.leaf(write.number), node);
+    }
+}
+
+/// Nodes of the last level in each parcel, if there are so many: every thread has some parcels to fill.
+fn nodes_of_parcel<B: Word>(nodes: usize) -> usize {
+    let most = Parcel::most(last_lines::<B>());
+    nodes.div_ceil(2 * PARCELS * rayon::current_num_threads()).clamp(LEAST.min(most), most)
 }

@@ -1,0 +1,212 @@
+//! The results of ranges, put together while others are still being collected.
+//!
+//! Every thread collects the pairs of some ranges that follow one another: a part. Where a part goes is known when all
+//! before it are there. Then any thread copies it, soon after it was collected, while it is still in the caches.
+
+use core::cell::UnsafeCell;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use lanetree_frame::Ranges;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Pairs from which on a part is complete.
+pub(crate) const PART: usize = 1 << 14;
+
+/// Most pairs of a part whose memory is kept for later batches, and most such parts.
+const KEPT_PAIRS: usize = 8 * PART;
+const KEPT_PARTS: usize = 64;
+
+/// The pairs of ranges that follow one another in a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Part<K, V> {
+    /// The first range's place in the batch.
+    pub(crate) first: usize,
+    /// Where each range's pairs end.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) keys: Vec<K>,
+    pub(crate) values: Vec<V>,
+}
+
+/// The parts of earlier batches, whose memory is used again.
+pub(crate) type Spare<K, V> = Mutex<Vec<Part<K, V>>>;
+
+/// The results of a batch on their way.
+pub(crate) struct Assembly<'a, K, V> {
+    ranges: usize,
+    spare: &'a Spare<K, V>,
+    order: Mutex<Order<K, V>>,
+    /// Read by those who copy parts, each to a place of its own; written by those who make room.
+    out: RwLock<Out<K, V>>,
+}
+
+struct Order<K, V> {
+    /// Parts whose place is not known yet, by their first ranges.
+    early: BTreeMap<usize, Part<K, V>>,
+    /// The first range, and the number of pairs, after all parts whose places are known.
+    next: usize,
+    pairs: usize,
+    /// Parts that nobody copies yet, and their places.
+    ready: Vec<(Part<K, V>, usize)>,
+}
+
+struct Out<K, V> {
+    ends: Array<u64>,
+    keys: Array<K>,
+    values: Array<V>,
+}
+
+impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
+    /// For so many ranges, into the memory of other results.
+    pub(crate) fn new(ranges: usize, spare: &'a Spare<K, V>, results: Ranges<K, V>) -> Self {
+        let order = Order { early: BTreeMap::new(), next: 0, pairs: 0, ready: Vec::new() };
+        let Ranges { offsets, keys, values, .. } = results;
+        let mut ends = Array::of(offsets);
+        ends.make_room(ranges + 1, ranges + 1);
+        let out = Out { ends, keys: Array::of(keys), values: Array::of(values) };
+        Self { ranges, spare, order: Mutex::new(order), out: RwLock::new(out) }
+    }
+
+    /// An empty part.
+    pub(crate) fn part(&self, first: usize) -> Part<K, V> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Part { first, ..spare.unwrap_or_default() }
+    }
+
+    /// Takes a part with at least one range, and copies parts whose places are known.
+    pub(crate) fn add(&self, part: Part<K, V>) {
+        let mut order = self.order();
+        order.early.insert(part.first, part);
+        while let Some(part) = order.next_part() {
+            let place = order.pairs;
+            order.next += part.ends.len();
+            order.pairs += part.keys.len();
+            order.ready.push((part, place));
+        }
+        // As many pairs for each range as so far, and some more.
+        let (known, pairs) = (order.next.max(1), order.pairs);
+        let expected = (pairs as f64 / known as f64 * self.ranges as f64 * 1.02) as usize;
+        let mut ready = order.ready.pop();
+        drop(order);
+        while let Some((part, place)) = ready {
+            self.copy(&part, place, expected);
+            self.keep(part);
+            ready = self.order().ready.pop();
+        }
+    }
+
+    /// The results, when every range was in a part.
+    pub(crate) fn finish(self) -> Ranges<K, V> {
+        let order = self.order.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Out { ends, keys, values } = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
+        assert!(order.next == self.ranges && order.ready.is_empty(), "a range is in no part");
+        // SAFETY: the first offset is 0, and all others and all pairs were copied from parts.
+        unsafe {
+            ends.write(0, &[0]);
+            let mut results = Ranges::default();
+            (results.offsets, results.keys) = (ends.into_vec(self.ranges + 1), keys.into_vec(order.pairs));
+            results.values = values.into_vec(order.pairs);
+            results
+        }
+    }
+
+    fn order(&self) -> MutexGuard<'_, Order<K, V>> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies a part to its place. If there is no room, it is made for `expected` pairs.
+    fn copy(&self, part: &Part<K, V>, place: usize, expected: usize) {
+        let end = place + part.keys.len();
+        let mut out = self.out.read().unwrap_or_else(PoisonError::into_inner);
+        while out.keys.len() < end || out.values.len() < end {
+            drop(out);
+            let mut growing = self.out.write().unwrap_or_else(PoisonError::into_inner);
+            growing.keys.make_room(end, expected);
+            growing.values.make_room(end, expected);
+            drop(growing);
+            out = self.out.read().unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut ends = [0; 256];
+        // SAFETY: no other part has these ranges and pairs, and there is room for them.
+        unsafe {
+            for (i, own) in part.ends.chunks(ends.len()).enumerate() {
+                ends.iter_mut().zip(own).for_each(|(end, own)| *end = (place + own) as u64);
+                out.ends.write(part.first + 1 + i * ends.len(), &ends[..own.len()]);
+            }
+            out.keys.write(place, &part.keys);
+            out.values.write(place, &part.values);
+        }
+    }
+
+    /// Keeps the memory of a part for later ones.
+    fn keep(&self, mut part: Part<K, V>) {
+        if part.keys.capacity() > KEPT_PAIRS {
+            return;
+        }
+        part.ends.clear();
+        part.keys.clear();
+        part.values.clear();
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < KEPT_PARTS {
+            spare.push(part);
+        }
+    }
+}
+
+impl<K, V> Order<K, V> {
+    /// The part whose place is known now, if it is there.
+    fn next_part(&mut self) -> Option<Part<K, V>> {
+        self.early.remove(&self.next)
+    }
+}
+
+/// An array whose elements several threads write, each its own.
+struct Array<T>(Vec<UnsafeCell<MaybeUninit<T>>>);
+
+// SAFETY: elements are written by `write` only, whose callers do not write the same ones, and read when nobody shares it.
+unsafe impl<T: Send> Sync for Array<T> {}
+
+impl<T: Copy> Array<T> {
+    /// With the memory of a vector, but none of its elements.
+    fn of(vector: Vec<T>) -> Self {
+        let mut vector = ManuallyDrop::new(vector);
+        let (start, capacity) = (vector.as_mut_ptr().cast(), vector.capacity());
+        // SAFETY: the vector's memory, which it does not free; an element has the same layout, and needs no value.
+        Self(unsafe { Vec::from_raw_parts(start, capacity, capacity) })
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Makes room for `expected` elements, and at least for `needed` and half as many again as there are, if there is none
+    /// for `needed`.
+    fn make_room(&mut self, needed: usize, expected: usize) {
+        if self.len() < needed {
+            let len = needed.max(expected).max(self.len() + self.len() / 2);
+            self.0.reserve_exact(len - self.len());
+            // SAFETY: an element needs no value.
+            unsafe { self.0.set_len(self.0.capacity()) };
+        }
+    }
+
+    /// Writes elements from a place on.
+    ///
+    /// # Safety
+    /// There is room for them, and nobody else writes them.
+    unsafe fn write(&self, at: usize, elements: &[T]) {
+        let to = self.0[at..at + elements.len()].as_ptr();
+        // SAFETY: the caller's contract; the elements are cells, so that a shared reference may write them.
+        unsafe { core::ptr::copy_nonoverlapping(elements.as_ptr(), UnsafeCell::raw_get(to).cast(), elements.len()) };
+    }
+
+    /// The first elements.
+    ///
+    /// # Safety
+    /// They have been written.
+    unsafe fn into_vec(self, len: usize) -> Vec<T> {
+        assert!(len <= self.len(), "no room for what was written");
+        let mut cells = ManuallyDrop::new(self.0);
+        // SAFETY: the memory of the cells, which they do not free; the first `len` elements have values.
+        unsafe { Vec::from_raw_parts(cells.as_mut_ptr().cast(), len, cells.capacity()) }
+    }
+}
