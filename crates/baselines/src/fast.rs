@@ -31,11 +31,10 @@
 //! Many look-ups are in flight at the same time, as in the paper: all of a group pass a line before the first one enters
 //! the next.
 
-use crate::line::{self, LINE, Line};
 use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, Line, Word, prefetch};
 use rayon::prelude::*;
 
 #[cfg(test)]
@@ -55,8 +54,8 @@ impl Page {
     /// The page's size in lines.
     fn lines(self) -> usize {
         match self {
-            Self::Small => (4 << 10) / LINE,
-            Self::Huge => (2 << 20) / LINE,
+            Self::Small => (4 << 10) / Line::BYTES,
+            Self::Huge => (2 << 20) / Line::BYTES,
         }
     }
 }
@@ -157,7 +156,7 @@ fn lines_of(levels: u32, fanout: usize) -> usize {
 
 impl<K: Key, V: Word> Fast<K, V> {
     /// Children of a line.
-    const FANOUT: usize = LINE / K::Bits::BYTES;
+    const FANOUT: usize = Line::BYTES / K::Bits::BYTES;
     /// The word of a line that holds the key of each rank.
     const SLOTS: &'static [usize] =
         if K::Bits::BITS == 32 { &[4, 3, 5, 1, 7, 6, 8, 0, 10, 9, 11, 2, 13, 12, 14] } else { &[3, 1, 4, 0, 5, 2, 6] };
@@ -213,9 +212,9 @@ impl<K: Key, V: Word> Fast<K, V> {
             for (node, line) in level.iter_mut().enumerate() {
                 let child = (block * width + node) * Self::FANOUT;
                 let separators = lines::separators(keys, Leaves::<K, V>::PAIRS, child, span);
-                line.slice_mut().fill(lines::padding::<K::Bits>());
+                line.words_mut().fill(lines::padding::<K::Bits>());
                 for (&slot, separator) in Self::SLOTS.iter().zip(separators) {
-                    line.slice_mut()[slot] = separator;
+                    line.words_mut()[slot] = separator;
                 }
             }
             (rest, width, span) = (below, width * Self::FANOUT, span / Self::FANOUT);
@@ -250,7 +249,7 @@ impl<K: Key, V: Word> Fast<K, V> {
 
     /// Bytes of the tree: page blocks, with the unused ends of pages, and leaves.
     pub fn bytes(&self) -> usize {
-        (self.inner.len() + self.leaves.count()) * LINE
+        (self.inner.len() + self.leaves.count()) * Line::BYTES
     }
 }
 
@@ -317,7 +316,7 @@ impl<K: Key, V: Word> Descent<K, V> for Fast<K, V> {
         let child = simd.child(keys, word);
         place.line = place.line * Self::FANOUT + 1 + child;
         if matches!(level.below, Below::Line) {
-            line::prefetch(level.inner.as_ptr().wrapping_add(place.start + place.line));
+            prefetch(level.inner.as_ptr().wrapping_add(place.start + place.line));
             return;
         }
         // The lines past the block's end would be its children.
@@ -326,9 +325,9 @@ impl<K: Key, V: Word> Descent<K, V> for Fast<K, V> {
         match level.below {
             Below::Block(next) => {
                 place.start = next.line(place.block);
-                line::prefetch(level.inner.as_ptr().wrapping_add(place.start));
+                prefetch(level.inner.as_ptr().wrapping_add(place.start));
             }
-            Below::Leaf(first) => line::prefetch(first.wrapping_add(place.block)),
+            Below::Leaf(first) => prefetch(first.wrapping_add(place.block)),
             Below::Line => unreachable!(),
         }
     }

@@ -13,7 +13,6 @@ pub mod cpu;
 pub mod device;
 pub mod fast;
 pub mod grt;
-mod line;
 mod lines;
 pub mod oracle;
 mod simd;

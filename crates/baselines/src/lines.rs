@@ -1,11 +1,10 @@
 //! What the static trees for CPUs share: arrays of cache lines, leaves of keys and values, separators, and look-ups
 //! of which many are in flight at the same time.
 
-use crate::line::{LINE, Line};
 use crate::simd::{Simd, Task, Vector};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, Line, Word};
 use lanetree_runtime::{HostArray, Pages};
 use rayon::prelude::*;
 
@@ -32,7 +31,7 @@ pub(crate) struct Lines {
 pub(crate) fn lines(len: usize, alignment: usize) -> Lines {
     let room = if len == 0 { 0 } else { len + alignment - 1 };
     let array: HostArray<Line> = HostArray::zeroed(room, Pages::Transparent).expect("memory for a baseline");
-    let first = (array.as_ptr().addr() / LINE).wrapping_neg() % alignment;
+    let first = (array.as_ptr().addr() / Line::BYTES).wrapping_neg() % alignment;
     Lines { first: first.min(room), array, len }
 }
 
@@ -94,11 +93,11 @@ impl<K: Key, V: Word> Leaves<K, V> {
     /// Pairs of a leaf: what fits, but no more keys than half the line holds, which one 256-bit register compares. Only
     /// 32-bit values beside 64-bit keys leave words unused.
     pub(crate) const PAIRS: usize = {
-        let (fit, half) = (LINE / (K::Bits::BYTES + V::BYTES), LINE / 2 / K::Bits::BYTES);
+        let (fit, half) = (Line::BYTES / (K::Bits::BYTES + V::BYTES), Line::BYTES / 2 / K::Bits::BYTES);
         if fit < half { fit } else { half }
     };
     /// The first value, in values from the line's start.
-    const VALUES: usize = LINE / V::BYTES - Self::PAIRS;
+    const VALUES: usize = Line::BYTES / V::BYTES - Self::PAIRS;
 
     /// # Panics
     /// If the lengths differ, or the keys are not strictly ascending.
@@ -108,11 +107,11 @@ impl<K: Key, V: Word> Leaves<K, V> {
         let mut leaves = lines(keys.len().div_ceil(Self::PAIRS), 1);
         let pairs = keys.par_chunks(Self::PAIRS).zip(values.par_chunks(Self::PAIRS));
         leaves.par_iter_mut().zip(pairs).with_min_len(TASK).for_each(|(line, (keys, values))| {
-            line.slice_mut()[..Self::PAIRS].fill(padding::<K::Bits>());
-            for (word, key) in line.slice_mut().iter_mut().zip(keys) {
+            line.words_mut()[..Self::PAIRS].fill(padding::<K::Bits>());
+            for (word, key) in line.words_mut().iter_mut().zip(keys) {
                 *word = flip(key.encode());
             }
-            line.slice_mut()[Self::VALUES..][..values.len()].copy_from_slice(values);
+            line.words_mut()[Self::VALUES..][..values.len()].copy_from_slice(values);
         });
         Self { lines: leaves, len: keys.len(), types: PhantomData }
     }
@@ -142,7 +141,7 @@ impl<K: Key, V: Word> Leaves<K, V> {
         let line = unsafe { self.lines.get_unchecked(leaf) };
         // The lowest hit: padding that equals the key comes after it.
         let slot = simd.hits(line, word).trailing_zeros() as usize;
-        let value = line.slice::<V>()[Self::VALUES + slot.min(Self::PAIRS - 1)];
+        let value = line.words::<V>()[Self::VALUES + slot.min(Self::PAIRS - 1)];
         (slot < Self::PAIRS && leaf * Self::PAIRS + slot < self.len).then_some(value)
     }
 }

@@ -1,7 +1,6 @@
 //! Node search of the static trees: one trait, [`Vector`], is the only place that names instructions.
 
-use crate::line::Line;
-use lanetree_layout::Word;
+use lanetree_layout::{Line, Word};
 
 /// The instructions that search a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,17 +92,17 @@ impl Vector for Portable {
     fn rank<W: Word>(self, line: &Line, word: W) -> usize {
         if W::BITS == 32 {
             let word = word.low() as i32;
-            line.words::<i32, 16>().iter().map(|&other| usize::from(other < word)).sum()
+            line.array::<i32, 16>().iter().map(|&other| usize::from(other < word)).sum()
         } else {
             let word = word.widen() as i64;
-            line.words::<i64, 8>().iter().map(|&other| usize::from(other < word)).sum()
+            line.array::<i64, 8>().iter().map(|&other| usize::from(other < word)).sum()
         }
     }
 
     #[inline(always)]
     fn child<W: Word>(self, line: &Line, word: W) -> usize {
         if W::BITS == 32 {
-            let (words, word) = (line.words::<i32, 16>(), word.low() as i32);
+            let (words, word) = (line.array::<i32, 16>(), word.low() as i32);
             // A block of three: its root, then the root's left and right child.
             let block = |first: usize| {
                 let right = usize::from(words[first] < word);
@@ -112,7 +111,7 @@ impl Vector for Portable {
             let top = block(0);
             4 * top + block(3 + 3 * top)
         } else {
-            let (words, word) = (line.words::<i64, 8>(), word.widen() as i64);
+            let (words, word) = (line.array::<i64, 8>(), word.widen() as i64);
             let right = usize::from(words[0] < word);
             let top = 2 * right + usize::from(words[1 + right] < word);
             2 * top + usize::from(words[3 + top] < word)
@@ -123,10 +122,10 @@ impl Vector for Portable {
     fn hits<W: Word>(self, line: &Line, word: W) -> u32 {
         let bit = |(at, equal): (usize, bool)| u32::from(equal) << at;
         if W::BITS == 32 {
-            let (words, word) = (line.words::<i32, 16>(), word.low() as i32);
+            let (words, word) = (line.array::<i32, 16>(), word.low() as i32);
             words[..8].iter().map(|&other| other == word).enumerate().map(bit).sum()
         } else {
-            let (words, word) = (line.words::<i64, 8>(), word.widen() as i64);
+            let (words, word) = (line.array::<i64, 8>(), word.widen() as i64);
             words[..4].iter().map(|&other| other == word).enumerate().map(bit).sum()
         }
     }
@@ -202,7 +201,7 @@ mod x86 {
                     let keys = _mm256_load_si256(line.as_ptr().cast());
                     let greater = _mm256_cmpgt_epi64(_mm256_set1_epi64x(word), keys);
                     let top = below(_mm256_movemask_pd(_mm256_castsi256_pd(greater)));
-                    2 * top + usize::from(line.words::<i64, 8>()[3 + top] < word)
+                    2 * top + usize::from(line.array::<i64, 8>()[3 + top] < word)
                 }
             }
         }
@@ -279,7 +278,8 @@ mod tests {
     impl Task for Ranks<'_> {
         #[inline(always)]
         fn run<S: Vector>(self, simd: S) {
-            let line = Line::from_words(self.0);
+            let mut line = Line::ONES;
+            line.words_mut().copy_from_slice(self.0);
             for &word in self.1 {
                 self.2.push((simd.rank(&line, word), simd.hits(&line, word)));
                 self.2.push((simd.rank(&line, word as u32), simd.hits(&line, word as u32)));

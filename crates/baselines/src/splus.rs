@@ -22,12 +22,11 @@
 //! Not taken over: partitions by the keys' prefix, which pay for uniform keys only, and interleaved halves of a batch,
 //! which gained nothing here.
 
-use crate::line::{self, LINE, Line};
 use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
 use core::ops::Range;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, Line, Word, prefetch};
 use rayon::prelude::*;
 
 /// How look-ups are done.
@@ -66,7 +65,7 @@ pub struct SPlusTree<K, V> {
 
 impl<K: Key, V: Word> SPlusTree<K, V> {
     /// Children of a node: one more than keys, which are a cache line.
-    const FANOUT: usize = LINE / K::Bits::BYTES + 1;
+    const FANOUT: usize = Line::BYTES / K::Bits::BYTES + 1;
 
     /// Of strictly ascending keys, and one value for each.
     ///
@@ -97,8 +96,8 @@ impl<K: Key, V: Word> SPlusTree<K, V> {
             let span = Self::FANOUT.pow(height as u32);
             inner[start..start + count].par_iter_mut().enumerate().for_each(|(node, line)| {
                 let separators = lines::separators(keys, Leaves::<K, V>::PAIRS, node * Self::FANOUT, span);
-                line.slice_mut().fill(lines::padding::<K::Bits>());
-                for (word, separator) in line.slice_mut().iter_mut().zip(separators) {
+                line.words_mut().fill(lines::padding::<K::Bits>());
+                for (word, separator) in line.words_mut().iter_mut().zip(separators) {
                     *word = separator;
                 }
             });
@@ -135,7 +134,7 @@ impl<K: Key, V: Word> SPlusTree<K, V> {
 
     /// Bytes of the tree: layers and leaves.
     pub fn bytes(&self) -> usize {
-        (self.inner.len() + self.leaves.count()) * LINE
+        (self.inner.len() + self.leaves.count()) * Line::BYTES
     }
 }
 
@@ -171,7 +170,7 @@ impl<K: Key, V: Word> Descent<K, V> for SPlusTree<K, V> {
         // after a separator below the query; that is not padding, so the child exists. The first child always does.
         let keys = unsafe { layer.nodes.get_unchecked(*node) };
         *node = *node * Self::FANOUT + simd.rank(keys, word);
-        line::prefetch(layer.below.wrapping_add(*node));
+        prefetch(layer.below.wrapping_add(*node));
     }
 
     #[inline(always)]
@@ -222,7 +221,7 @@ mod tests {
         let keys: Vec<u64> = (0..361).collect();
         let tree = SPlusTree::new(&keys, &keys);
         assert_eq!(tree.layers, [0..1, 1..3, 3..14]);
-        assert_eq!(tree.bytes(), (14 + 91) * LINE);
+        assert_eq!(tree.bytes(), (14 + 91) * Line::BYTES);
         assert_eq!(format!("{tree:?}"), "SPlusTree(361 pairs, 3 layers above the leaves)");
     }
 

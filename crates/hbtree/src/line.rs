@@ -1,52 +1,51 @@
 //! Cache lines, and what is in them: `lanetree_kernels_hbtree::layout` draws both kinds.
 
-use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 use lanetree_kernels_hbtree::layout;
 use lanetree_layout::{Key, Word};
 
-/// A cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Line([u64; 8]);
+pub(crate) use lanetree_layout::Line;
 
-// SAFETY: all zeros are a line.
-unsafe impl Zeroable for Line {}
-// SAFETY: words without padding; any bits are a line.
-unsafe impl Pod for Line {}
+/// What a line holds as a leaf: keys, those of empty slots are the largest word; and values. All bits set: a leaf without
+/// pairs, and an inner node without separators.
+pub(crate) trait Leaf {
+    /// The keys.
+    fn keys<B: Word, V: Word>(&self) -> &[B];
 
-impl Line {
-    /// All bits set: a node without separators, and a leaf without pairs.
-    pub(crate) const EMPTY: Self = Self([u64::MAX; 8]);
+    /// The values.
+    fn values<B: Word, V: Word>(&self) -> &[V];
 
-    /// The words of an inner node.
+    /// Appends the keys of some slots that are not above `last`, and their values; says how many they are. The keys of the
+    /// slots ascend.
+    fn collect<K: Key, V: Word>(
+        &self,
+        slots_of: Range<usize>,
+        last: K::Bits,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+    ) -> usize;
+
+    /// Writes a pair.
+    fn set<B: Word, V: Word>(&mut self, slot: usize, key: B, value: V);
+
+    /// Writes the first pairs, at most as many as there are slots.
+    fn set_all<B: Word, V: Word>(&mut self, keys: &[B], values: &[V]);
+}
+
+impl Leaf for Line {
     #[inline(always)]
-    pub(crate) fn separators<B: Word>(&self) -> &[B] {
-        bytemuck::cast_slice(&self.0)
+    fn keys<B: Word, V: Word>(&self) -> &[B] {
+        &self.words()[..slots::<B, V>()]
     }
 
     #[inline(always)]
-    pub(crate) fn separators_mut<B: Word>(&mut self) -> &mut [B] {
-        bytemuck::cast_slice_mut(&mut self.0)
-    }
-
-    /// The keys of a leaf; those of empty slots are the largest word.
-    #[inline(always)]
-    pub(crate) fn keys<B: Word, V: Word>(&self) -> &[B] {
-        &self.separators()[..slots::<B, V>()]
-    }
-
-    /// The values of a leaf.
-    #[inline(always)]
-    pub(crate) fn values<B: Word, V: Word>(&self) -> &[V] {
+    fn values<B: Word, V: Word>(&self) -> &[V] {
         let first = const { layout::values_offset::<B, V>() / V::BYTES };
-        &self.separators()[first..first + slots::<B, V>()]
+        &self.words()[first..first + slots::<B, V>()]
     }
 
-    /// Appends the keys of some slots that are not above `last`, and their values; says how many they are. The keys of the slots
-    /// ascend.
     #[inline(always)]
-    pub(crate) fn collect<K: Key, V: Word>(
+    fn collect<K: Key, V: Word>(
         &self,
         slots_of: Range<usize>,
         last: K::Bits,
@@ -68,26 +67,24 @@ impl Line {
         count
     }
 
-    /// Writes a pair of a leaf.
     #[inline(always)]
-    pub(crate) fn set<B: Word, V: Word>(&mut self, slot: usize, key: B, value: V) {
+    fn set<B: Word, V: Word>(&mut self, slot: usize, key: B, value: V) {
         let first = const { layout::values_offset::<B, V>() / V::BYTES };
-        self.separators_mut()[slot] = key;
-        self.separators_mut()[first + slot] = value;
+        self.words_mut()[slot] = key;
+        self.words_mut()[first + slot] = value;
     }
 
-    /// Writes the first pairs of a leaf, at most as many as it has slots.
     #[inline(always)]
-    pub(crate) fn set_all<B: Word, V: Word>(&mut self, keys: &[B], values: &[V]) {
+    fn set_all<B: Word, V: Word>(&mut self, keys: &[B], values: &[V]) {
         let first = const { layout::values_offset::<B, V>() / V::BYTES };
         // All slots, nearly always: then the length is known when this is compiled.
         if keys.len() == slots::<B, V>() && values.len() == keys.len() {
-            self.separators_mut()[..slots::<B, V>()].copy_from_slice(&keys[..slots::<B, V>()]);
-            self.separators_mut()[first..first + slots::<B, V>()].copy_from_slice(&values[..slots::<B, V>()]);
+            self.words_mut()[..slots::<B, V>()].copy_from_slice(&keys[..slots::<B, V>()]);
+            self.words_mut()[first..first + slots::<B, V>()].copy_from_slice(&values[..slots::<B, V>()]);
             return;
         }
-        self.separators_mut()[..keys.len()].copy_from_slice(keys);
-        self.separators_mut()[first..first + values.len()].copy_from_slice(values);
+        self.words_mut()[..keys.len()].copy_from_slice(keys);
+        self.words_mut()[first..first + values.len()].copy_from_slice(values);
     }
 }
 
@@ -100,14 +97,7 @@ pub(crate) const fn slots<B: Word, V: Word>() -> usize {
 /// Brings a line of an array into the caches.
 #[inline(always)]
 pub(crate) fn prefetch(lines: &[Line], at: usize) {
-    let line = lines.as_ptr().wrapping_add(at);
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which accesses nothing and takes any address.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    core::hint::black_box(line);
+    lanetree_layout::prefetch(lines.as_ptr().wrapping_add(at));
 }
 
 #[cfg(test)]
@@ -116,7 +106,7 @@ mod tests {
 
     fn holds<B: Word, V: Word>(pairs: usize) {
         assert_eq!(slots::<B, V>(), pairs);
-        let mut line = Line::EMPTY;
+        let mut line = Line::ONES;
         for slot in 0..pairs {
             line.set(slot, B::truncate(slot as u64 + 1), V::truncate(100 + slot as u64));
         }
@@ -131,6 +121,6 @@ mod tests {
         holds::<u32, u32>(8);
         holds::<u64, u32>(5);
         holds::<u32, u64>(5);
-        assert!(Line::EMPTY.separators::<u32>().iter().all(|&word| word == u32::MAX));
+        assert!(Line::ONES.words::<u32>().iter().all(|&word| word == u32::MAX));
     }
 }

@@ -95,7 +95,7 @@ struct Sequential;
 impl Below for Sequential {
     #[inline(always)]
     fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-        let separators = line.separators::<B>();
+        let separators = line.words::<B>();
         separators.iter().position(|&separator| word <= separator).unwrap_or(separators.len()) as u32
     }
 }
@@ -106,7 +106,7 @@ struct Portable;
 impl Below for Portable {
     #[inline(always)]
     fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-        line.separators::<B>().iter().map(|&separator| u32::from(separator < word)).sum()
+        line.words::<B>().iter().map(|&separator| u32::from(separator < word)).sum()
     }
 }
 
@@ -174,7 +174,7 @@ mod x86 {
             // SAFETY: words of the line; the CPU has the instructions.
             unsafe {
                 if B::BITS == 64 {
-                    let separators = line.separators::<B>();
+                    let separators = line.words::<B>();
                     let sign = _mm_set1_epi64x(i64::MIN);
                     let query = _mm_xor_si128(_mm_set1_epi64x(word.widen() as i64), sign);
                     let below = |separators| {
@@ -187,7 +187,7 @@ mod x86 {
                     let run = (&raw const *line).cast::<u64>().add(first as usize).cast::<__m128i>();
                     first + below(_mm_loadu_si128(run))
                 } else {
-                    let separators = line.separators::<B>();
+                    let separators = line.words::<B>();
                     let sign = _mm_set1_epi32(i32::MIN);
                     let query = _mm_xor_si128(_mm_set1_epi32(word.low() as i32), sign);
                     let below = |separators| {
@@ -241,12 +241,12 @@ mod tests {
         // Below, at and above every separator; both ends of the words; and the middle, where a signed comparison fails.
         for first in [0, 1, (B::MAX.widen() >> 1) - 20, B::MAX.widen() - 10 * words as u64] {
             for used in 0..=words {
-                let mut line = Line::EMPTY;
-                for (i, separator) in line.separators_mut::<B>()[..used].iter_mut().enumerate() {
+                let mut line = Line::ONES;
+                for (i, separator) in line.words_mut::<B>()[..used].iter_mut().enumerate() {
                     *separator = B::truncate(first + 10 * i as u64);
                 }
                 let near = |&word: &B| [word.wrapping_add(B::MAX), word, word.wrapping_add(B::truncate(1))];
-                let separators = line.separators::<B>();
+                let separators = line.words::<B>();
                 let queries = separators.iter().flat_map(near).chain([B::MIN, B::MAX]);
                 for word in queries {
                     let expected = separators.iter().filter(|&&separator| separator < word).count() as u32;

@@ -59,7 +59,7 @@ fn pages_are_aligned() {
     let keys: Vec<u64> = (0..5000).collect();
     for page in [Page::Small, Page::Huge] {
         let tree = Fast::with_options(&keys, &keys, Options { page, ..Options::default() });
-        assert_eq!(tree.inner.as_ptr().addr() % (page.lines() * LINE), 0);
+        assert_eq!(tree.inner.as_ptr().addr() % (page.lines() * Line::BYTES), 0);
     }
 }
 
@@ -71,7 +71,7 @@ fn bands_have_the_levels_that_fit() {
     // 513 leaves: four levels, of which the upper two are one block of 9 lines, in a page of 64, and the lower two are
     // nine blocks, seven in a page.
     assert_eq!(format!("{tree:?}"), "Fast(2052 pairs, levels of lines by page block: [2, 2])");
-    assert_eq!(tree.bytes(), (64 + 64 + 2 * 9 + 513) * LINE);
+    assert_eq!(tree.bytes(), (64 + 64 + 2 * 9 + 513) * Line::BYTES);
 }
 
 #[test]

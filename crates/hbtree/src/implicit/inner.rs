@@ -48,7 +48,7 @@ impl<B: Word> ImplicitInner<B> {
             let children = u64::from(counts[level + 1]);
             let level_nodes: &mut [Line] = &mut nodes[levels[level] as usize..levels[level + 1] as usize];
             level_nodes.par_iter_mut().with_min_len(256).enumerate().for_each(|(node, line)| {
-                for (i, separator) in line.separators_mut::<B>().iter_mut().enumerate() {
+                for (i, separator) in line.words_mut::<B>().iter_mut().enumerate() {
                     let child = node as u64 * u64::from(fanout) + i as u64;
                     let is_last = child + 1 >= children || i as u32 + 1 >= fanout;
                     // A child that is not its level's last one has full leaves below it only.

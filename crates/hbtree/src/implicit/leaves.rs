@@ -1,7 +1,7 @@
 //! The leaves (the paper's L-segment), in host memory.
 
 use crate::device::DeviceLines;
-use crate::line::{Line, prefetch, slots};
+use crate::line::{Leaf, Line, prefetch, slots};
 use crate::options::Options;
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
@@ -34,7 +34,7 @@ impl<B: Word, V: Word> PackedLeaves<B, V> {
             return Err(Error::TooManyLeaves { pairs: len, most: u64::from(u32::MAX) * slots::<B, V>() as u64 });
         }
         let mut lines = HostArray::zeroed(count as usize, pages)?;
-        lines[0] = Line::EMPTY;
+        lines[0] = Line::ONES;
         Ok(lines)
     }
 
@@ -206,7 +206,7 @@ pub(super) fn write<B: Word, V: Word>(lines: &mut [Line], rank: u64, pairs: &[(B
         for slot in 0..per_leaf {
             let Some(at) = (start + slot).checked_sub(offset) else { continue };
             if slot == 0 {
-                *line = Line::EMPTY;
+                *line = Line::ONES;
             }
             let Some(&(key, value)) = pairs.get(at) else { break };
             line.set(slot, key, value);

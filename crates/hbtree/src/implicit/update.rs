@@ -1,7 +1,7 @@
 //! Batches of changes: the tree is built again (section 5.6), unless only values change.
 
 use crate::implicit::leaves::{PackedLeaves, write};
-use crate::line::slots;
+use crate::line::{Leaf, slots};
 use crate::structure::{Parts, Structure};
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};

@@ -6,7 +6,7 @@ use super::nodes::{
     Entry, children, fanout, first_child_line, last_lines, separators, upper_lines, write_last, write_upper,
 };
 use super::pool::{NONE, Pool};
-use crate::line::{Line, prefetch, slots};
+use crate::line::{Leaf, Line, prefetch, slots};
 use crate::node_search::{Below, Task};
 use crate::options::Descent;
 use crate::options::{MOST_IN_FLIGHT, Options};
@@ -283,7 +283,7 @@ impl<B: Word> Task for Batch<'_, B> {
                 let (next, next_stride) = level(at + 1);
                 for (node, &slot) in nodes.iter_mut().zip(&slots) {
                     let line = *node as usize * stride + const { first_child_line::<B>() } + (slot / width) as usize;
-                    *node = lines[line].separators::<B>()[(slot % width) as usize].low();
+                    *node = lines[line].words::<B>()[(slot % width) as usize].low();
                     prefetch(next, *node as usize * next_stride);
                 }
             }

@@ -3,7 +3,7 @@
 use super::nodes::{Columns, fanout, write_pairs};
 use super::pool::{NONE, Pool, Taken};
 use crate::device::DeviceLines;
-use crate::line::{Line, prefetch, slots};
+use crate::line::{Leaf, Line, prefetch, slots};
 use crate::options::{Options, Pinning};
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
@@ -105,7 +105,7 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     #[inline(always)]
     pub(super) fn info(&self, number: u32) -> Info {
         let line = &self.lines[number as usize * Self::STRIDE + Self::LINES];
-        let words = line.separators::<u32>();
+        let words = line.words::<u32>();
         Info { size: words[0], next: words[1], previous: words[2] }
     }
 
@@ -116,17 +116,17 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     }
 
     fn set_info(leaf: &mut [Line], info: Info) {
-        let words = leaf[Self::LINES].separators_mut::<u32>();
+        let words = leaf[Self::LINES].words_mut::<u32>();
         (words[0], words[1], words[2]) = (info.size, info.next, info.previous);
     }
 
     /// Writes the number of pairs of a big leaf.
     pub(super) fn set_size(leaf: &mut [Line], size: usize) {
-        leaf[Self::LINES].separators_mut::<u32>()[0] = size as u32;
+        leaf[Self::LINES].words_mut::<u32>()[0] = size as u32;
     }
 
     fn info_line(&mut self, number: u32) -> &mut [u32] {
-        self.lines[number as usize * Self::STRIDE + Self::LINES].separators_mut()
+        self.lines[number as usize * Self::STRIDE + Self::LINES].words_mut()
     }
 
     /// Puts big leaves in the place of others, which are neighbours. Without others they are all there are.
@@ -271,7 +271,7 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         let spare = if is_free { leaves / 4 } else { 0 };
         let room = Pool::room(leaves + spare, Self::MOST).min(Self::MOST) as usize;
         let mut lines = HostArray::zeroed(room * Self::STRIDE, options.leaf_pages)?;
-        lines[0] = Line::EMPTY;
+        lines[0] = Line::ONES;
         let before = OnceLock::new();
         Ok(Self { lines, pool: Pool::default(), first: 0, len: 0, full, before, words: PhantomData })
     }

@@ -1,6 +1,6 @@
 //! The first fragments of inner nodes: `lanetree_kernels_hbtree::layout` draws them.
 
-use crate::line::{Line, slots};
+use crate::line::{Leaf, Line, slots};
 use core::ops::Range;
 use lanetree_kernels_hbtree::layout;
 use lanetree_layout::Word;
@@ -46,8 +46,8 @@ pub(super) fn children<B: Word>(node: &[Line]) -> &[B] {
 pub(super) fn write_index<B: Word>(node: &mut [Line]) {
     let words = layout::words::<B>() as usize;
     for line in 0..words {
-        let largest = node[1 + line].separators::<B>()[words - 1];
-        node[0].separators_mut::<B>()[line] = largest;
+        let largest = node[1 + line].words::<B>()[words - 1];
+        node[0].words_mut::<B>()[line] = largest;
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn write_pairs<B: Word, V: Word>(lines: &mut [Line], at: usize, mut p
             break;
         }
         if slot == 0 {
-            *line = Line::EMPTY;
+            *line = Line::ONES;
         }
         now.iter().enumerate().for_each(|(i, &(key, value))| line.set(slot + i, key, value));
         (slot, pairs) = (0, later);
@@ -130,7 +130,7 @@ pub(super) struct Pairs<'a, B, V> {
 pub(super) fn write_columns<B: Word, V: Word>(lines: &mut [Line], Pairs { keys, values }: Pairs<'_, B, V>) {
     let per_line = slots::<B, V>();
     for (line, (keys, values)) in lines.iter_mut().zip(keys.chunks(per_line).zip(values.chunks(per_line))) {
-        *line = Line::EMPTY;
+        *line = Line::ONES;
         line.set_all(keys, values);
     }
 }

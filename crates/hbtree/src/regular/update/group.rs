@@ -1,6 +1,6 @@
 //! The changes of a big leaf.
 
-use crate::line::{Line, slots};
+use crate::line::{Leaf, Line, slots};
 use crate::regular::BigLeaves;
 use crate::regular::nodes::{Columns, Pairs, separators_mut, write_columns, write_index, write_last};
 use crate::structure::Place;
@@ -161,11 +161,13 @@ impl<'a, B: Word, V: Word> Group<'a, B, V> {
 }
 
 /// A big leaf that is written, and its node of the last inner level.
+#[derive(Clone, Copy)]
 pub(super) struct Write<'a, B, V> {
     pub(super) number: u32,
     pub(super) source: Source<'a, B, V>,
 }
 
+#[derive(Clone, Copy)]
 pub(super) enum Source<'a, B, V> {
     /// What it has, changed.
     Group(&'a Group<'a, B, V>),
@@ -214,7 +216,7 @@ impl<B: Word, V: Word> Write<'_, B, V> {
         write_columns(&mut leaf[base..BigLeaves::<B, V>::LINES], pairs);
         BigLeaves::<B, V>::set_size(leaf, size);
         if size == 0 {
-            leaf[0] = Line::EMPTY;
+            leaf[0] = Line::ONES;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Groups of searches and updates (appendix B.3).
 
 use super::group::Change;
+use super::kept;
 use crate::regular::Regular;
 use crate::request::Request;
 use crate::structure::{Leaves, Parts, Place};
@@ -39,7 +40,8 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         }
         // The requests of a key stay in their order.
         asked.par_sort_unstable();
-        let firsts = (0..asked.len()).filter(|&at| at == 0 || asked[at - 1].0 != asked[at].0).collect::<Vec<_>>();
+        let is_first = |at: usize| at == 0 || asked[at - 1].0 != asked[at].0;
+        let firsts = kept(asked.len(), |at| is_first(at).then_some(at));
         let keys: Vec<Asked<K::Bits>> = firsts.iter().map(|&first| asked[first]).collect();
         let places = self.places(&keys);
         let of_key = |key: usize| &asked[firsts[key]..firsts.get(key + 1).copied().unwrap_or(asked.len())];

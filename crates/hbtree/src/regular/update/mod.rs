@@ -153,8 +153,8 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// The changes of each big leaf.
     fn groups<'a>(&self, changes: &'a [Change<K::Bits, V>], places: &'a [Place]) -> Vec<Group<'a, K::Bits, V>> {
         let number = |at: usize| BigLeaves::<K::Bits, V>::rank_within(places[at]).0;
-        let is_first = |&at: &usize| at == 0 || number(at - 1) != number(at);
-        let firsts: Vec<usize> = (0..places.len()).into_par_iter().with_min_len(TASK).filter(is_first).collect();
+        let is_first = |at: usize| at == 0 || number(at - 1) != number(at);
+        let firsts = kept(places.len(), |at| is_first(at).then_some(at));
         let has_parent = self.inner.height > 1;
         let group = |(i, &first): (usize, &usize)| {
             if let Some(&later) = firsts.get(i + INFOS_AHEAD) {
@@ -228,19 +228,39 @@ fn in_order<K: Key, V: Word>(
     let changes: Vec<_> = order.par_iter().with_min_len(TASK).map(change).collect();
     // Equal keys have the same leaf.
     let is_first = |at: usize| at == 0 || changes[at - 1].0 != changes[at].0;
-    let first = |at: usize| is_first(at).then(|| leaves[at]);
-    let leaves = (0..changes.len()).into_par_iter().with_min_len(TASK).filter_map(first).collect();
+    let leaves = kept(changes.len(), |at| is_first(at).then(|| leaves[at]));
     (combine(changes), leaves)
+}
+
+/// What is kept of so many elements, in their order. Unlike rayon's `collect`, which appends the tasks' vectors one by one, it
+/// copies them in parallel: most of the time goes into the pages of new memory.
+fn kept<T: Copy + Send + Sync>(count: usize, keep: impl Fn(usize) -> Option<T> + Sync) -> Vec<T> {
+    let of_task = |task: usize| (task * TASK..count.min((task + 1) * TASK)).filter_map(&keep).collect();
+    let parts: Vec<Vec<T>> = (0..count.div_ceil(TASK)).into_par_iter().map(of_task).collect();
+    let total = parts.iter().map(Vec::len).sum();
+    let mut all = Vec::with_capacity(total);
+    let mut rest = &mut all.spare_capacity_mut()[..total];
+    let mut tasks = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let own;
+        (own, rest) = rest.split_at_mut(part.len());
+        tasks.push((own, part));
+    }
+    tasks.into_par_iter().for_each(|(own, part)| _ = own.write_copy_of_slice(part));
+    // SAFETY: the parts' elements, `total` in all, have been written.
+    unsafe { all.set_len(total) };
+    all
 }
 
 /// What is written, in ascending order of numbers.
 fn writes<'a, B: Word, V: Word>(groups: &'a [Group<'a, B, V>], plan: &'a Plan<B, V>) -> Vec<Write<'a, B, V>> {
     let is_in_run = |at: usize| plan.is_in_run.get(at).copied().unwrap_or(false);
-    let of_group = |(at, group): (usize, &'a Group<'a, B, V>)| {
+    let of_group = |at: usize| {
+        let group = &groups[at];
         let stays = group.acts() && !is_in_run(at);
         stays.then_some(Write { number: group.number, source: Source::Group(group) })
     };
-    let mut writes: Vec<_> = groups.par_iter().with_min_len(1024).enumerate().filter_map(of_group).collect();
+    let mut writes = kept(groups.len(), of_group);
     for run in &plan.runs {
         let piece = |(i, &number): (usize, &u32)| Write { number, source: Source::Pairs(run.piece(i)) };
         writes.extend(run.pieces.iter().enumerate().map(piece));

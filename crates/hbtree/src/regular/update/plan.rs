@@ -5,6 +5,7 @@
 //! overflow in turn.
 
 use super::group::Group;
+use super::kept;
 use crate::regular::nodes::{Columns, Entry, Pairs, fanout};
 use crate::regular::pool::{NONE, Taken, Taking};
 use crate::regular::{BigLeaves, Regular, RegularInner};
@@ -180,9 +181,7 @@ fn leaf_runs<K: Key, V: Word>(
     let parent = |group: &Group<'_, K::Bits, V>| inner.parents[group.number as usize];
     let (mut all, mut above, mut seen) = (Vec::new(), Vec::new(), 0);
     // Few are, so that not all groups have to be looked at by this thread.
-    let is_deferred = |at: usize| groups[at].is_deferred;
-    let deferred: Vec<usize> =
-        (0..groups.len()).into_par_iter().with_min_len(4096).filter(|&at| is_deferred(at)).collect();
+    let deferred = kept(groups.len(), |at| groups[at].is_deferred.then_some(at));
     for at in deferred {
         if at < seen {
             continue;

@@ -8,6 +8,7 @@
 //!   another that takes them from a queue and sends them one by one; the start of a transfer is then what takes the time.
 
 use super::group::Write;
+use super::kept;
 use super::plan::Plan;
 use crate::line::Line;
 use crate::options::UpdateMethod;
@@ -56,7 +57,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         writes: &[Write<'_, K::Bits, V>],
         plan: &Plan<K::Bits, V>,
     ) -> Result<Option<RegularOnDevice<K::Bits>>> {
-        let moving: Vec<_> = writes.par_iter().with_min_len(1024).filter(|write| write.moves()).collect();
+        let moving = kept(writes.len(), |at| Some(&writes[at]).filter(|write| write.moves()));
         let is_the_same = moving.is_empty() && plan.runs.is_empty();
         if self.device.kind() == DeviceKind::Host || self.copy.is_some() && is_the_same {
             return Ok(None);
