@@ -251,3 +251,21 @@ fn a_stream_that_cannot_be_made_to_wait_is_given_nothing() {
     add(&second, &from, &mut to).unwrap();
     assert_eq!(to.to_vec().unwrap(), [2; 50]);
 }
+
+#[test]
+fn a_stream_that_is_gone_is_still_waited_for() {
+    for_each_order(|device| {
+        let mut buffer = device.alloc_zeroed::<u32>(8).unwrap();
+        let later = device.stream().unwrap();
+        let mut last = device.pinned(8).unwrap();
+        last.fill(2);
+        {
+            let (first, mut memory) = (device.stream().unwrap(), device.pinned(8).unwrap());
+            memory.fill(1);
+            buffer.upload_async(&first, 0, &memory, 0..8).unwrap();
+            // From here on only the memory remembers the first stream. A pool takes it back without waiting.
+            buffer.upload_async(&later, 0, &last, 0..8).unwrap();
+        }
+        assert_eq!(buffer.to_vec().unwrap(), [2; 8], "{device}");
+    });
+}

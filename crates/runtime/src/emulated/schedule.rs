@@ -56,6 +56,8 @@ struct Recorded {
     /// How often the recording was requested, and the last recording that was reached.
     asked: u64,
     done: u64,
+    /// Whether the program has destroyed it. Streams that wait for it still do.
+    is_destroyed: bool,
 }
 
 /// A buffer: bytes from an address on.
@@ -128,7 +130,17 @@ impl Schedule {
     }
 
     pub(super) fn remove_event(&mut self, event: usize) {
-        self.events.remove(&event);
+        if let Some(recorded) = self.events.get_mut(&event) {
+            recorded.is_destroyed = true;
+        }
+        self.forget_event(event);
+    }
+
+    /// Forgets an event if it is destroyed and reached.
+    fn forget_event(&mut self, event: usize) {
+        if self.events.get(&event).is_some_and(|it| it.is_destroyed && it.done == it.asked) {
+            self.events.remove(&event);
+        }
     }
 
     /// New memory, or memory that a pool lends.
@@ -260,6 +272,7 @@ impl Schedule {
             && let Some(recorded) = self.events.get_mut(&event)
         {
             recorded.done = time;
+            self.forget_event(event);
         }
         Some(task)
     }
@@ -269,6 +282,7 @@ impl Schedule {
         self.fault.get_or_insert(fault);
         self.queues.values_mut().for_each(|queue| queue.tasks.clear());
         self.events.values_mut().for_each(|recorded| recorded.done = recorded.asked);
+        self.events.retain(|_, recorded| !recorded.is_destroyed);
     }
 }
 
