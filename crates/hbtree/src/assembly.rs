@@ -7,14 +7,22 @@ use core::cell::UnsafeCell;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use lanetree_frame::Ranges;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Pairs from which on a part is complete.
 pub(crate) const PART: usize = 1 << 14;
 
-/// Most pairs of a part whose memory is kept for later batches, and most such parts.
-const KEPT_PAIRS: usize = 8 * PART;
-const KEPT_PARTS: usize = 64;
+/// Most pairs of a part whose memory is kept for later batches, and most such parts: those of the buckets that many threads
+/// have at a time.
+const KEPT_PAIRS: usize = 2 * PART;
+const KEPT_PARTS: usize = 256;
+
+/// Pairs of a bucket, about. Its parts wait for those of the buckets before, and should not fill the caches meanwhile.
+const BUCKET: u64 = 1 << 17;
+
+/// The fewest ranges of a bucket.
+const LEAST_RANGES: u64 = 32;
 
 /// The pairs of ranges that follow one another in a batch.
 #[derive(Debug, Default)]
@@ -27,8 +35,33 @@ pub(crate) struct Part<K, V> {
     pub(crate) values: Vec<V>,
 }
 
-/// The parts of earlier batches, whose memory is used again.
-pub(crate) type Spare<K, V> = Mutex<Vec<Part<K, V>>>;
+/// What later batches of ranges need of earlier ones.
+#[derive(Debug, Default)]
+pub(crate) struct Spare<K, V> {
+    /// Parts, whose memory is used again.
+    parts: Mutex<Vec<Part<K, V>>>,
+    /// Pairs of a range, on average, in the last batch.
+    mean: AtomicU64,
+}
+
+impl<K, V> Spare<K, V> {
+    fn parts(&self) -> MutexGuard<'_, Vec<Part<K, V>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_part = |Part { ends, keys, values, .. }: &Part<K, V>| {
+            ends.capacity() * size_of::<usize>() + keys.capacity() * size_of::<K>() + values.capacity() * size_of::<V>()
+        };
+        self.parts().iter().map(of_part).sum()
+    }
+
+    /// Most ranges that a thread should take at a time, if they are as long as those of the last batch.
+    pub(crate) fn bucket(&self) -> usize {
+        (BUCKET / self.mean.load(Ordering::Relaxed).max(1)).max(LEAST_RANGES) as usize
+    }
+}
 
 /// The results of a batch on their way.
 pub(crate) struct Assembly<'a, K, V> {
@@ -68,8 +101,7 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
 
     /// An empty part.
     pub(crate) fn part(&self, first: usize) -> Part<K, V> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Part { first, ..spare.unwrap_or_default() }
+        Part { first, ..self.spare.parts().pop().unwrap_or_default() }
     }
 
     /// Takes a part with at least one range, and copies parts whose places are known.
@@ -99,6 +131,7 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
         let order = self.order.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Out { ends, keys, values } = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(order.next == self.ranges && order.ready.is_empty(), "a range is in no part");
+        self.spare.mean.store((order.pairs / self.ranges.max(1)) as u64, Ordering::Relaxed);
         // SAFETY: the first offset is 0, and all others and all pairs were copied from parts.
         unsafe {
             ends.write(0, &[0]);
@@ -145,7 +178,7 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
         part.ends.clear();
         part.keys.clear();
         part.values.clear();
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare.parts();
         if spare.len() < KEPT_PARTS {
             spare.push(part);
         }
@@ -208,5 +241,69 @@ impl<T: Copy> Array<T> {
         let mut cells = ManuallyDrop::new(self.0);
         // SAFETY: the memory of the cells, which they do not free; the first `len` elements have values.
         unsafe { Vec::from_raw_parts(cells.as_mut_ptr().cast(), len, cells.capacity()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rayon::prelude::*;
+
+    /// Range `i` has `i * i % 7` pairs, or many more now and then.
+    fn len(i: usize) -> usize {
+        if i % 50 == 3 { 900 } else { i * i % 7 }
+    }
+
+    fn pair(i: usize, at: usize) -> (u64, u32) {
+        ((i << 20 | at) as u64, (i + at) as u32)
+    }
+
+    fn check(spare: &Spare<u64, u32>, ranges: usize, per_part: usize, results: Ranges<u64, u32>) -> Ranges<u64, u32> {
+        let assembly = Assembly::new(ranges, spare, results);
+        // In no order: multiples of a prime.
+        let parts = ranges.div_ceil(per_part);
+        let firsts: Vec<usize> = (0..parts).map(|i| i * 1_000_003 % parts * per_part).collect();
+        firsts.into_par_iter().with_max_len(1).for_each(|first| {
+            let mut part = assembly.part(first);
+            assert!(part.ends.is_empty() && part.keys.is_empty() && part.values.is_empty());
+            for i in first..ranges.min(first + per_part) {
+                for (key, value) in (0..len(i)).map(|at| pair(i, at)) {
+                    part.keys.push(key);
+                    part.values.push(value);
+                }
+                part.ends.push(part.keys.len());
+            }
+            assembly.add(part);
+        });
+        let results = assembly.finish();
+        assert_eq!((results.len(), results.offsets.len()), (ranges, ranges + 1));
+        for i in 0..ranges {
+            let (keys, values): (Vec<u64>, Vec<u32>) = (0..len(i)).map(|at| pair(i, at)).unzip();
+            assert_eq!(results.get(i), (&keys[..], &values[..]), "range {i} of {ranges}");
+        }
+        results
+    }
+
+    #[test]
+    fn parts_that_come_in_any_order_are_put_together_in_theirs() {
+        let spare = Spare::default();
+        let mut results = Ranges::default();
+        for (ranges, per_part) in [(0, 1), (1, 1), (1000, 1), (5000, 7), (300, 400), (2000, 33), (1000, 1)] {
+            results = check(&spare, ranges, per_part, results);
+        }
+        assert!(spare.bytes() > 0 && spare.parts().iter().all(|part| part.keys.capacity() <= KEPT_PAIRS));
+        let mean = results.keys.len() / results.len();
+        assert_eq!((mean, spare.bucket()), (19, BUCKET as usize / 19));
+    }
+
+    #[test]
+    fn what_is_left_of_other_results_does_not_matter() {
+        let spare = Spare::default();
+        let keys = vec![1, 2, 3];
+        let results = Ranges { offsets: vec![7; 90], keys: keys.clone(), values: Vec::new() };
+        check(&spare, 60, 5, results);
+        let unfinished = Assembly::new(10, &spare, Ranges { offsets: Vec::new(), keys, values: vec![5; 9] });
+        unfinished.add(Part { first: 4, ends: vec![1], keys: vec![8], values: vec![9] });
+        drop(unfinished);
     }
 }

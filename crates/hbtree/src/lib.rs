@@ -126,7 +126,7 @@ pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     pace: Pace,
     discovery: Mutex<Discovery>,
     /// The memory of ranges.
-    spare_parts: assembly::Spare<K, V>,
+    spare: assembly::Spare<K, V>,
 }
 
 // Not for every structure: the compiler would have to be told which one, in every call (as with the hashers of std's maps).
@@ -154,7 +154,7 @@ impl<K: Key, V: Word, L: Structure> From<Parts<K, V, L>> for HbTree<K, V, L> {
             wide_slots: Slots::default(),
             pace: Pace::default(),
             discovery,
-            spare_parts: Mutex::default(),
+            spare: assembly::Spare::default(),
         }
     }
 }

@@ -215,11 +215,11 @@ pub enum UpdateMethod {
     /// Asynchronous for batches of fewer than 64 K keys, synchronized for larger ones.
     #[default]
     Auto,
-    /// All threads make the new nodes, and then these are sent; if they are most of all nodes, the others among them, too. The
-    /// paper's method sends all nodes, always, and has changed them on the host before.
+    /// All threads make new nodes, as many as there is pinned memory for, and then these are sent. The paper's method sends all
+    /// nodes, always, and has changed them on the host before.
     Asynchronous,
-    /// A thread sends new nodes while the others make more of them. The paper has one thread that makes nodes, and sends them
-    /// one by one. Here they are sent by the hundred.
+    /// Each thread sends the nodes that it has made while the others make more of them. The paper has one thread that makes
+    /// nodes, and another that sends them one by one. Here they are sent by the hundred.
     Synchronized,
 }
 

@@ -110,11 +110,11 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         OrderedIndex::host_bytes(self)
     }
 
-    /// Bytes, including pinned memory, that batches through a device have allocated and that are kept for the next ones.
+    /// Bytes, including pinned memory, that batches have allocated and that are kept for the next ones.
     pub fn staging_bytes(&self) -> usize {
         let sorting = self.parts.sorting.as_ref().map_or(0, Sorting::bytes);
         let changes = self.parts.copy.as_ref().map_or(0, InnerOnDevice::staging_bytes);
-        self.slots.bytes() + self.wide_slots.bytes() + sorting + changes
+        self.slots.bytes() + self.wide_slots.bytes() + self.spare.bytes() + sorting + changes
     }
 
     /// [`OrderedIndex::pairs`].

@@ -131,19 +131,25 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         }
     }
 
-    /// Has runs of queries answered: `answer` gets the first one's place in the batch, how many they are, and what calls a
-    /// function with each query's number in the run and its place in the tree.
+    /// Has runs of queries answered, about in their order, at most `most` in a run. `answer` gets the first one's place in the
+    /// batch, how many they are, and what calls a function with each query's number in the run and its place in the tree.
     pub(crate) fn answer_with(
         &self,
         keys: &[K],
+        most: usize,
         answer: impl Fn(usize, usize, &mut dyn FnMut(&mut dyn FnMut(usize, Place))) + Sync,
     ) -> Result<()> {
         let Some(route) = self.route() else {
-            keys.par_chunks(TASK).enumerate().for_each(|(task, keys)| {
-                answer(task * TASK, keys.len(), &mut |each| self.find(keys, each));
+            // Whoever is free takes the next ones, so that what is found first comes first.
+            let most = most.min(TASK);
+            keys.chunks(most).enumerate().par_bridge().for_each(|(task, keys)| {
+                answer(task * most, keys.len(), &mut |each| self.find(keys, each));
             });
             return Ok(());
         };
+        let mut options = *route.options;
+        options.pipeline.bucket = options.pipeline.bucket.min(most);
+        let route = Route { options: &options, ..route };
         // There is nothing to write per query.
         let nothing = &mut vec![(); keys.len()];
         route.send(&self.slots, keys, nothing, &|first, keys, leaves, _| {

@@ -82,8 +82,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Finds ranges, into the memory of other results.
     fn ranges(&self, bounds: Bounds<'_, K>, results: Ranges<K, V>) -> Result<Ranges<K, V>> {
-        let assembly = Assembly::new(bounds.starts.len(), &self.spare_parts, results);
-        self.answer_with(bounds.starts, |first, count, find| {
+        let assembly = Assembly::new(bounds.starts.len(), &self.spare, results);
+        self.answer_with(bounds.starts, self.spare.bucket(), |first, count, find| {
             let mut parts =
                 Parts { leaves: &self.parts.leaves, bounds, assembly: &assembly, part: assembly.part(first) };
             let mut places = [None; AHEAD];
