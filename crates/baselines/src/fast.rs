@@ -34,7 +34,8 @@
 use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
-use lanetree_layout::{Key, Line, Word, prefetch};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Line, prefetch};
 use rayon::prelude::*;
 
 #[cfg(test)]

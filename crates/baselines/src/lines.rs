@@ -4,7 +4,8 @@
 use crate::simd::{Simd, Task, Vector};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use lanetree_layout::{Key, Line, Word};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Line;
 use lanetree_runtime::{HostArray, Pages};
 use rayon::prelude::*;
 

@@ -1,6 +1,7 @@
 //! Node search of the static trees: one trait, [`Vector`], is the only place that names instructions.
 
-use lanetree_layout::{Line, Word};
+use lanetree_layout::Word;
+use lanetree_runtime::Line;
 
 /// The instructions that search a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

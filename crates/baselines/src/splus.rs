@@ -26,7 +26,8 @@ use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::{Simd, Vector};
 use core::fmt;
 use core::ops::Range;
-use lanetree_layout::{Key, Line, Word, prefetch};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::{Line, prefetch};
 use rayon::prelude::*;
 
 /// How look-ups are done.

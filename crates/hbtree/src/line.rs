@@ -4,7 +4,7 @@ use core::ops::Range;
 use lanetree_kernels_hbtree::layout;
 use lanetree_layout::{Key, Word};
 
-pub(crate) use lanetree_layout::Line;
+pub(crate) use lanetree_runtime::Line;
 
 /// What a line holds as a leaf: keys, those of empty slots are the largest word; and values. All bits set: a leaf without
 /// pairs, and an inner node without separators.
@@ -97,7 +97,7 @@ pub(crate) const fn slots<B: Word, V: Word>() -> usize {
 /// Brings a line of an array into the caches.
 #[inline(always)]
 pub(crate) fn prefetch(lines: &[Line], at: usize) {
-    lanetree_layout::prefetch(lines.as_ptr().wrapping_add(at));
+    lanetree_runtime::prefetch(lines.as_ptr().wrapping_add(at));
 }
 
 #[cfg(test)]

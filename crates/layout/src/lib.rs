@@ -1,5 +1,5 @@
 //! What Lanetree's host code and GPU kernels agree on, whichever index they belong to: words and keys, byte strings in the
-//! order of keys, cache lines, and the shape of B+trees. The layout of an index lies beside its kernels.
+//! order of keys, and the shape of B+trees. The layout of an index lies beside its kernels.
 //!
 //! ```
 //! use lanetree_layout::Key;
@@ -13,11 +13,9 @@ mod arguments;
 pub mod btree;
 mod fixed;
 mod float;
-mod line;
 mod word;
 
 pub use arguments::{Access, KernelArgs};
 pub use fixed::{FixedKey, MAX_KEY};
 pub use float::{F32, F64};
-pub use line::{Line, prefetch};
 pub use word::{Key, Word};

@@ -4,7 +4,7 @@
 //! runs and checks kernels on any CPU, or the host, which runs no kernels and whose buffers the
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
 //! [`Stream`], time is measured between two [`Event`]s. A [`HostArray`] is host memory, in
-//! huge pages where wanted, that kernels can read. Nothing falls back silently: if a GPU is requested and cannot be used,
+//! huge pages where wanted, that kernels can read, and a [`Line`] is what the CPU's caches hold of it. Nothing falls back silently: if a GPU is requested and cannot be used,
 //! that is an [`Error`]; which pages an array has, it says.
 //!
 //! ```
@@ -73,6 +73,7 @@ mod failure;
 mod host;
 mod host_array;
 mod host_memory;
+mod line;
 mod machine;
 mod pages;
 mod pinned;
@@ -90,6 +91,7 @@ pub use event::Event;
 pub use failure::Failure;
 pub use host_array::HostArray;
 pub use lanetree_simt::{Call, LaunchReport};
+pub use line::{Line, prefetch};
 pub use pages::{GrantedPages, Pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
