@@ -84,8 +84,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     fn ranges(&self, bounds: Bounds<'_, K>, results: Ranges<K, V>) -> Result<Ranges<K, V>> {
         let assembly = Assembly::new(bounds.starts.len(), &self.spare, results);
         self.answer_with(bounds.starts, self.spare.bucket(), |first, count, find| {
-            let mut parts =
-                Parts { leaves: &self.parts.leaves, bounds, assembly: &assembly, part: assembly.part(first) };
+            let (leaves, part) = (&self.parts.leaves, assembly.part(first));
+            let mut parts = Parts { leaves, bounds, assembly: &assembly, part, lines: 1 };
             let mut places = [None; AHEAD];
             find(&mut |i, place| {
                 parts.prefetch(place);
@@ -108,14 +108,20 @@ struct Parts<'a, K, V, L> {
     bounds: Bounds<'a, K>,
     assembly: &'a Assembly<'a, K, V>,
     part: Part<K, V>,
+    /// Lines after the first one that a range has, on average.
+    lines: usize,
 }
 
 impl<K: Key, V: Word, L: Leaves<K, V>> Parts<'_, K, V, L> {
     /// Brings the lines after a place into the caches, as many as a range has on average.
-    fn prefetch(&self, place: Place) {
+    #[inline(always)]
+    fn prefetch(&mut self, place: Place) {
         let Part { ends, keys, .. } = &self.part;
-        let lines = keys.len() / (ends.len().max(1) * slots::<K::Bits, V>()) + 1;
-        self.leaves.prefetch_after(place, lines.min(MOST_LINES));
+        // A division takes longer than the rest.
+        if ends.len() % AHEAD == 1 {
+            self.lines = (keys.len() / (ends.len() * slots::<K::Bits, V>()) + 1).min(MOST_LINES);
+        }
+        self.leaves.prefetch_after(place, self.lines);
     }
 
     /// Appends the pairs of the next range of the batch, which is number `i`.
