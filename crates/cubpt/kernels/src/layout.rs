@@ -1,0 +1,257 @@
+//! Where things lie in memory.
+//!
+//! The tree is an array of nodes, all of one size, in *segments* of a fixed number of nodes; a list has the address of each
+//! segment (the paper's figure 3). Node `n` is number `n % 2^shift` of segment `n / 2^shift`. So there is room for more nodes
+//! when there is another segment, and no node moves.
+//!
+//! A node of order `m`, an array of structures as in the paper (figure 2):
+//!
+//! ```text
+//! +0           keys[m]      ordered words, ascending
+//! +ptrs        ptrs[m]      of a leaf: values; of an inner node: children, by number (32 bits)
+//! +head        count | parent | kind | mark | next | previous | rank (64 bits)
+//! +stride
+//! ```
+//!
+//! `count` is the paper's kNum, `kind` its type; `next` is its `ptrs[m]`. It has no `previous` (predecessors need it), no
+//! `rank` (the number of pairs in the leaves before; ranks and ranges need it) and no `mark`, which batches of changes use on
+//! the way.
+//!
+//! Keys of unused slots are the largest word. An inner node's key is not below any key under its child, and below all under
+//! the next child: the largest key there when the node was written. Where the paper has the largest key of all there is the
+//! largest word, at the right edge of every level: so a query never passes the last child, and a new key beyond all others
+//! changes no separator. The largest word is a key like any other: an unused slot is told from it by the count.
+//!
+//! A tree without pairs is a leaf without pairs.
+
+use lanetree_simt::{Global, GlobalMut, Hint, Simt, Word, kernel_args};
+
+/// The orders that a tree may have.
+pub const ORDERS: core::ops::RangeInclusive<u32> = 8..=512;
+
+/// No node.
+pub const NONE: u32 = u32::MAX;
+
+/// Most segments of a tree.
+pub const MOST_SEGMENTS: usize = 64;
+
+/// What a node is.
+pub const LEAF: u32 = 0;
+/// What a node is.
+pub const INNER: u32 = 1;
+
+/// Bytes of what describes a node.
+const HEAD: u32 = 32;
+
+/// Nodes begin at a multiple of this: a sector of a GPU's memory.
+const ALIGNMENT: u32 = 32;
+
+kernel_args! {
+    /// Where the parts of a node lie, in bytes.
+    pub struct Node {
+        /// Most keys.
+        pub order: u32,
+        /// Values, or children.
+        pub ptrs: u32,
+        /// What describes it.
+        pub head: u32,
+        /// From one node to the next.
+        pub stride: u32,
+    }
+}
+
+impl Node {
+    /// The node of an order.
+    pub const fn of<K: Word, V: Word>(order: u32) -> Self {
+        let ptrs = order * K::BYTES as u32;
+        let head = (ptrs + order * V::BYTES as u32).next_multiple_of(8);
+        Self { order, ptrs, head, stride: (head + HEAD).next_multiple_of(ALIGNMENT) }
+    }
+}
+
+/// The words of a head, by their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Head {
+    /// Keys in use.
+    Count = 0,
+    /// The parent's number; [`NONE`] for the root.
+    Parent = 1,
+    /// [`LEAF`] or [`INNER`].
+    Kind = 2,
+    /// For a batch of changes.
+    Mark = 3,
+    /// The leaf with the next keys, if there is one.
+    Next = 4,
+    /// The leaf with the keys before.
+    Previous = 5,
+}
+
+/// The place of a leaf's rank in its head, in words of 64 bits.
+const RANK: u64 = 3;
+
+kernel_args! {
+    /// The nodes of a tree that kernels read.
+    pub struct Nodes {
+        /// The address of each segment.
+        pub list: Global<u64>,
+        /// The same addresses, null after the last: kernels take them from the list, and whoever launches them from here.
+        pub segments: [Global<u8>; MOST_SEGMENTS],
+        /// Nodes of a segment, as a power of two.
+        pub shift: u32,
+        /// 0.
+        pub zero: u32,
+        /// What a node is like.
+        pub node: Node,
+    }
+}
+
+kernel_args! {
+    /// The nodes of a tree that kernels read and write.
+    pub struct NodesMut {
+        /// The address of each segment.
+        pub list: Global<u64>,
+        /// As in [`Nodes`].
+        pub segments: [GlobalMut<u8>; MOST_SEGMENTS],
+        /// Nodes of a segment, as a power of two.
+        pub shift: u32,
+        /// 0.
+        pub zero: u32,
+        /// What a node is like.
+        pub node: Node,
+    }
+}
+
+impl Nodes {
+    /// Per thread. Where a node lies.
+    ///
+    /// # Safety
+    /// It is one of the tree's.
+    #[inline(always)]
+    pub unsafe fn at<S: Simt>(&self, simt: S, number: u32) -> NodeRef {
+        // SAFETY: the caller's.
+        let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
+        let segment = Global::<u8>::new(core::ptr::with_exposed_provenance(address as usize));
+        let within = number & ((1 << self.shift) - 1);
+        NodeRef { start: segment.byte_add(u64::from(within) * u64::from(self.node.stride)), node: self.node }
+    }
+}
+
+impl NodesMut {
+    /// Per thread. Where a node lies, to be read while others are written.
+    ///
+    /// # Safety
+    /// As [`Nodes::at`].
+    #[inline(always)]
+    pub unsafe fn at<S: Simt>(&self, simt: S, number: u32) -> NodeMut {
+        // SAFETY: the caller's.
+        let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
+        let segment = GlobalMut::<u8>::new(core::ptr::with_exposed_provenance_mut(address as usize));
+        let within = number & ((1 << self.shift) - 1);
+        NodeMut { start: segment.byte_add(u64::from(within) * u64::from(self.node.stride)), node: self.node }
+    }
+}
+
+/// A node that nobody writes.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeRef {
+    start: Global<u8>,
+    node: Node,
+}
+
+impl NodeRef {
+    /// The keys.
+    #[inline(always)]
+    pub fn keys<K: Word>(self) -> Global<K> {
+        self.start.cast()
+    }
+
+    /// A leaf's values.
+    #[inline(always)]
+    pub fn values<V: Word>(self) -> Global<V> {
+        self.start.byte_add(u64::from(self.node.ptrs)).cast()
+    }
+
+    /// An inner node's children.
+    #[inline(always)]
+    pub fn children(self) -> Global<u32> {
+        self.values()
+    }
+
+    /// Per thread. A word of the head.
+    ///
+    /// # Safety
+    /// The node is one of a tree's that nobody writes.
+    #[inline(always)]
+    pub unsafe fn head<S: Simt>(self, simt: S, word: Head) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.start.byte_add(u64::from(self.node.head)).cast(), word as u64, Hint::ReadOnly) }
+    }
+
+    /// Per thread. A leaf's rank.
+    ///
+    /// # Safety
+    /// As [`NodeRef::head`].
+    #[inline(always)]
+    pub unsafe fn rank<S: Simt>(self, simt: S) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.start.byte_add(u64::from(self.node.head)).cast(), RANK, Hint::ReadOnly) }
+    }
+}
+
+/// A node of a tree that is being changed.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeMut {
+    start: GlobalMut<u8>,
+    node: Node,
+}
+
+impl NodeMut {
+    /// The keys.
+    #[inline(always)]
+    pub fn keys<K: Word>(self) -> GlobalMut<K> {
+        self.start.cast()
+    }
+
+    /// A leaf's values, or an inner node's children, as words.
+    #[inline(always)]
+    pub fn ptrs<P: Word>(self) -> GlobalMut<P> {
+        self.start.byte_add(u64::from(self.node.ptrs)).cast()
+    }
+
+    /// The head.
+    #[inline(always)]
+    fn head(self) -> GlobalMut<u32> {
+        self.start.byte_add(u64::from(self.node.head)).cast()
+    }
+
+    /// Per thread. A word of the head.
+    ///
+    /// # Safety
+    /// The node is one of the tree's, and no other thread writes the word.
+    #[inline(always)]
+    pub unsafe fn get<S: Simt>(self, simt: S, word: Head) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.head().as_const(), word as u64, Hint::Default) }
+    }
+
+    /// Per thread. Writes a word of the head.
+    ///
+    /// # Safety
+    /// The node is one of the tree's, and no other thread accesses the word.
+    #[inline(always)]
+    pub unsafe fn set<S: Simt>(self, simt: S, word: Head, value: u32) {
+        // SAFETY: the caller's.
+        unsafe { simt.store(self.head(), word as u64, value, Hint::Default) };
+    }
+
+    /// Per thread. Writes a leaf's rank.
+    ///
+    /// # Safety
+    /// As [`NodeMut::set`].
+    #[inline(always)]
+    pub unsafe fn set_rank<S: Simt>(self, simt: S, rank: u64) {
+        // SAFETY: the caller's.
+        unsafe { simt.store(self.start.byte_add(u64::from(self.node.head)).cast(), RANK, rank, Hint::Default) };
+    }
+}

@@ -1,0 +1,161 @@
+//! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
+//! pairs it has, [`Gather`] copies the pairs along the leaves.
+
+use crate::layout::Head;
+use crate::search::{Place, TreeRef};
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Locate`].
+    pub struct LocateArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// First keys of the ranges: `[count]`.
+        pub starts: Global<K>,
+        /// Last keys: `[count]`. A range whose end lies before its start is empty.
+        pub ends: Global<K>,
+        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
+        pub limits: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Most pairs of a range.
+        pub limit: u64,
+        /// Out: `[count]`, the rank of each range's first pair. Null if only the counts are wanted.
+        pub cursors: GlobalMut<u64>,
+        /// Out: `[count]`, the pairs of each range.
+        pub counts: GlobalMut<u64>,
+    }
+}
+
+/// Locates a batch of ranges: one per thread, which searches for both bounds side by side; any block.
+#[derive(Debug)]
+pub struct Locate<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for Locate<K> {
+    type Args = LocateArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a range, and the tree is valid.
+        unsafe {
+            let bounds = [args.starts, args.ends].map(|from| simt.load(from, index, Hint::Streaming));
+            let words = bounds.map(|bound| bound.xor(args.tree.flip));
+            let [start, end] = args.tree.rank(simt, words, [false, true]);
+            let mut limit = args.limit;
+            if !args.limits.is_null() {
+                limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
+            }
+            simt.store(args.counts, index, end.saturating_sub(start).min(limit), Hint::Default);
+            if !args.cursors.is_null() {
+                simt.store(args.cursors, index, start, Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Gather`].
+    pub struct GatherArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The leaves in the order of their keys: `[leaves]`.
+        pub leaves: Global<u32>,
+        /// The rank of each leaf's first pair: `[leaves]`, ascending.
+        pub ranks: Global<u64>,
+        /// How many leaves.
+        pub leaf_count: u64,
+        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
+        pub cursors: Global<u64>,
+        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
+        pub offsets: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Out: `[capacity]`, the keys of all ranges, in order.
+        pub keys: GlobalMut<K>,
+        /// Out: `[capacity]`, their values.
+        pub values: GlobalMut<V>,
+        /// Pairs for which there is room; pairs past it are not written.
+        pub capacity: u64,
+    }
+}
+
+/// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
+pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
+
+/// Copies the pairs of a batch of ranges: `G` lanes per range; any block of whole warps.
+#[derive(Debug)]
+pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
+    type Args = GatherArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index() / u64::from(G);
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a range; its pairs are in the tree, whose cursors and counts these are; offsets below the
+        // capacity lie inside the outputs.
+        unsafe {
+            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
+            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
+            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            let mut at = begin + u64::from(simt.lane() % G);
+            if at >= end {
+                return;
+            }
+            let rank = cursor + (at - begin);
+            // The last leaf whose first rank is not above.
+            let (mut position, mut left) = (0, args.leaf_count);
+            while left > 1 {
+                let half = left / 2;
+                if simt.load(args.ranks, position + half, Hint::ReadOnly) <= rank {
+                    position += half;
+                }
+                left -= half;
+            }
+            let mut slot = rank - simt.load(args.ranks, position, Hint::ReadOnly);
+            loop {
+                let leaf = args.tree.nodes.at(simt, simt.load(args.leaves, position, Hint::ReadOnly));
+                let count = u64::from(leaf.head(simt, Head::Count));
+                while slot < count && at < end {
+                    copy(simt, args, Place { leaf, slot: slot as u32 }, at);
+                    at += u64::from(G);
+                    slot += u64::from(G);
+                }
+                if at >= end {
+                    return;
+                }
+                // There are pairs left, so there are leaves with them.
+                position += 1;
+                slot -= count;
+            }
+        }
+    }
+}
+
+/// Per thread. Copies a pair.
+///
+/// # Safety
+/// The place of a pair, and a place below the capacity.
+#[inline(always)]
+unsafe fn copy<S: Simt, K: Word, V: Word>(
+    simt: S,
+    args: &GatherArgs<K, V>,
+    Place { leaf, slot }: Place,
+    at: u64,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let key = simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly).xor(args.tree.flip);
+        let value = simt.load(leaf.values::<V>(), u64::from(slot), Hint::ReadOnly);
+        simt.store(args.keys, at, key, Hint::Streaming);
+        simt.store(args.values, at, value, Hint::Streaming);
+    }
+}

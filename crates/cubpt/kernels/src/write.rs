@@ -1,0 +1,156 @@
+//! Nodes that are written: by a build, and by batches of changes. A thread per slot.
+//!
+//! A layer's new content is a sequence of elements, keys with their values or children, which is cut into *groups*; each group
+//! goes into some nodes, its *pieces*, evenly (formulas 1 and 2 of the paper). A build has one group in each layer.
+
+use crate::layout::{Head, NodesMut};
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+kernel_args! {
+    /// The groups of a layer.
+    pub struct Groups {
+        /// Where each group's elements begin: `[groups + 1]`.
+        pub elements: Global<u64>,
+        /// Where each group's pieces begin: `[groups + 1]`.
+        pub pieces: Global<u64>,
+        /// The group of each piece: `[pieces]`.
+        pub of_piece: Global<u32>,
+        /// The node of each piece: `[pieces]`.
+        pub numbers: Global<u32>,
+        /// Pieces.
+        pub count: u64,
+    }
+}
+
+/// The elements of a piece.
+#[derive(Clone, Copy)]
+struct Part {
+    start: u64,
+    len: u32,
+}
+
+impl Groups {
+    /// Per thread. The elements of a piece: of `n` elements in `p` pieces the first `n mod p` pieces have one more than the
+    /// others (formula 2).
+    ///
+    /// # Safety
+    /// It is one of the pieces.
+    #[inline(always)]
+    unsafe fn part<S: Simt>(&self, simt: S, piece: u64) -> Part {
+        // SAFETY: the caller's; a piece has a group, whose bounds these are.
+        let [first, last, start, end] = unsafe {
+            let group = u64::from(simt.load(self.of_piece, piece, Hint::ReadOnly));
+            [
+                simt.load(self.pieces, group, Hint::ReadOnly),
+                simt.load(self.pieces, group + 1, Hint::ReadOnly),
+                simt.load(self.elements, group, Hint::ReadOnly),
+                simt.load(self.elements, group + 1, Hint::ReadOnly),
+            ]
+        };
+        // A piece has at most 512 elements, and a group fewer than 2^32 pieces. Never 0, so that the division needs no check.
+        let (pieces, within, elements) = ((last - first).max(1), piece - first, end - start);
+        let (least, more) = (elements / pieces, elements % pieces);
+        Part { start: start + within * least + within.min(more), len: least as u32 + u32::from(within < more) }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`WriteNodes`].
+    pub struct WriteNodesArgs<K, P> {
+        /// The tree's nodes.
+        pub nodes: NodesMut,
+        /// What goes into which.
+        pub groups: Groups,
+        /// The elements' keys.
+        pub keys: Global<K>,
+        /// Their values, or children.
+        pub ptrs: Global<P>,
+        /// [`LEAF`](crate::layout::LEAF) or [`INNER`](crate::layout::INNER).
+        pub kind: u32,
+        /// 0.
+        pub zero: u32,
+    }
+}
+
+/// Writes nodes: a thread per slot; any block. In inner nodes, each child gets its parent.
+#[derive(Debug)]
+pub struct WriteNodes<K, P>(PhantomData<(K, P)>);
+
+impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
+    type Args = WriteNodesArgs<K, P>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (groups, order) = (&args.groups, u64::from(args.nodes.node.order.max(1)));
+        let (piece, slot) = (simt.global_index() / order, (simt.global_index() % order) as u32);
+        if piece >= groups.count {
+            return;
+        }
+        // SAFETY: a piece, its elements and its node; nobody else writes this slot, the head, or the parents of these children.
+        unsafe {
+            let Part { start, len } = groups.part(simt, piece);
+            let number = simt.load(groups.numbers, piece, Hint::ReadOnly);
+            let node = args.nodes.at(simt, number);
+            if slot == 0 {
+                node.set(simt, Head::Count, len);
+                node.set(simt, Head::Kind, args.kind);
+            }
+            if slot >= len {
+                simt.store(node.keys(), u64::from(slot), K::MAX, Hint::Default);
+                return;
+            }
+            let at = start + u64::from(slot);
+            let ptr = simt.load(args.ptrs, at, Hint::Streaming);
+            simt.store(node.keys(), u64::from(slot), simt.load(args.keys, at, Hint::Streaming), Hint::Default);
+            simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
+            if args.kind == crate::layout::INNER {
+                args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Bounds`].
+    pub struct BoundsArgs<K> {
+        /// The layer's groups.
+        pub groups: Groups,
+        /// The elements' keys.
+        pub keys: Global<K>,
+        /// The bound of each group's last piece: `[groups]`; null for the largest word.
+        pub last: Global<K>,
+        /// Out: the bound of each piece: `[pieces]`.
+        pub bounds: GlobalMut<K>,
+    }
+}
+
+/// Says what is not below any key of a piece: its largest key, and for a group's last piece what bounded the group. A thread
+/// per piece; any block.
+#[derive(Debug)]
+pub struct Bounds<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for Bounds<K> {
+    type Args = BoundsArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (groups, piece) = (&args.groups, simt.global_index());
+        if piece >= groups.count {
+            return;
+        }
+        // SAFETY: a piece, its group, and its elements, of which a piece that is not the last one has some.
+        unsafe {
+            let group = u64::from(simt.load(groups.of_piece, piece, Hint::ReadOnly));
+            let bound = if piece + 1 < simt.load(groups.pieces, group + 1, Hint::ReadOnly) {
+                let Part { start, len } = groups.part(simt, piece);
+                simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly)
+            } else if args.last.is_null() {
+                K::MAX
+            } else {
+                simt.load(args.last, group, Hint::ReadOnly)
+            };
+            simt.store(args.bounds, piece, bound, Hint::Default);
+        }
+    }
+}

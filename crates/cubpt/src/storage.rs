@@ -1,0 +1,138 @@
+//! The array of nodes, in segments (section 3.1).
+
+use lanetree_frame::{Device, Error, Result, Stream};
+use lanetree_kernels_cubpt::layout::{MOST_SEGMENTS, Node, Nodes, NodesMut};
+use lanetree_runtime::Buffer;
+use lanetree_simt::{Global, GlobalMut};
+
+/// Segments that the nodes of a build fill, about; the others are for growth.
+const BUILT: u64 = 8;
+
+/// The fewest nodes of a segment, as a power of two.
+const LEAST_SHIFT: u32 = 6;
+
+/// Nodes on a device.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    device: Device,
+    node: Node,
+    /// Nodes of a segment, as a power of two.
+    shift: u32,
+    segments: Vec<Buffer<u64>>,
+    /// Their addresses.
+    list: Buffer<u64>,
+}
+
+impl Storage {
+    /// With room for so many nodes.
+    ///
+    /// # Errors
+    /// As [`Storage::reserve`].
+    pub(crate) fn with_room(device: &Device, node: Node, nodes: u64) -> Result<Self> {
+        let shift = nodes.div_ceil(BUILT).max(1).next_power_of_two().trailing_zeros().max(LEAST_SHIFT);
+        let list = device.upload(&[])?;
+        let mut storage = Self { device: device.clone(), node, shift, segments: Vec::new(), list };
+        storage.reserve(nodes)?;
+        Ok(storage)
+    }
+
+    /// What a node is like.
+    pub(crate) fn node(&self) -> Node {
+        self.node
+    }
+
+    /// Nodes for which there is room.
+    pub(crate) fn room(&self) -> u64 {
+        (self.segments.len() as u64) << self.shift
+    }
+
+    /// Bytes on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.list.bytes() + self.segments.iter().map(Buffer::bytes).sum::<usize>()) as u64
+    }
+
+    /// Makes room for so many nodes. What is there stays where it is, and as it is, if this fails too.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the device has no room.
+    pub(crate) fn reserve(&mut self, nodes: u64) -> Result<()> {
+        let needed = nodes.div_ceil(1 << self.shift) as usize;
+        if needed <= self.segments.len() {
+            return Ok(());
+        }
+        if needed > MOST_SEGMENTS {
+            return self.widen(nodes);
+        }
+        let mut more = Vec::with_capacity(needed - self.segments.len());
+        for _ in self.segments.len()..needed {
+            more.push(self.device.alloc_zeroed((self.node.stride as usize / 8) << self.shift)?);
+        }
+        let addresses: Vec<u64> =
+            self.segments.iter().chain(&more).map(|segment| segment.addresses().start as u64).collect();
+        self.list = self.device.upload(&addresses)?;
+        self.segments.append(&mut more);
+        Ok(())
+    }
+
+    /// Moves all nodes to larger segments, where the list has no room for more of these.
+    fn widen(&mut self, nodes: u64) -> Result<()> {
+        let mut wider = Self::with_room(&self.device, self.node, nodes.max(2 * self.room()))?;
+        let stream = self.device.stream()?;
+        let (words, per_wide) = (self.node.stride as usize / 8, 1 << (wider.shift - self.shift));
+        for (i, segment) in self.segments.iter().enumerate() {
+            let at = (i % per_wide) * (words << self.shift);
+            wider.segments[i / per_wide].copy_from_buffer(&stream, at, segment, 0..segment.len())?;
+        }
+        stream.synchronize()?;
+        *self = wider;
+        Ok(())
+    }
+
+    /// The nodes for a kernel that reads, launched next on the stream.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] for a stream of another device.
+    pub(crate) fn nodes(&self, stream: &Stream) -> Result<Nodes> {
+        let mut segments = [Global::null(); MOST_SEGMENTS];
+        for (to, segment) in segments.iter_mut().zip(&self.segments) {
+            let start = segment.read_on(stream)?;
+            // The kernel has the address from the list.
+            start.as_ptr().expose_provenance();
+            *to = start.cast();
+        }
+        Ok(Nodes { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+    }
+
+    /// The nodes for a kernel that writes, launched next on the stream.
+    ///
+    /// # Errors
+    /// As [`Storage::nodes`].
+    pub(crate) fn nodes_mut(&mut self, stream: &Stream) -> Result<NodesMut> {
+        let mut segments = [GlobalMut::null(); MOST_SEGMENTS];
+        for (to, segment) in segments.iter_mut().zip(&mut self.segments) {
+            let start = segment.write_on(stream)?;
+            start.as_ptr().expose_provenance();
+            *to = start.cast();
+        }
+        Ok(NodesMut { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+    }
+
+    /// The words of a node, if the CPU can reach them.
+    pub(crate) fn words(&self, number: u32) -> Option<&[u64]> {
+        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
+        let words = self.node.stride as usize / 8;
+        Some(&self.segments[segment as usize].as_slice()?[within as usize * words..][..words])
+    }
+
+    /// The words of a node, to be written, if the CPU can reach them.
+    pub(crate) fn words_mut(&mut self, number: u32) -> Option<&mut [u64]> {
+        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
+        let words = self.node.stride as usize / 8;
+        Some(&mut self.segments[segment as usize].as_mut_slice()?[within as usize * words..][..words])
+    }
+}
+
+/// There are no numbers for so many nodes.
+pub(crate) fn too_many(pairs: u64, order: u32) -> Error {
+    Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) * u64::from(order) / 2 }
+}
