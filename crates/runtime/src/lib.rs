@@ -4,8 +4,9 @@
 //! runs and checks kernels on any CPU, or the host, which runs no kernels and whose buffers the
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
 //! [`Stream`], time is measured between two [`Event`]s. A [`HostArray`] is host memory, in
-//! huge pages where wanted, that kernels can read, and a [`Line`] is what the CPU's caches hold of it. Nothing falls back silently: if a GPU is requested and cannot be used,
-//! that is an [`Error`]; which pages an array has, it says.
+//! huge pages where wanted, that kernels can read, and a [`Line`] is what the CPU's caches hold
+//! of it. Nothing falls back silently: if a GPU is requested and cannot be used, that is an
+//! [`Error`]; which pages an array has, it says.
 //!
 //! ```
 //! use lanetree_runtime::Device;
