@@ -4,7 +4,8 @@ use crate::layer::{Elements, Layer};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
 use lanetree_frame::{Device, DeviceKind, Result};
-use lanetree_kernels_cubpt::layout::{Node, node_words};
+use crate::native::{set_head, write_node};
+use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
 use lanetree_layout::Word;
 
 /// What a tree is made of.
@@ -93,13 +94,48 @@ impl Tree {
         Ok((storage, order))
     }
 
+    /// One layer after the other, as on a device.
     fn build_on_host<B: Word, V: Word>(
         mut storage: Storage,
         levels: &[u64],
         keys: &[B],
         values: &[V],
     ) -> Result<(Storage, Order)> {
-        let _ = (&mut storage, levels, keys, values, node_words);
-        todo!("the host's build")
+        let (node, host) = (storage.node(), Device::host());
+        let leaves: Vec<u32> = (0..levels[0] as u32).collect();
+        let ranks: Vec<u64> = (0..=levels[0]).map(|leaf| start_of(leaf, levels[0], keys.len() as u64)).collect();
+        let mut bounds = Vec::with_capacity(leaves.len());
+        for (&number, own) in leaves.iter().zip(ranks.windows(2)) {
+            let own = own[0] as usize..own[1] as usize;
+            let words = storage.words_mut(number).expect("the host's memory");
+            write_node(words, node, LEAF, &keys[own.clone()], &values[own.clone()]);
+            set_head(words, node, Head::Next, if u64::from(number) + 1 < levels[0] { number + 1 } else { NONE });
+            set_head(words, node, Head::Previous, number.checked_sub(1).unwrap_or(NONE));
+            words[node.head as usize / 8 + 3] = own.start as u64;
+            bounds.push(keys.get(own.end.wrapping_sub(1)).copied().unwrap_or(B::MAX));
+        }
+        let (mut children, mut first) = (leaves.clone(), levels[0] as u32);
+        for &nodes in &levels[1..] {
+            *bounds.last_mut().expect("a level has a node") = B::MAX;
+            let mut above = Vec::with_capacity(nodes as usize);
+            for i in 0..nodes {
+                let start = |i| start_of(i, nodes, children.len() as u64) as usize;
+                let (own, number) = (start(i)..start(i + 1), first + i as u32);
+                let words = storage.words_mut(number).expect("the host's memory");
+                write_node(words, node, INNER, &bounds[own.clone()], &children[own.clone()]);
+                above.push(bounds[own.end - 1]);
+                for &child in &children[own] {
+                    set_head(storage.words_mut(child).expect("the host's memory"), node, Head::Parent, number);
+                }
+            }
+            (bounds, children, first) = (above, (first..first + nodes as u32).collect(), first + nodes as u32);
+        }
+        set_head(storage.words_mut(first - 1).expect("the host's memory"), node, Head::Parent, NONE);
+        Ok((storage, Order { leaves: host.upload(&leaves)?, ranks: host.upload(&ranks)? }))
     }
+}
+
+/// The first of `elements` elements that goes into a piece, of `pieces` (formula 2).
+fn start_of(piece: u64, pieces: u64, elements: u64) -> u64 {
+    piece * (elements / pieces) + piece.min(elements % pieces)
 }

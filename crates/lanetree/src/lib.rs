@@ -87,6 +87,12 @@ pub use lanetree_cuart as cuart;
 #[cfg(feature = "cuart")]
 #[doc(inline)]
 pub use lanetree_cuart::Cuart;
+#[cfg(feature = "cubpt")]
+#[doc(inline)]
+pub use lanetree_cubpt as cubpt;
+#[cfg(feature = "cubpt")]
+#[doc(inline)]
+pub use lanetree_cubpt::Cubpt;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 #[doc(inline)]
@@ -125,6 +131,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_primitives::MODULES,
         #[cfg(feature = "cuart")]
         &lanetree_cuart::MODULES,
+        #[cfg(feature = "cubpt")]
+        &lanetree_cubpt::MODULES,
         #[cfg(feature = "harmonia")]
         &lanetree_harmonia::MODULES,
         #[cfg(feature = "hbtree")]

@@ -7,6 +7,7 @@ use crate::families::{
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
+use lanetree::cubpt;
 use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
     Split, Strategy, Structure, UpdateMethod,
@@ -32,6 +33,10 @@ macro_rules! for_each_index {
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
+            cubpt = $crate::indexes::fixed("cubpt", $crate::indexes::cubpts::<u32, u32>()), 120;
+            cubpt_wide = $crate::indexes::fixed("cubpt_wide", $crate::indexes::cubpts::<u64, u64>()), 100;
+            cubpt_signed = $crate::indexes::fixed("cubpt_signed", $crate::indexes::cubpts::<i64, u32>()), 60;
+            cubpt_float = $crate::indexes::fixed("cubpt_float", $crate::indexes::cubpts::<$crate::lanetree::F32, u64>()), 60;
             hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
@@ -139,6 +144,12 @@ pub fn fixed<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<It
 /// Any index that has the calls of `OrderedIndex` only.
 pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<Item = B>) -> Ordered<B, Plain> {
     ordered(name, builders)
+}
+
+/// CUBPT trees of several orders: full, and with room in each node.
+pub fn cubpts<K: Key, V: Word>() -> Vec<cubpt::Builder<K, V>> {
+    let of = |order, fill| cubpt::Builder::default().order(order).fill(fill);
+    vec![of(8, 1.0), of(16, 0.5), of(40, 0.7)]
 }
 
 /// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the

@@ -1,0 +1,82 @@
+//! The options of a tree, and its build from pairs in main memory.
+
+use crate::Cubpt;
+use crate::tree::Tree;
+use core::marker::PhantomData;
+use lanetree_frame::fixed::{SortedPairs, Staging};
+use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
+use lanetree_kernels_cubpt::layout::ORDERS;
+use lanetree_layout::{Key, Word};
+
+/// Options of a tree, and its bulk build.
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V> {
+    order: u32,
+    fill: f64,
+    words: PhantomData<(K, V)>,
+}
+
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self { order: 16, fill: 1.0, words: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word> Builder<K, V> {
+    /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512; 16 by default.
+    #[must_use]
+    pub fn order(self, order: u32) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The part of each node that a build fills, in (0, 1]; 1 by default, as in the paper. A node gets at least two keys.
+    #[must_use]
+    pub fn fill(self, fill: f64) -> Self {
+        Self { fill, ..self }
+    }
+
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::OptionValue`] for an order and [`Error::Fill`] for a fill that no tree has;
+    /// [`Error::TooManyLeaves`]; [`Error::Runtime`] if the device has no room.
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
+        self.check()?;
+        self.build_pairs(device, &SortedPairs::sort(keys, values)?)
+    }
+
+    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
+        self.check()?;
+        self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
+    }
+
+    fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
+        let &Self { order, fill, .. } = self;
+        let tree = Guarded::new(Tree::build(device, order, fill, &pairs.keys, &pairs.values)?);
+        Ok(Cubpt { device: device.clone(), order, fill, tree, staging: Staging::default(), words: PhantomData })
+    }
+
+    fn check(&self) -> Result<()> {
+        if !ORDERS.contains(&self.order) || !self.order.is_multiple_of(8) {
+            let allowed = "a multiple of 8 from 8 to 512";
+            return Err(Error::OptionValue { what: "an order", value: self.order.to_string(), allowed });
+        }
+        // Written so that a fill of NaN is also rejected.
+        if !(self.fill > 0.0 && self.fill <= 1.0) {
+            return Err(Error::Fill { fill: self.fill });
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
+    type Index = Cubpt<K, V>;
+
+    fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
+        self.build(device, keys, values)
+    }
+}

@@ -1,0 +1,162 @@
+//! The tree on a device: what the frame makes every query of.
+
+use crate::Cubpt;
+use crate::native::View;
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
+use lanetree_kernels_cubpt::{
+    GATHER_WIDTHS, GatherArgs, GetArgs, IN_FLIGHT, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls,
+};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut};
+
+impl<K: Key, V: Word> Cubpt<K, V> {
+    /// What a kernel in a stream needs to know of the tree.
+    fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
+        let tree = self.tree.get()?;
+        Ok(TreeRef { nodes: tree.storage.nodes(stream)?, root: tree.root, height: tree.height, flip: K::FLIP })
+    }
+}
+
+/// A launch for a batch of queries.
+fn over_queries(stream: &Stream, count: usize) -> Result<Launch<'_>> {
+    launch::over(stream, count.div_ceil(IN_FLIGHT) as u64, 1, THREADS)
+}
+
+impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
+    type Key = K;
+    type Value = V;
+    const NAME: &'static str = "cubpt";
+    type Tuning = ();
+    type View<'a> = View<'a, K, V>;
+    // A cursor is a rank.
+    type Walk = ();
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn len(&self) -> u64 {
+        self.tree.known().len
+    }
+
+    fn bytes(&self) -> u64 {
+        self.tree.known().bytes()
+    }
+
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let pairs = self.sorted_pairs()?;
+        Ok(pairs.keys.into_iter().map(K::decode).zip(pairs.values).collect())
+    }
+
+    fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        self.change(count, op)
+    }
+
+    fn staging(&self) -> &Staging<K, V> {
+        &self.staging
+    }
+
+    fn check_not_lost(&self) -> Result<()> {
+        self.tree.check()
+    }
+
+    fn view(&self) -> Option<View<'_, K, V>> {
+        View::new(self.tree.get().ok()?)
+    }
+
+    unsafe fn launch_get(
+        &self,
+        stream: &Stream,
+        (): &(),
+        queries: Global<K::Bits>,
+        count: usize,
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count)?.run(calls::get(&args)) }?)
+    }
+
+    unsafe fn launch_rank(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        side: Side,
+    ) -> Result<()> {
+        let upper = u32::from(side == Side::Upper);
+        let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count)?.run(calls::rank(&args)) }?)
+    }
+
+    unsafe fn launch_neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
+        miss: V,
+        side: Side,
+    ) -> Result<()> {
+        let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count)?.run(calls::neighbor(&args)) }?)
+    }
+
+    unsafe fn launch_locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        let (tree, count) = (self.tree_ref(stream)?, count as u64);
+        let args = LocateArgs { tree, starts, ends, limits, count, limit, cursors, counts };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { launch::over(stream, count, 1, THREADS)?.run(calls::locate(&args)) }?)
+    }
+
+    unsafe fn launch_gather(
+        &self,
+        stream: &Stream,
+        count: usize,
+        expected: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+        capacity: usize,
+    ) -> Result<()> {
+        let order = &self.tree.get()?.order;
+        let args = GatherArgs {
+            tree: self.tree_ref(stream)?,
+            leaves: order.leaves.read_on(stream)?,
+            ranks: order.ranks.read_on(stream)?,
+            leaf_count: order.leaves.len() as u64,
+            cursors,
+            offsets,
+            count: count as u64,
+            keys,
+            values,
+            capacity: capacity as u64,
+        };
+        let (width, call) = match expected / count <= 2 * GATHER_WIDTHS[0] as usize {
+            true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
+            false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
+        };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+    }
+
+    fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {
+        Ok(cursor + pairs)
+    }
+}
