@@ -5,6 +5,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{BoundsArgs, Groups, WriteNodesArgs, calls};
+use bytemuck::Pod;
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use lanetree_simt::Global;
@@ -55,25 +56,30 @@ impl Layer {
         })
     }
 
-    /// Writes the nodes.
+    /// Writes the nodes. `flip` is between the elements' keys and ordered words.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
     ///
     /// # Safety
     /// There is room for the nodes; the elements are those of the layer, and children are nodes.
-    pub(crate) unsafe fn write<K: Word, P: Word>(
+    pub(crate) unsafe fn write<B: Word, K: Pod, P: Word>(
         &self,
         stream: &Stream,
         storage: &mut Storage,
         elements: &Elements<K, P>,
+        flip: B,
         is_leaf: bool,
     ) -> Result<()> {
         let threads = self.count as u64 * u64::from(storage.node().order);
-        let args = WriteNodesArgs::<K, P> {
+        if threads == 0 {
+            return Ok(());
+        }
+        let args = WriteNodesArgs::<B, P> {
             groups: self.groups(stream)?,
-            keys: elements.keys.read_on(stream)?,
+            keys: elements.keys.read_on(stream)?.cast(),
             ptrs: elements.ptrs.read_on(stream)?,
+            flip,
             kind: if is_leaf { LEAF } else { INNER },
             zero: 0,
             nodes: storage.nodes_mut(stream)?,
@@ -82,7 +88,7 @@ impl Layer {
         Ok(unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::write_nodes(&args)) }?)
     }
 
-    /// What the layer above gets: the bound of each piece, and its number. `last` are the bounds of the groups; without them
+    /// What the layer above gets beside the numbers: the bound of each piece. `last` are the bounds of the groups; without them
     /// there is nothing to the right.
     ///
     /// # Errors
@@ -90,21 +96,26 @@ impl Layer {
     ///
     /// # Safety
     /// The keys are those of the layer's elements, and there is a bound for each group.
-    pub(crate) unsafe fn above<K: Word>(
-        self,
+    pub(crate) unsafe fn above<B: Word, K: Pod>(
+        &self,
         stream: &Stream,
         keys: &Buffer<K>,
-        last: Option<&Buffer<K>>,
-    ) -> Result<Elements<K, u32>> {
+        flip: B,
+        last: Option<&Buffer<B>>,
+    ) -> Result<Buffer<B>> {
         let mut bounds = stream.device().alloc(self.count)?;
-        let args = BoundsArgs::<K> {
+        if self.count == 0 {
+            return Ok(bounds);
+        }
+        let args = BoundsArgs::<B> {
             groups: self.groups(stream)?,
-            keys: keys.read_on(stream)?,
+            keys: keys.read_on(stream)?.cast(),
+            flip,
             last: last.map_or(Ok(Global::null()), |last| last.read_on(stream))?,
             bounds: bounds.write_on(stream)?,
         };
         // SAFETY: the caller's contract; a bound for each piece.
         unsafe { launch::over(stream, self.count as u64, 1, THREADS)?.run(calls::bounds(&args)) }?;
-        Ok(Elements { keys: bounds, ptrs: self.numbers })
+        Ok(bounds)
     }
 }

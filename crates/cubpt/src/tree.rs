@@ -3,10 +3,11 @@
 use crate::layer::{Elements, Layer};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
-use lanetree_frame::{Device, DeviceKind, Result};
+use lanetree_frame::{Device, DeviceKind, Result, Stream};
 use crate::native::{set_head, write_node};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
 use lanetree_layout::Word;
+use lanetree_runtime::Buffer;
 
 /// What a tree is made of.
 #[derive(Debug)]
@@ -17,8 +18,10 @@ pub(crate) struct Tree {
     /// Levels above the leaves.
     pub(crate) height: u32,
     pub(crate) len: u64,
-    /// Nodes in use.
-    pub(crate) nodes: u32,
+    /// The first number that no node has had.
+    pub(crate) end: u64,
+    /// Numbers of nodes that are gone.
+    pub(crate) free: Buffer<u32>,
 }
 
 /// In how many nodes so many elements go, with `full` in each, at least one.
@@ -45,11 +48,9 @@ impl Tree {
         values: &[V],
     ) -> Result<Self> {
         let node = Node::of::<B, V>(order);
-        let (len, full) = (keys.len() as u64, ((f64::from(order) * fill) as u64).max(2));
-        let mut levels = vec![pieces(len, full)];
-        while levels[levels.len() - 1] > 1 {
-            levels.push(pieces(levels[levels.len() - 1], full));
-        }
+        let (len, full) = (keys.len() as u64, full(order, fill));
+        let leaves = pieces(len, full);
+        let levels = [vec![leaves], levels_above(leaves, full)].concat();
         let nodes: u64 = levels.iter().sum();
         if nodes >= u64::from(u32::MAX) {
             return Err(too_many(len, order));
@@ -60,7 +61,10 @@ impl Tree {
             DeviceKind::Host => Self::build_on_host(storage, &levels, keys, values),
             _ => Self::build_on_device(storage, device, &levels, keys, values),
         }
-        .map(|(storage, order)| Self { storage, order, root, height, len, nodes: nodes as u32 })
+        .and_then(|(storage, order)| {
+            let free = device.alloc(0)?;
+            Ok(Self { storage, order, root, height, len, end: nodes, free })
+        })
     }
 
     /// A thread per key, layer by layer.
@@ -73,22 +77,15 @@ impl Tree {
     ) -> Result<(Storage, Order)> {
         let stream = device.stream()?;
         let pairs = Elements { keys: device.upload(keys)?, ptrs: device.upload(values)? };
-        let mut layer = Layer::of_new_nodes(device, keys.len() as u64, levels[0] as u32, 0)?;
+        let layer = Layer::of_new_nodes(device, keys.len() as u64, levels[0] as u32, 0)?;
         // SAFETY: the storage has room for all nodes of the build, and these are the layer's pairs.
-        let mut above = unsafe {
-            layer.write(&stream, &mut storage, &pairs, true)?;
-            layer.above(&stream, &pairs.keys, None)?
+        let bounds = unsafe {
+            layer.write(&stream, &mut storage, &pairs, B::MIN, true)?;
+            layer.above(&stream, &pairs.keys, B::MIN, None)?
         };
-        let mut first = levels[0] as u32;
-        for (below, &nodes) in levels.iter().zip(&levels[1..]) {
-            layer = Layer::of_new_nodes(device, *below, nodes as u32, first)?;
-            first += nodes as u32;
-            // SAFETY: as above; the children are the nodes of the layer below.
-            above = unsafe {
-                layer.write(&stream, &mut storage, &above, false)?;
-                layer.above(&stream, &above.keys, None)?
-            };
-        }
+        let elements = Elements { keys: bounds, ptrs: layer.numbers };
+        // SAFETY: there is room for all nodes above, and these are the leaves.
+        let first = unsafe { build_above(&stream, &mut storage, elements, &levels[1..], levels[0] as u32)? };
         let height = levels.len() as u32 - 1;
         let order = Order::of(&stream, &mut storage, first - 1, height)?;
         Ok((storage, order))
@@ -133,6 +130,50 @@ impl Tree {
         set_head(storage.words_mut(first - 1).expect("the host's memory"), node, Head::Parent, NONE);
         Ok((storage, Order { leaves: host.upload(&leaves)?, ranks: host.upload(&ranks)? }))
     }
+}
+
+/// Writes levels of so many nodes, from a number on, above nodes with these bounds and numbers. Returns the number after the
+/// last one, which is the root.
+///
+/// # Errors
+/// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+///
+/// # Safety
+/// There is room for the nodes, and the elements are nodes.
+pub(crate) unsafe fn build_above<B: Word>(
+    stream: &Stream,
+    storage: &mut Storage,
+    mut elements: Elements<B, u32>,
+    levels: &[u64],
+    mut first: u32,
+) -> Result<u32> {
+    for &nodes in levels {
+        let layer = Layer::of_new_nodes(stream.device(), elements.ptrs.len() as u64, nodes as u32, first)?;
+        first += nodes as u32;
+        // SAFETY: the caller's contract; the children are the nodes of the level below.
+        let bounds = unsafe {
+            layer.write(stream, storage, &elements, B::MIN, false)?;
+            layer.above(stream, &elements.keys, B::MIN, None)?
+        };
+        elements = Elements { keys: bounds, ptrs: layer.numbers };
+    }
+    Ok(first)
+}
+
+/// The levels above so many nodes, up to one.
+pub(crate) fn levels_above(nodes: u64, full: u64) -> Vec<u64> {
+    let mut levels = Vec::new();
+    let mut below = nodes;
+    while below > 1 {
+        below = pieces(below, full);
+        levels.push(below);
+    }
+    levels
+}
+
+/// Keys of a node that a build fills.
+pub(crate) fn full(order: u32, fill: f64) -> u64 {
+    ((f64::from(order) * fill) as u64).max(2)
 }
 
 /// The first of `elements` elements that goes into a piece, of `pieces` (formula 2).

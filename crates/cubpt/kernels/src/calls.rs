@@ -1,8 +1,11 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Bounds, BoundsArgs, Children, ChildrenArgs, Counts, CountsArgs, Gather, GatherArgs, Get, GetArgs, Link, LinkArgs,
-    Locate, LocateArgs, Neighbor, NeighborArgs, Rank, RankArgs, WriteNodes, WriteNodesArgs,
+    Bounds, BoundsArgs, Children, ChildrenArgs, Counts, CountsArgs, Drop, DropArgs, Free, FreeArgs, Gather, GatherArgs,
+    GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs, Group, GroupArgs, Link, LinkArgs,
+    Locate, LocateArgs, Mark, MarkArgs, MemberCounts, MemberCountsArgs, Members, MembersArgs, Neighbor, NeighborArgs,
+    Numbers, NumbersArgs, PutPieces, PutPiecesArgs, Rank, RankArgs, Replace, ReplaceArgs, Search, SearchArgs, Touch,
+    TouchArgs, WriteNodes, WriteNodesArgs,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -23,6 +26,8 @@ by_words! {
     gather_narrow(GatherArgs) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs) => Gather<K, V, 32>;
+    /// The pairs of leaves.
+    gather_pairs(GatherPairsArgs) => GatherPairs<K, V>;
     /// Writes nodes, with values or with children of 32 bits.
     write_nodes(WriteNodesArgs) => WriteNodes<K, V>;
 }
@@ -38,23 +43,49 @@ macro_rules! by_key {
 by_key! {
     /// The bounds of pieces.
     bounds(BoundsArgs) => Bounds<K>;
+    /// The children that stay as they are.
+    gather_children(GatherChildrenArgs) => GatherChildren<K>;
+    /// The members of groups.
+    members(MembersArgs) => Members<K>;
+    /// The pieces of the layer below.
+    put_pieces(PutPiecesArgs) => PutPieces<K>;
+    /// New values; `K` is the value's word.
+    replace(ReplaceArgs) => Replace<K>;
+    /// The places of changes.
+    search(SearchArgs) => Search<K>;
     /// The kernel that locates ranges.
     locate(LocateArgs) => Locate<K>;
     /// The rank kernel.
     rank(RankArgs) => Rank<K>;
 }
 
-/// The children of nodes.
-pub fn children(args: &ChildrenArgs) -> Call<'_> {
-    Call::of::<Children>(args)
+macro_rules! without_words {
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $function(args: &$args) -> Call<'_> {
+            Call::of::<$kernel>(args)
+        }
+    )*};
 }
-
-/// The number of keys of nodes.
-pub fn counts(args: &CountsArgs) -> Call<'_> {
-    Call::of::<Counts>(args)
-}
-
-/// The neighbours and ranks of leaves.
-pub fn link(args: &LinkArgs) -> Call<'_> {
-    Call::of::<Link>(args)
+without_words! {
+    /// The children of nodes.
+    children(ChildrenArgs) => Children;
+    /// The number of keys of nodes.
+    counts(CountsArgs) => Counts;
+    /// Pairs that are removed.
+    drop_pairs(DropArgs) => Drop;
+    /// Members that are not needed.
+    free(FreeArgs) => Free;
+    /// The groups of a layer.
+    group(GroupArgs) => Group;
+    /// The neighbours and ranks of leaves.
+    link(LinkArgs) => Link;
+    /// The places of nodes in a list.
+    mark(MarkArgs) => Mark;
+    /// The elements of members.
+    member_counts(MemberCountsArgs) => MemberCounts;
+    /// The numbers of pieces.
+    numbers(NumbersArgs) => Numbers;
+    /// What becomes of leaves.
+    touch(TouchArgs) => Touch;
 }

@@ -1,18 +1,34 @@
 //! The instances that are compiled: by key word and value word, by key word alone, and without words; `calls` chooses among
 //! them.
 
-use crate::{Bounds, Children, Counts, Gather, Get, Link, Locate, Neighbor, Rank, WriteNodes};
+use crate::{
+    Bounds, Children, Counts, Drop, Free, Gather, GatherChildren, GatherPairs, Get, Group, Link, Locate, Mark,
+    MemberCounts, Members, Neighbor, Numbers, PutPieces, Rank, Replace, Search, Touch, WriteNodes,
+};
 use lanetree_simt::instance;
 
 instance!(cubpt__children, cubpt, Children);
 instance!(cubpt__counts, cubpt, Counts);
+instance!(cubpt__drop, cubpt, Drop);
+instance!(cubpt__free, cubpt, Free);
+instance!(cubpt__group, cubpt, Group);
 instance!(cubpt__link, cubpt, Link);
+instance!(cubpt__mark, cubpt, Mark);
+instance!(cubpt__member_counts, cubpt, MemberCounts);
+instance!(cubpt__numbers, cubpt, Numbers);
+instance!(cubpt__replace_u32, cubpt, Replace<u32>);
+instance!(cubpt__replace_u64, cubpt, Replace<u64>);
+instance!(cubpt__touch, cubpt, Touch);
 
 macro_rules! keys {
     ($($k:ident;)*) => {
         pastey::paste! {$(
             instance!([<cubpt_ $k __bounds>], [<cubpt_ $k>], Bounds<$k>);
+            instance!([<cubpt_ $k __gather_children>], [<cubpt_ $k>], GatherChildren<$k>);
             instance!([<cubpt_ $k __locate>], [<cubpt_ $k>], Locate<$k>);
+            instance!([<cubpt_ $k __members>], [<cubpt_ $k>], Members<$k>);
+            instance!([<cubpt_ $k __put_pieces>], [<cubpt_ $k>], PutPieces<$k>);
+            instance!([<cubpt_ $k __search>], [<cubpt_ $k>], Search<$k>);
             instance!([<cubpt_ $k __rank>], [<cubpt_ $k>], Rank<$k>);
         )*}
     };
@@ -29,6 +45,7 @@ macro_rules! pairs {
             instance!([<cubpt_ $k _ $v __neighbor>], [<cubpt_ $k _ $v>], Neighbor<$k, $v>);
             instance!([<cubpt_ $k _ $v __gather_g8>], [<cubpt_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<cubpt_ $k _ $v __gather_g32>], [<cubpt_ $k _ $v>], Gather<$k, $v, 32>);
+            instance!([<cubpt_ $k _ $v __gather_pairs>], [<cubpt_ $k _ $v>], GatherPairs<$k, $v>);
             // Of inner nodes, where the values are children.
             instance!([<cubpt_ $k _ $v __write_nodes>], [<cubpt_ $k _ $v>], WriteNodes<$k, $v>);
         )*}

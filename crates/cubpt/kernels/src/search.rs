@@ -117,8 +117,18 @@ impl<K: Word> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn find<S: Simt, const Q: usize>(&self, simt: S, words: [K; Q]) -> [Place; Q] {
         // SAFETY: the same contract.
+        unsafe { self.within(simt, self.descend(simt, words), words) }
+    }
+
+    /// Per thread. The place of each word in its leaf.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`], which has found the leaves.
+    #[inline(always)]
+    pub(crate) unsafe fn within<S: Simt, const Q: usize>(&self, simt: S, numbers: [u32; Q], words: [K; Q]) -> [Place; Q] {
+        // SAFETY: the same contract.
         unsafe {
-            let leaves = self.descend(simt, words).map(|number| self.nodes.at(simt, number));
+            let leaves = numbers.map(|number| self.nodes.at(simt, number));
             let slots = ranks(simt, leaves, self.nodes.node.order, words, false);
             core::array::from_fn(|j| Place { leaf: leaves[j], slot: slots[j] })
         }
@@ -162,7 +172,7 @@ impl<K: Word> TreeRef<K> {
 /// # Safety
 /// There are `count` queries, and a word for each 32 of them.
 #[inline(always)]
-unsafe fn store_hits<S: Simt>(
+pub(crate) unsafe fn store_hits<S: Simt>(
     simt: S,
     hits: GlobalMut<u32>,
     places: [u64; IN_FLIGHT],

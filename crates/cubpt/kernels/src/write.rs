@@ -66,6 +66,8 @@ kernel_args! {
         pub keys: Global<K>,
         /// Their values, or children.
         pub ptrs: Global<P>,
+        /// Exclusive-or mask between the elements' keys and ordered words.
+        pub flip: K,
         /// [`LEAF`](crate::layout::LEAF) or [`INNER`](crate::layout::INNER).
         pub kind: u32,
         /// 0.
@@ -102,7 +104,8 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
             }
             let at = start + u64::from(slot);
             let ptr = simt.load(args.ptrs, at, Hint::Streaming);
-            simt.store(node.keys(), u64::from(slot), simt.load(args.keys, at, Hint::Streaming), Hint::Default);
+            let key = simt.load(args.keys, at, Hint::Streaming).xor(args.flip);
+            simt.store(node.keys(), u64::from(slot), key, Hint::Default);
             simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
             if args.kind == crate::layout::INNER {
                 args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
@@ -120,6 +123,8 @@ kernel_args! {
         pub keys: Global<K>,
         /// The bound of each group's last piece: `[groups]`; null for the largest word.
         pub last: Global<K>,
+        /// Exclusive-or mask between the elements' keys and ordered words.
+        pub flip: K,
         /// Out: the bound of each piece: `[pieces]`.
         pub bounds: GlobalMut<K>,
     }
@@ -144,7 +149,7 @@ impl<K: Word> Kernel for Bounds<K> {
             let group = u64::from(simt.load(groups.of_piece, piece, Hint::ReadOnly));
             let bound = if piece + 1 < simt.load(groups.pieces, group + 1, Hint::ReadOnly) {
                 let Part { start, len } = groups.part(simt, piece);
-                simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly)
+                simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly).xor(args.flip)
             } else if args.last.is_null() {
                 K::MAX
             } else {

@@ -1,0 +1,236 @@
+//! The plan of a batch: what becomes of each layer, from the leaves upwards (the paper's CountAddNodeNum). The tree is only
+//! read.
+
+use super::batch::Found;
+use crate::order::last;
+use crate::tree::Tree;
+use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::{Result, Stream};
+use lanetree_kernels_cubpt::{CHANGED, GroupArgs, GroupsMut, PlannedGroups, SHRUNK, TouchArgs, calls};
+use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
+use lanetree_runtime::Buffer;
+
+/// Prefix sums, and their total.
+pub(super) struct Sums {
+    pub(super) before: Buffer<u64>,
+    pub(super) total: u64,
+}
+
+impl Sums {
+    /// Waits for them.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    pub(super) fn of(stream: &Stream, counts: &Buffer<u32>) -> Result<Self> {
+        let (device, count) = (stream.device(), counts.len());
+        let mut before = device.alloc(count + 1)?;
+        exclusive_scan(stream, counts, count, &mut before, &mut ScanScratch::new(device, count)?)?;
+        let total = last(&before)?;
+        Ok(Self { before, total })
+    }
+}
+
+/// Runs of equal neighbours.
+struct Runs {
+    keys: Buffer<u32>,
+    /// Where each begins, and the last one ends.
+    starts: Buffer<u64>,
+}
+
+impl Runs {
+    fn of(stream: &Stream, words: &Buffer<u32>) -> Result<Self> {
+        let (device, count) = (stream.device(), words.len());
+        let (mut keys, mut lengths) = (device.alloc::<u32>(count)?, device.alloc::<u32>(count)?);
+        let mut found = device.alloc(1)?;
+        let (input, scratch) = (Keys { keys: words, count: count.into() }, &mut RunScratch::new(device, count)?);
+        run_lengths(stream, input, PairsMut { keys: &mut keys, values: &mut lengths, count: &mut found }, scratch)?;
+        let runs = last(&found)? as usize;
+        let (keys, lengths) = (first(stream, &keys, runs)?, first(stream, &lengths, runs)?);
+        Ok(Self { keys, starts: Sums::of(stream, &lengths)?.before })
+    }
+}
+
+/// The first elements of a buffer.
+fn first(stream: &Stream, buffer: &Buffer<u32>, count: usize) -> Result<Buffer<u32>> {
+    let mut first = stream.device().alloc(count)?;
+    first.copy_from_buffer(stream, 0, buffer, 0..count)?;
+    Ok(first)
+}
+
+/// What becomes of a layer.
+pub(super) struct LayerPlan {
+    /// Touched nodes, and what they have afterwards.
+    pub(super) touched: Buffer<u32>,
+    pub(super) after: Buffer<u32>,
+    /// Their parents, and where the touched children of each begin; `None` in the root's layer.
+    pub(super) parents: Option<(Buffer<u32>, Buffer<u64>)>,
+    /// The groups: their parents' places and first slots, and the rest as sums.
+    pub(super) of_parents: Buffer<u32>,
+    pub(super) slots: Buffer<u32>,
+    pub(super) members: Sums,
+    pub(super) totals: Sums,
+    pub(super) pieces: Sums,
+    pub(super) taken: Sums,
+    pub(super) freed: Sums,
+}
+
+impl LayerPlan {
+    /// The groups for a kernel.
+    pub(super) fn groups(&self, stream: &Stream) -> Result<PlannedGroups> {
+        Ok(PlannedGroups {
+            parents: self.of_parents.read_on(stream)?,
+            slots: self.slots.read_on(stream)?,
+            members: self.members.before.read_on(stream)?,
+            pieces: self.pieces.before.read_on(stream)?,
+            count: self.touched.len() as u64,
+        })
+    }
+}
+
+/// The layers that change, from the leaves upwards.
+pub(super) struct Plan {
+    pub(super) layers: Vec<LayerPlan>,
+    /// What the root has afterwards, if it changes.
+    pub(super) root_after: Option<u32>,
+}
+
+/// Touched nodes of a layer.
+struct Touched {
+    numbers: Buffer<u32>,
+    after: Buffer<u32>,
+    changed: Buffer<u32>,
+    parents: Buffer<u32>,
+}
+
+impl Plan {
+    /// Plans a batch that inserts or removes pairs.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    pub(super) fn new(stream: &Stream, tree: &Tree, found: &Found, full: u32) -> Result<Self> {
+        let mut touched = Touched::leaves(stream, tree, found)?;
+        let mut plan = Self { layers: Vec::new(), root_after: None };
+        for _ in 0..tree.height {
+            let (layer, above) = touched.group(stream, tree, full)?;
+            plan.layers.push(layer);
+            if Sums::of(stream, &above.changed)?.total == 0 {
+                return Ok(plan);
+            }
+            touched = above;
+        }
+        // The root alone.
+        let [mut after, mut changed] = [[0]; 2];
+        touched.after.copy_range_to(0, &mut after)?;
+        touched.changed.copy_range_to(0, &mut changed)?;
+        if changed[0] & (CHANGED | SHRUNK) != 0 {
+            plan.root_after = Some(after[0]);
+            plan.layers.push(touched.root(stream, tree.storage.node().order, full, after[0])?);
+        }
+        Ok(plan)
+    }
+
+    /// Nodes that all layers take together, without those above the old root.
+    pub(super) fn taken(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.taken.total).sum()
+    }
+
+    /// Nodes that all layers give back.
+    pub(super) fn freed(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.freed.total).sum()
+    }
+}
+
+impl Touched {
+    fn leaves(stream: &Stream, tree: &Tree, found: &Found) -> Result<Self> {
+        let device = stream.device();
+        let Runs { keys: numbers, starts } = Runs::of(stream, &found.leaves)?;
+        let count = numbers.len();
+        let [mut after, mut changed, mut parents] = [device.alloc(count)?, device.alloc(count)?, device.alloc(count)?];
+        let args = TouchArgs {
+            nodes: tree.storage.nodes(stream)?,
+            leaves: numbers.read_on(stream)?,
+            starts: starts.read_on(stream)?,
+            count: count as u64,
+            inserts: found.inserts.before.read_on(stream)?,
+            removals: found.removals.before.read_on(stream)?,
+            after: after.write_on(stream)?,
+            changed: changed.write_on(stream)?,
+            parents: parents.write_on(stream)?,
+        };
+        // SAFETY: leaves of the tree, and their changes; a place for each.
+        unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::touch(&args)) }?;
+        Ok(Self { numbers, after, changed, parents })
+    }
+
+    /// The groups of a layer below the root's, and the touched nodes of the layer above.
+    fn group(self, stream: &Stream, tree: &Tree, full: u32) -> Result<(LayerPlan, Self)> {
+        let (device, count) = (stream.device(), self.numbers.len());
+        let Runs { keys: parents, starts } = Runs::of(stream, &self.parents)?;
+        let words = || device.alloc::<u32>(count);
+        let [mut of_parents, mut slots, mut members, mut totals] = [words()?, words()?, words()?, words()?];
+        let [mut pieces, mut taken, mut freed] = [words()?, words()?, words()?];
+        let of_parent = || device.alloc::<u32>(parents.len());
+        let [mut after, mut changed, mut grandparents] = [of_parent()?, of_parent()?, of_parent()?];
+        let args = GroupArgs {
+            nodes: tree.storage.nodes(stream)?,
+            touched: self.numbers.read_on(stream)?,
+            after: self.after.read_on(stream)?,
+            changed: self.changed.read_on(stream)?,
+            parents: parents.read_on(stream)?,
+            starts: starts.read_on(stream)?,
+            count: parents.len() as u64,
+            full,
+            zero: 0,
+            groups: GroupsMut {
+                parents: of_parents.write_on(stream)?,
+                slots: slots.write_on(stream)?,
+                members: members.write_on(stream)?,
+                totals: totals.write_on(stream)?,
+                pieces: pieces.write_on(stream)?,
+                taken: taken.write_on(stream)?,
+                freed: freed.write_on(stream)?,
+            },
+            parents_after: after.write_on(stream)?,
+            parents_changed: changed.write_on(stream)?,
+            grandparents: grandparents.write_on(stream)?,
+        };
+        // SAFETY: nodes of the tree; a place for each touched node, and for each parent.
+        unsafe { launch::over(stream, parents.len() as u64, 1, THREADS)?.run(calls::group(&args)) }?;
+        let above = Self { numbers: first(stream, &parents, parents.len())?, after, changed, parents: grandparents };
+        let layer = LayerPlan {
+            touched: self.numbers,
+            after: self.after,
+            parents: Some((parents, starts)),
+            of_parents,
+            slots,
+            members: Sums::of(stream, &members)?,
+            totals: Sums::of(stream, &totals)?,
+            pieces: Sums::of(stream, &pieces)?,
+            taken: Sums::of(stream, &taken)?,
+            freed: Sums::of(stream, &freed)?,
+        };
+        Ok((layer, above))
+    }
+
+    /// The root's group.
+    fn root(self, stream: &Stream, order: u32, full: u32, after: u32) -> Result<LayerPlan> {
+        let device = stream.device();
+        // At least one, so that there is a root.
+        let pieces = if after <= order { 1 } else { after.div_ceil(full) };
+        let sums = |count: u32| -> Result<Sums> {
+            Ok(Sums { before: device.upload(&[0, u64::from(count)])?, total: count.into() })
+        };
+        Ok(LayerPlan {
+            touched: self.numbers,
+            after: self.after,
+            parents: None,
+            of_parents: device.upload(&[0])?,
+            slots: device.upload(&[0])?,
+            members: sums(1)?,
+            totals: sums(after)?,
+            pieces: sums(pieces)?,
+            taken: sums(pieces - 1)?,
+            freed: sums(0)?,
+        })
+    }
+}
