@@ -1,11 +1,11 @@
 //! A layer of the tree as it is being written: elements in groups, and the nodes that each group goes into.
 
 use crate::storage::Storage;
+use bytemuck::Pod;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{BoundsArgs, Groups, WriteNodesArgs, calls};
-use bytemuck::Pod;
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use lanetree_simt::Global;
@@ -31,18 +31,17 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// One group of so many elements, in new nodes from a number on.
+    /// One group of so many elements, in these nodes.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn of_new_nodes(device: &Device, elements: u64, pieces: u32, first: u32) -> Result<Self> {
-        let numbers: Vec<u32> = (first..first + pieces).collect();
+    pub(crate) fn of_nodes(device: &Device, elements: u64, numbers: &[u32]) -> Result<Self> {
         Ok(Self {
             elements: device.upload(&[0, elements])?,
-            pieces: device.upload(&[0, u64::from(pieces)])?,
-            of_piece: device.alloc_zeroed(pieces as usize)?,
-            numbers: device.upload(&numbers)?,
-            count: pieces as usize,
+            pieces: device.upload(&[0, numbers.len() as u64])?,
+            of_piece: device.alloc_zeroed(numbers.len())?,
+            numbers: device.upload(numbers)?,
+            count: numbers.len(),
         })
     }
 

@@ -9,6 +9,8 @@ mod layer;
 mod native;
 mod order;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod update;
 

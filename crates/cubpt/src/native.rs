@@ -3,7 +3,7 @@
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
-use lanetree_kernels_cubpt::layout::{Head, NONE, Node};
+use lanetree_kernels_cubpt::layout::{Head, INNER, NONE, Node};
 use lanetree_layout::{Key, Word};
 
 /// A node, in words of 64 bits.
@@ -55,6 +55,9 @@ pub(crate) fn write_node<B: Word, P: Word>(words: &mut [u64], node: Node, kind: 
     let (own, head) = rest.split_at_mut((node.head - node.ptrs) as usize / 8);
     let own: &mut [P] = bytemuck::cast_slice_mut(own);
     own[..ptrs.len()].copy_from_slice(ptrs);
+    if let (INNER, Some(&last)) = (kind, ptrs.last()) {
+        own[ptrs.len()..node.order as usize].fill(last);
+    }
     let head: &mut [u32] = bytemuck::cast_slice_mut(head);
     (head[Head::Count as usize], head[Head::Kind as usize]) = (keys.len() as u32, kind);
 }
@@ -97,7 +100,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         let mut node = self.node(self.tree.root);
         for _ in 0..self.tree.height {
             let slot = node.keys::<K::Bits>().partition_point(|&key| key < word);
-            node = self.node(node.ptrs::<u32>()[slot]);
+            node = self.node(node.ptrs::<u32>()[slot.min(node.count() - 1)]);
         }
         (node, node.keys::<K::Bits>().partition_point(|&key| key < word))
     }

@@ -1,10 +1,10 @@
 //! The tree, and its bulk build (section 3.2.1).
 
 use crate::layer::{Elements, Layer};
+use crate::native::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
-use crate::native::{set_head, write_node};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
@@ -77,7 +77,9 @@ impl Tree {
     ) -> Result<(Storage, Order)> {
         let stream = device.stream()?;
         let pairs = Elements { keys: device.upload(keys)?, ptrs: device.upload(values)? };
-        let layer = Layer::of_new_nodes(device, keys.len() as u64, levels[0] as u32, 0)?;
+        let numbers: Vec<u32> = (0..levels.iter().sum::<u64>() as u32).collect();
+        let (leaves, above) = numbers.split_at(levels[0] as usize);
+        let layer = Layer::of_nodes(device, keys.len() as u64, leaves)?;
         // SAFETY: the storage has room for all nodes of the build, and these are the layer's pairs.
         let bounds = unsafe {
             layer.write(&stream, &mut storage, &pairs, B::MIN, true)?;
@@ -85,9 +87,9 @@ impl Tree {
         };
         let elements = Elements { keys: bounds, ptrs: layer.numbers };
         // SAFETY: there is room for all nodes above, and these are the leaves.
-        let first = unsafe { build_above(&stream, &mut storage, elements, &levels[1..], levels[0] as u32)? };
+        unsafe { build_above(&stream, &mut storage, elements, &levels[1..], above)? };
         let height = levels.len() as u32 - 1;
-        let order = Order::of(&stream, &mut storage, first - 1, height)?;
+        let order = Order::of(&stream, &mut storage, numbers[numbers.len() - 1], height)?;
         Ok((storage, order))
     }
 
@@ -132,8 +134,7 @@ impl Tree {
     }
 }
 
-/// Writes levels of so many nodes, from a number on, above nodes with these bounds and numbers. Returns the number after the
-/// last one, which is the root.
+/// Writes levels of so many nodes above nodes with these bounds and numbers; the last one of `numbers` is the root's.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
@@ -145,11 +146,12 @@ pub(crate) unsafe fn build_above<B: Word>(
     storage: &mut Storage,
     mut elements: Elements<B, u32>,
     levels: &[u64],
-    mut first: u32,
-) -> Result<u32> {
+    mut numbers: &[u32],
+) -> Result<()> {
     for &nodes in levels {
-        let layer = Layer::of_new_nodes(stream.device(), elements.ptrs.len() as u64, nodes as u32, first)?;
-        first += nodes as u32;
+        let own;
+        (own, numbers) = numbers.split_at(nodes as usize);
+        let layer = Layer::of_nodes(stream.device(), elements.ptrs.len() as u64, own)?;
         // SAFETY: the caller's contract; the children are the nodes of the level below.
         let bounds = unsafe {
             layer.write(stream, storage, &elements, B::MIN, false)?;
@@ -157,7 +159,7 @@ pub(crate) unsafe fn build_above<B: Word>(
         };
         elements = Elements { keys: bounds, ptrs: layer.numbers };
     }
-    Ok(first)
+    Ok(())
 }
 
 /// The levels above so many nodes, up to one.

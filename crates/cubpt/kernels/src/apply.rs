@@ -44,7 +44,9 @@ kernel_args! {
         pub parents: Global<u32>,
         /// Out: the members' numbers.
         pub members: GlobalMut<u32>,
-        /// Out: `[count]`, what bounds each group: its last member's key in the parent.
+        /// Out: their keys in their parents.
+        pub member_bounds: GlobalMut<K>,
+        /// Out: `[count]`, what bounds each group: its last member's key.
         pub bounds: GlobalMut<K>,
         /// Out: at the place of each group's first piece, the group's number; zeros before.
         pub firsts: GlobalMut<u32>,
@@ -77,14 +79,15 @@ impl<K: Word> Kernel for Members<K> {
             let place = u64::from(simt.load(groups.parents, index, Hint::ReadOnly));
             let parent = args.nodes.at(simt, simt.load(args.parents, place, Hint::ReadOnly));
             let slot = u64::from(simt.load(groups.slots, index, Hint::ReadOnly));
-            let mut at = start;
+            let (mut at, mut bound) = (start, K::MIN);
             while at < end {
                 let member = simt.load(parent.ptrs::<u32>().as_const(), slot + (at - start), Hint::Default);
+                bound = simt.load(parent.keys::<K>().as_const(), slot + (at - start), Hint::Default);
                 simt.store(args.members, at, member, Hint::Default);
+                simt.store(args.member_bounds, at, bound, Hint::Default);
                 args.nodes.at(simt, member).set(simt, Head::Mark, NONE);
                 at += 1;
             }
-            let bound = simt.load(parent.keys::<K>().as_const(), slot + (end - start) - 1, Hint::Default);
             simt.store(args.bounds, index, bound, Hint::Default);
         }
     }
@@ -412,6 +415,8 @@ kernel_args! {
         pub nodes: Nodes,
         /// The members' numbers: `[count]`; inner nodes.
         pub members: Global<u32>,
+        /// Their keys in their parents: `[count]`.
+        pub bounds: Global<K>,
         /// Where the children of each go: `[count + 1]`.
         pub offsets: Global<u64>,
         /// How many members.
@@ -445,7 +450,8 @@ impl<K: Word> Kernel for GatherChildren<K> {
         // SAFETY: the place of a member, the groups below it, and the places of its children.
         unsafe {
             let member = args.nodes.at(simt, simt.load(args.members, index, Hint::ReadOnly));
-            if slot >= u64::from(member.head(simt, Head::Count)) {
+            let count = u64::from(member.head(simt, Head::Count));
+            if slot >= count {
                 return;
             }
             let mut at = simt.load(args.offsets, index, Hint::ReadOnly) + slot;
@@ -470,7 +476,12 @@ impl<K: Word> Kernel for GatherChildren<K> {
                     at = at + shift(simt, args.below.pieces, first, low) - shift(simt, args.below.members, first, low);
                 }
             }
-            simt.store(args.keys, at, simt.load(member.keys::<K>(), slot, Hint::ReadOnly), Hint::Default);
+            let mut key = simt.load(member.keys::<K>(), slot, Hint::ReadOnly);
+            if slot + 1 == count {
+                // It may be too small, and there may be another child after it now.
+                key = key.max(simt.load(args.bounds, index, Hint::ReadOnly));
+            }
+            simt.store(args.keys, at, key, Hint::Default);
             simt.store(args.children, at, simt.load(member.children(), slot, Hint::ReadOnly), Hint::Default);
         }
     }
@@ -537,7 +548,9 @@ impl<K: Word> Kernel for PutPieces<K> {
             let first = simt.load(args.starts, parent, Hint::ReadOnly);
             let slot = u64::from(simt.load(below.slots, group, Hint::ReadOnly));
             let within = piece - simt.load(below.pieces, group, Hint::ReadOnly);
-            let at = simt.load(args.offsets, u64::from(place), Hint::ReadOnly) + slot + within
+            let at = simt.load(args.offsets, u64::from(place), Hint::ReadOnly)
+                + slot
+                + within
                 + shift(simt, below.pieces, first, group)
                 - shift(simt, below.members, first, group);
             simt.store(args.keys, at, simt.load(args.bounds, piece, Hint::ReadOnly), Hint::Default);

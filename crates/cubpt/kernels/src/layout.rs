@@ -18,9 +18,10 @@
 //! the way.
 //!
 //! Keys of unused slots are the largest word. An inner node's key is not below any key under its child, and below all under
-//! the next child: the largest key there when the node was written. Where the paper has the largest key of all there is the
-//! largest word, at the right edge of every level: so a query never passes the last child, and a new key beyond all others
-//! changes no separator. The largest word is a key like any other: an unused slot is told from it by the count.
+//! the next child: when the node was written, the largest key there. So it is for all children but the last one, whose key may
+//! be too small by now: a query beyond all keys of a node goes to its last child, whose number unused slots have, too. So a new
+//! key beyond all others changes no separator, nor does a child that vanishes from the end of its parent. The largest word is a
+//! key like any other: an unused slot is told from it by the count.
 //!
 //! A tree without pairs is a leaf without pairs.
 

@@ -16,8 +16,8 @@ mod write;
 
 pub use apply::{
     Drop, DropArgs, Free, FreeArgs, GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Mark, MarkArgs,
-    MemberCounts, MemberCountsArgs, Members, MembersArgs, Numbers, NumbersArgs, PlannedGroups, PutPieces, PutPiecesArgs,
-    Replace, ReplaceArgs,
+    MemberCounts, MemberCountsArgs, Members, MembersArgs, Numbers, NumbersArgs, PlannedGroups, PutPieces,
+    PutPiecesArgs, Replace, ReplaceArgs,
 };
 pub use order::{Children, ChildrenArgs, Counts, CountsArgs, Link, LinkArgs};
 pub use plan::{

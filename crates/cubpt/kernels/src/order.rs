@@ -72,7 +72,12 @@ impl Kernel for Children {
             let start = simt.load(args.offsets, index, Hint::ReadOnly);
             if slot < simt.load(args.offsets, index + 1, Hint::ReadOnly) - start {
                 let node = args.nodes.at(simt, simt.load(args.numbers, index, Hint::ReadOnly));
-                simt.store(args.children, start + slot, simt.load(node.children(), slot, Hint::ReadOnly), Hint::Default);
+                simt.store(
+                    args.children,
+                    start + slot,
+                    simt.load(node.children(), slot, Hint::ReadOnly),
+                    Hint::Default,
+                );
             }
         }
     }

@@ -145,12 +145,7 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 /// # Safety
 /// The place of a pair, and a place below the capacity.
 #[inline(always)]
-unsafe fn copy<S: Simt, K: Word, V: Word>(
-    simt: S,
-    args: &GatherArgs<K, V>,
-    Place { leaf, slot }: Place,
-    at: u64,
-) {
+unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Place { leaf, slot }: Place, at: u64) {
     // SAFETY: the caller's.
     unsafe {
         let key = simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly).xor(args.tree.flip);

@@ -99,10 +99,11 @@ impl<K: Word> TreeRef<K> {
         let mut numbers = [self.root; Q];
         let mut level = self.height;
         while level > 0 {
-            // SAFETY: nodes of the tree; a query never passes the last child, so that its slot has one.
+            let order = self.nodes.node.order;
+            // SAFETY: nodes of the tree. A query beyond all keys goes to the last child, which unused slots have, too.
             unsafe {
                 let nodes = numbers.map(|number| self.nodes.at(simt, number));
-                let slots = ranks(simt, nodes, self.nodes.node.order, words, false);
+                let slots = ranks(simt, nodes, order, words, false).map(|slot| slot.min(order - 1));
                 numbers = core::array::from_fn(|j| simt.load(nodes[j].children(), u64::from(slots[j]), Hint::ReadOnly));
             }
             level -= 1;
@@ -125,7 +126,12 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`], which has found the leaves.
     #[inline(always)]
-    pub(crate) unsafe fn within<S: Simt, const Q: usize>(&self, simt: S, numbers: [u32; Q], words: [K; Q]) -> [Place; Q] {
+    pub(crate) unsafe fn within<S: Simt, const Q: usize>(
+        &self,
+        simt: S,
+        numbers: [u32; Q],
+        words: [K; Q],
+    ) -> [Place; Q] {
         // SAFETY: the same contract.
         unsafe {
             let leaves = numbers.map(|number| self.nodes.at(simt, number));

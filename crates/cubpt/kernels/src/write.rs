@@ -100,6 +100,10 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
             }
             if slot >= len {
                 simt.store(node.keys(), u64::from(slot), K::MAX, Hint::Default);
+                if args.kind == crate::layout::INNER && len > 0 {
+                    let last = simt.load(args.ptrs, start + u64::from(len) - 1, Hint::ReadOnly);
+                    simt.store(node.ptrs(), u64::from(slot), last, Hint::Default);
+                }
                 return;
             }
             let at = start + u64::from(slot);
@@ -130,8 +134,8 @@ kernel_args! {
     }
 }
 
-/// Says what is not below any key of a piece: its largest key, and for a group's last piece what bounded the group. A thread
-/// per piece; any block.
+/// Says what is not below any key of a piece: its largest key, and for a group's last piece what bounded the group, if that is
+/// more. A thread per piece; any block.
 #[derive(Debug)]
 pub struct Bounds<K>(PhantomData<K>);
 
@@ -144,17 +148,19 @@ impl<K: Word> Kernel for Bounds<K> {
         if piece >= groups.count {
             return;
         }
-        // SAFETY: a piece, its group, and its elements, of which a piece that is not the last one has some.
+        // SAFETY: a piece, its group, and its elements.
         unsafe {
             let group = u64::from(simt.load(groups.of_piece, piece, Hint::ReadOnly));
-            let bound = if piece + 1 < simt.load(groups.pieces, group + 1, Hint::ReadOnly) {
-                let Part { start, len } = groups.part(simt, piece);
-                simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly).xor(args.flip)
-            } else if args.last.is_null() {
-                K::MAX
-            } else {
-                simt.load(args.last, group, Hint::ReadOnly)
-            };
+            let Part { start, len } = groups.part(simt, piece);
+            let mut bound = K::MIN;
+            if len > 0 {
+                bound = simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly).xor(args.flip);
+            }
+            if piece + 1 == simt.load(groups.pieces, group + 1, Hint::ReadOnly) {
+                // The last child's key may be too small.
+                let of_group = if args.last.is_null() { K::MAX } else { simt.load(args.last, group, Hint::ReadOnly) };
+                bound = bound.max(of_group);
+            }
             simt.store(args.bounds, piece, bound, Hint::Default);
         }
     }

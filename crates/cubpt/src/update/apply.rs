@@ -32,6 +32,17 @@ struct Pool {
     count: u64,
 }
 
+/// The members of a layer's groups.
+struct Members<B> {
+    numbers: Buffer<u32>,
+    /// Their keys in their parents.
+    bounds: Buffer<B>,
+    /// What bounds each group.
+    of_groups: Buffer<B>,
+    /// The group of each piece.
+    of_piece: Buffer<u32>,
+}
+
 /// A layer that has been written, for the one above.
 struct Written<B> {
     of_piece: Buffer<u32>,
@@ -104,26 +115,24 @@ impl Tree {
         Ok(())
     }
 
-    /// The members of a layer's groups, what bounds each group, and the group of each piece.
-    fn members<B: Word>(
-        &mut self,
-        stream: &Stream,
-        layer: &LayerPlan,
-    ) -> Result<(Buffer<u32>, Buffer<B>, Buffer<u32>)> {
+    fn members<B: Word>(&mut self, stream: &Stream, layer: &LayerPlan) -> Result<Members<B>> {
         let (device, pieces) = (stream.device(), layer.pieces.total as usize);
         let mut of_piece = device.alloc(pieces)?;
         let Some((parents, _)) = &layer.parents else {
             of_piece.fill_zero(stream)?;
-            return Ok((device.upload(&[self.root])?, device.upload(&[B::MAX])?, of_piece));
+            let (numbers, bounds) = (device.upload(&[self.root])?, device.upload(&[B::MAX])?);
+            return Ok(Members { numbers, bounds, of_groups: device.upload(&[B::MAX])?, of_piece });
         };
-        let (mut members, mut bounds) =
-            (device.alloc(layer.members.total as usize)?, device.alloc(layer.touched.len())?);
+        let count = layer.members.total as usize;
+        let (mut numbers, mut bounds) = (device.alloc(count)?, device.alloc(count)?);
+        let mut of_groups = device.alloc(layer.touched.len())?;
         let mut firsts = device.alloc_zeroed(pieces)?;
         let args = MembersArgs::<B> {
             groups: layer.groups(stream)?,
             parents: parents.read_on(stream)?,
-            members: members.write_on(stream)?,
-            bounds: bounds.write_on(stream)?,
+            members: numbers.write_on(stream)?,
+            member_bounds: bounds.write_on(stream)?,
+            bounds: of_groups.write_on(stream)?,
             firsts: firsts.write_on(stream)?,
             nodes: self.storage.nodes_mut(stream)?,
         };
@@ -132,7 +141,7 @@ impl Tree {
         if pieces > 0 {
             inclusive_max_scan(stream, &firsts, pieces, &mut of_piece, &mut ScanScratch::new(device, pieces)?)?;
         }
-        Ok((members, bounds, of_piece))
+        Ok(Members { numbers, bounds, of_groups, of_piece })
     }
 
     /// Marks nodes with their places.
@@ -175,7 +184,7 @@ impl Tree {
         stream: &Stream,
         layer: &LayerPlan,
         pool: &mut Pool,
-        (members, bounds, of_piece): (Buffer<u32>, Buffer<B>, Buffer<u32>),
+        Members { numbers: members, of_groups: bounds, of_piece, .. }: Members<B>,
         elements: &Elements<T, P>,
         flip: B,
         is_leaf: bool,
@@ -235,16 +244,16 @@ impl Tree {
         found: &Found,
     ) -> Result<Written<K::Bits>> {
         let device = stream.device();
-        let of_groups = self.members(stream, layer)?;
-        self.mark(stream, &of_groups.0)?;
-        let (offsets, _) = self.counts(stream, &of_groups.0, None)?;
+        let members = self.members(stream, layer)?;
+        self.mark(stream, &members.numbers)?;
+        let (offsets, _) = self.counts(stream, &members.numbers, None)?;
         let pairs = offsets.total as usize;
         let mut elements = Elements { keys: device.alloc::<K>(pairs)?, ptrs: device.alloc::<V>(pairs)? };
         let args = GatherPairsArgs::<K::Bits, V> {
             nodes: self.storage.nodes(stream)?,
-            members: of_groups.0.read_on(stream)?,
+            members: members.numbers.read_on(stream)?,
             offsets: offsets.before.read_on(stream)?,
-            count: of_groups.0.len() as u64,
+            count: members.numbers.len() as u64,
             flip: K::FLIP,
             keys: elements.keys.write_on(stream)?.cast(),
             values: elements.ptrs.write_on(stream)?,
@@ -282,7 +291,7 @@ impl Tree {
             merge_pairs(stream, MergeRule::KeepBoth, first, second, output, scratch)?;
             elements = merged;
         }
-        self.write(stream, layer, pool, of_groups, &elements, K::FLIP, true)
+        self.write(stream, layer, pool, members, &elements, K::FLIP, true)
     }
 
     fn inner<K: Key>(
@@ -295,16 +304,17 @@ impl Tree {
     ) -> Result<Written<K::Bits>> {
         let device = stream.device();
         let (_, starts) = plan_below.parents.as_ref().expect("a layer below the root's");
-        let of_groups = self.members::<K::Bits>(stream, layer)?;
+        let members = self.members::<K::Bits>(stream, layer)?;
         self.mark(stream, &layer.touched)?;
-        let (offsets, places) = self.counts(stream, &of_groups.0, Some(&layer.after))?;
+        let (offsets, places) = self.counts(stream, &members.numbers, Some(&layer.after))?;
         let children = offsets.total as usize;
         let mut elements = Elements { keys: device.alloc::<K::Bits>(children)?, ptrs: device.alloc::<u32>(children)? };
         let args = GatherChildrenArgs::<K::Bits> {
             nodes: self.storage.nodes(stream)?,
-            members: of_groups.0.read_on(stream)?,
+            members: members.numbers.read_on(stream)?,
+            bounds: members.bounds.read_on(stream)?,
             offsets: offsets.before.read_on(stream)?,
-            count: of_groups.0.len() as u64,
+            count: members.numbers.len() as u64,
             below: plan_below.groups(stream)?,
             starts: starts.read_on(stream)?,
             keys: elements.keys.write_on(stream)?,
@@ -329,7 +339,7 @@ impl Tree {
             // SAFETY: pieces of the layer below, and the places that their parents have for them.
             unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::put_pieces(&args)) }?;
         }
-        self.write(stream, layer, pool, of_groups, &elements, K::Bits::MIN, false)
+        self.write(stream, layer, pool, members, &elements, K::Bits::MIN, false)
     }
 
     /// Levels above a root that was split; or the only child of a root in its place.
@@ -345,10 +355,18 @@ impl Tree {
         if layer.pieces.total > 1 {
             let levels = levels_above(layer.pieces.total, full);
             let elements = Elements { keys: written.bounds, ptrs: written.numbers };
-            let first = pool.end as u32;
+            let count = levels.iter().sum::<u64>();
+            let reused = pool.count.min(count);
+            let mut numbers = vec![0; reused as usize];
+            pool.new.copy_range_to((pool.count - reused) as usize, &mut numbers)?;
+            numbers.extend(pool.end as u32..(pool.end + count - reused) as u32);
+            (pool.count, pool.end) = (pool.count - reused, pool.end + count - reused);
+            let mut shorter = stream.device().alloc(pool.count as usize)?;
+            shorter.copy_from_buffer(stream, 0, &pool.new, 0..pool.count as usize)?;
+            pool.new = shorter;
             // SAFETY: there is room for the levels; the elements are the pieces of the old root.
-            let end = unsafe { build_above(stream, &mut self.storage, elements, &levels, first)? };
-            (self.root, pool.end) = (end - 1, end.into());
+            unsafe { build_above(stream, &mut self.storage, elements, &levels, &numbers)? };
+            self.root = numbers[numbers.len() - 1];
             self.height += levels.len() as u32;
             return Ok(());
         }
@@ -411,11 +429,7 @@ fn selected<K: Key, V: Word>(
     selected_of(stream, Pairs { keys: &elements.keys, values: &elements.ptrs, count }, mask)
 }
 
-fn selected_of<K: Key, V: Word>(
-    stream: &Stream,
-    pairs: Pairs<'_, K, V>,
-    mask: &Buffer<u32>,
-) -> Result<Elements<K, V>> {
+fn selected_of<K: Key, V: Word>(stream: &Stream, pairs: Pairs<'_, K, V>, mask: &Buffer<u32>) -> Result<Elements<K, V>> {
     let (device, most) = (stream.device(), pairs.count.at_most());
     let mut selected = Elements { keys: device.alloc(most)?, ptrs: device.alloc(most)? };
     let count = &mut device.alloc(1)?;
