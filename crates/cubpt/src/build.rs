@@ -9,6 +9,16 @@ use lanetree_kernels_cubpt::layout::ORDERS;
 use lanetree_layout::{Key, Word};
 
 /// Options of a tree, and its bulk build.
+///
+/// ```
+/// use lanetree::{Cubpt, Device};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let tree = Cubpt::builder().order(64).fill(0.7).build(&Device::host(), &[3_u32, 1, 2, 1], &[30_u32, 10, 20, 11])?;
+/// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<K, V> {
     order: u32,

@@ -16,6 +16,19 @@ pub(crate) struct Elements<K, P> {
     pub(crate) ptrs: Buffer<P>,
 }
 
+/// What elements are.
+#[derive(Clone, Copy)]
+pub(crate) struct Form<B> {
+    /// Exclusive-or mask between their keys and ordered words.
+    pub(crate) flip: B,
+    pub(crate) is_leaf: bool,
+}
+
+impl<B: Word> Form<B> {
+    /// Children, with ordered words.
+    pub(crate) const INNER: Self = Self { flip: B::MIN, is_leaf: false };
+}
+
 /// Groups of elements, and their pieces.
 pub(crate) struct Layer {
     /// Where each group's elements begin, and all end.
@@ -55,7 +68,7 @@ impl Layer {
         })
     }
 
-    /// Writes the nodes. `flip` is between the elements' keys and ordered words.
+    /// Writes the nodes.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
@@ -67,8 +80,7 @@ impl Layer {
         stream: &Stream,
         storage: &mut Storage,
         elements: &Elements<K, P>,
-        flip: B,
-        is_leaf: bool,
+        Form { flip, is_leaf }: Form<B>,
     ) -> Result<()> {
         let threads = self.count as u64 * u64::from(storage.node().order);
         if threads == 0 {

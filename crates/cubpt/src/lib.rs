@@ -1,7 +1,36 @@
 //! CUBPT: a B+tree with explicit references, built and changed in bulk on the GPU, a thread per key.
 //!
 //! Huang, Su and Xi, *CUBPT: Lock-free bulk insertions to B+ tree on GPU architecture*, Computer Modelling & New
-//! Technologies 18(10), 2014.
+//! Technologies 18(10), 2014. Nodes have numbers for their children and parents, and lie in segments (section 3.1). A build
+//! writes them layer by layer (3.2.1). A batch of changes is searched, planned and carried out layer by layer: what
+//! overflows is split, and, beyond the paper, what becomes too small is merged, and numbers of nodes are used again (3.2.2).
+//! No node is locked: each is written by threads that know their places beforehand.
+//!
+//! It is the tree for large batches of inserts and removals, uniform or skewed, that should stay on the device.
+//!
+//! ```
+//! use lanetree::{Cubpt, Device};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut tree = Cubpt::builder().order(32).build(&Device::emulated(), &[30_u64, 10, 20], &[3_u32, 1, 2])?;
+//! assert_eq!(tree.get_many(&[10, 15])?, [Some(1), None]);
+//! assert_eq!(tree.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+//!
+//! let report = tree.insert_many(&[15, 30], &[7, 8])?;
+//! assert_eq!((report.inserted, report.replaced), (1, 1));
+//! tree.remove_many(&[10])?;
+//! assert_eq!(tree.lower_bound_many(&[20])?, [1]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When a batch fails
+//! A batch that finds no memory for its nodes leaves the tree as it was. If the device fails after the first of them was
+//! written, or has no memory for what the batch needs on the way, the tree is [lost](lanetree_frame::Error::Lost).
+//!
+//! On the host a batch is merged with all pairs, and the tree is built anew.
+//!
+//! [`Cubpt::on`] has the device form of the queries.
 
 mod build;
 mod device;

@@ -1,6 +1,6 @@
 //! The tree, and its bulk build (section 3.2.1).
 
-use crate::layer::{Elements, Layer};
+use crate::layer::{Elements, Form, Layer};
 use crate::native::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
@@ -82,7 +82,7 @@ impl Tree {
         let layer = Layer::of_nodes(device, keys.len() as u64, leaves)?;
         // SAFETY: the storage has room for all nodes of the build, and these are the layer's pairs.
         let bounds = unsafe {
-            layer.write(&stream, &mut storage, &pairs, B::MIN, true)?;
+            layer.write(&stream, &mut storage, &pairs, Form { flip: B::MIN, is_leaf: true })?;
             layer.above(&stream, &pairs.keys, B::MIN, None)?
         };
         let elements = Elements { keys: bounds, ptrs: layer.numbers };
@@ -154,7 +154,7 @@ pub(crate) unsafe fn build_above<B: Word>(
         let layer = Layer::of_nodes(stream.device(), elements.ptrs.len() as u64, own)?;
         // SAFETY: the caller's contract; the children are the nodes of the level below.
         let bounds = unsafe {
-            layer.write(stream, storage, &elements, B::MIN, false)?;
+            layer.write(stream, storage, &elements, Form::<B>::INNER)?;
             layer.above(stream, &elements.keys, B::MIN, None)?
         };
         elements = Elements { keys: bounds, ptrs: layer.numbers };

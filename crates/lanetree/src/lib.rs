@@ -1,12 +1,14 @@
 //! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
 //!
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
-//! ranges, thousands to billions at a time. There are four:
+//! ranges, thousands to billions at a time. There are five:
 //!
 //! * [`Harmonia`]: a B+tree over integers and floats (feature `harmonia`); see [`harmonia`] for its options;
 //! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
 //! * [`HbTree`]: a B+tree over integers and floats whose leaves lie in host memory, for more pairs than the GPU's memory
 //!   holds, and a fast tree for CPUs (feature `hbtree`); see [`hbtree`] for its options;
+//! * [`Cubpt`]: a B+tree with explicit references, over the same keys as Harmonia, whose batches of changes split and merge
+//!   nodes in place on the device (feature `cubpt`); see [`cubpt`];
 //! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
 //!   [`sorted`] for when it is enough.
 //!

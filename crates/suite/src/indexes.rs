@@ -35,8 +35,8 @@ macro_rules! for_each_index {
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
             cubpt = $crate::indexes::fixed("cubpt", $crate::indexes::cubpts::<u32, u32>()), 120;
             cubpt_wide = $crate::indexes::fixed("cubpt_wide", $crate::indexes::cubpts::<u64, u64>()), 100;
-            cubpt_signed = $crate::indexes::fixed("cubpt_signed", $crate::indexes::cubpts::<i64, u32>()), 60;
-            cubpt_float = $crate::indexes::fixed("cubpt_float", $crate::indexes::cubpts::<$crate::lanetree::F32, u64>()), 60;
+            cubpt_signed = $crate::indexes::fixed("cubpt_signed", [$crate::lanetree::Cubpt::<i64, u32>::builder()]), 60;
+            cubpt_float = $crate::indexes::fixed("cubpt_float", [$crate::lanetree::Cubpt::<$crate::lanetree::F32, u64>::builder()]), 60;
             hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;

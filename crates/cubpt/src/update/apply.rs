@@ -3,7 +3,7 @@
 
 use super::batch::{Changes, Found};
 use super::plan::{LayerPlan, Plan, Sums};
-use crate::layer::{Elements, Layer};
+use crate::layer::{Elements, Form, Layer};
 use crate::order::{Order, last};
 use crate::storage::Storage;
 use crate::tree::{Tree, build_above, levels_above};
@@ -186,8 +186,7 @@ impl Tree {
         pool: &mut Pool,
         Members { numbers: members, of_groups: bounds, of_piece, .. }: Members<B>,
         elements: &Elements<T, P>,
-        flip: B,
-        is_leaf: bool,
+        form: Form<B>,
     ) -> Result<Written<B>> {
         let (device, pieces) = (stream.device(), layer.pieces.total as usize);
         let mut numbers = device.alloc(pieces)?;
@@ -229,8 +228,8 @@ impl Tree {
         };
         // SAFETY: there is room for the nodes; the elements are those of the groups.
         let bounds = unsafe {
-            layer.write(stream, &mut self.storage, elements, flip, is_leaf)?;
-            layer.above(stream, &elements.keys, flip, Some(&bounds))?
+            layer.write(stream, &mut self.storage, elements, form)?;
+            layer.above(stream, &elements.keys, form.flip, Some(&bounds))?
         };
         Ok(Written { of_piece: layer.of_piece, bounds, numbers: layer.numbers })
     }
@@ -291,7 +290,7 @@ impl Tree {
             merge_pairs(stream, MergeRule::KeepBoth, first, second, output, scratch)?;
             elements = merged;
         }
-        self.write(stream, layer, pool, members, &elements, K::FLIP, true)
+        self.write(stream, layer, pool, members, &elements, Form { flip: K::FLIP, is_leaf: true })
     }
 
     fn inner<K: Key>(
@@ -339,7 +338,7 @@ impl Tree {
             // SAFETY: pieces of the layer below, and the places that their parents have for them.
             unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::put_pieces(&args)) }?;
         }
-        self.write(stream, layer, pool, members, &elements, K::Bits::MIN, false)
+        self.write(stream, layer, pool, members, &elements, Form::INNER)
     }
 
     /// Levels above a root that was split; or the only child of a root in its place.
