@@ -25,8 +25,9 @@
 //! ```
 //!
 //! # When a batch fails
-//! A batch that finds no memory for its nodes leaves the tree as it was. If the device fails after the first of them was
-//! written, or has no memory for what the batch needs on the way, the tree is [lost](lanetree_frame::Error::Lost).
+//! All that a batch writes is prepared in memory of its own, while the tree is only read. A batch that finds no memory, or whose
+//! device fails until then, leaves the tree as it was. If the device fails while the nodes are written, the tree is
+//! [lost](lanetree_frame::Error::Lost).
 //!
 //! On the host a batch is merged with all pairs, and the tree is built anew.
 //!
@@ -36,6 +37,7 @@ mod build;
 mod device;
 mod layer;
 mod native;
+mod node;
 mod order;
 mod storage;
 #[cfg(test)]

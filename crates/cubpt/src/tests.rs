@@ -1,7 +1,7 @@
 //! Batches of every kind that split and merge nodes; after each, the whole tree is checked.
 
 use crate::Cubpt;
-use crate::native::NodeView;
+use crate::node::NodeView;
 use crate::tree::Tree;
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE};
@@ -73,7 +73,7 @@ fn check<K: Key, V: Word>(index: &Cubpt<K, V>, expected: &BTreeMap<K, V>) {
         }
     }
     assert!(pairs.next().is_none());
-    let free: Vec<u32> = tree.free.as_slice().unwrap().to_vec();
+    let free: Vec<u32> = tree.free.as_slice().unwrap()[..tree.free_count as usize].to_vec();
     assert!(free.iter().all(|number| seen.insert(*number)), "a number is free twice, or in the tree");
     assert_eq!((seen.len() as u64, seen.last().map(|&last| u64::from(last))), (tree.end, tree.end.checked_sub(1)));
     assert!(tree.end <= tree.storage.room());

@@ -1,8 +1,8 @@
 //! The tree, and its bulk build (section 3.2.1).
 
 use crate::layer::{Elements, Form, Layer};
-use crate::native::{set_head, write_node};
-use crate::order::Order;
+use crate::node::{set_head, write_node};
+use crate::order::{Order, OrderScratch};
 use crate::storage::{Storage, too_many};
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
@@ -18,10 +18,13 @@ pub(crate) struct Tree {
     /// Levels above the leaves.
     pub(crate) height: u32,
     pub(crate) len: u64,
+    /// Nodes of each level, the leaves' first.
+    pub(crate) levels: Vec<u64>,
     /// The first number that no node has had.
     pub(crate) end: u64,
-    /// Numbers of nodes that are gone.
+    /// Numbers of nodes that are gone: the first of these.
     pub(crate) free: Buffer<u32>,
+    pub(crate) free_count: u64,
 }
 
 /// In how many nodes so many elements go, with `full` in each, at least one.
@@ -63,7 +66,7 @@ impl Tree {
         }
         .and_then(|(storage, order)| {
             let free = device.alloc(0)?;
-            Ok(Self { storage, order, root, height, len, end: nodes, free })
+            Ok(Self { storage, order, root, height, len, levels, end: nodes, free, free_count: 0 })
         })
     }
 
@@ -85,11 +88,16 @@ impl Tree {
             layer.write(&stream, &mut storage, &pairs, Form { flip: B::MIN, is_leaf: true })?;
             layer.above(&stream, &pairs.keys, B::MIN, None)?
         };
-        let elements = Elements { keys: bounds, ptrs: layer.numbers };
+        let leaves = Elements { keys: bounds, ptrs: layer.numbers };
         // SAFETY: there is room for all nodes above, and these are the leaves.
-        unsafe { build_above(&stream, &mut storage, elements, &levels[1..], above)? };
+        unsafe {
+            for (layer, elements) in layers_above(&stream, leaves, &levels[1..], above)? {
+                layer.write(&stream, &mut storage, &elements, Form::<B>::INNER)?;
+            }
+        }
         let height = levels.len() as u32 - 1;
-        let order = Order::of(&stream, &mut storage, numbers[numbers.len() - 1], height)?;
+        let scratch = OrderScratch::new(device, levels)?;
+        let order = Order::of(&stream, &mut storage, numbers[numbers.len() - 1], height, scratch)?;
         Ok((storage, order))
     }
 
@@ -134,32 +142,33 @@ impl Tree {
     }
 }
 
-/// Writes levels of so many nodes above nodes with these bounds and numbers; the last one of `numbers` is the root's.
+/// A layer, and what goes into it.
+pub(crate) type Filled<B> = (Layer, Elements<B, u32>);
+
+/// Levels of so many nodes above nodes with these bounds and numbers; the last one of `numbers` is the root's.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
 ///
 /// # Safety
-/// There is room for the nodes, and the elements are nodes.
-pub(crate) unsafe fn build_above<B: Word>(
+/// The elements are nodes.
+pub(crate) unsafe fn layers_above<B: Word>(
     stream: &Stream,
-    storage: &mut Storage,
     mut elements: Elements<B, u32>,
     levels: &[u64],
     mut numbers: &[u32],
-) -> Result<()> {
+) -> Result<Vec<Filled<B>>> {
+    let mut layers = Vec::with_capacity(levels.len());
     for &nodes in levels {
         let own;
         (own, numbers) = numbers.split_at(nodes as usize);
         let layer = Layer::of_nodes(stream.device(), elements.ptrs.len() as u64, own)?;
         // SAFETY: the caller's contract; the children are the nodes of the level below.
-        let bounds = unsafe {
-            layer.write(stream, storage, &elements, Form::<B>::INNER)?;
-            layer.above(stream, &elements.keys, B::MIN, None)?
-        };
-        elements = Elements { keys: bounds, ptrs: layer.numbers };
+        let bounds = unsafe { layer.above(stream, &elements.keys, B::MIN, None)? };
+        let above = Elements { keys: bounds, ptrs: stream.device().upload(own)? };
+        layers.push((layer, core::mem::replace(&mut elements, above)));
     }
-    Ok(())
+    Ok(layers)
 }
 
 /// The levels above so many nodes, up to one.

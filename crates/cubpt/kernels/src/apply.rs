@@ -409,6 +409,57 @@ impl<V: Word> Kernel for Replace<V> {
 }
 
 kernel_args! {
+    /// Arguments of [`ReplaceGathered`].
+    pub struct ReplaceGatheredArgs<V> {
+        /// The tree's nodes.
+        pub nodes: Nodes,
+        /// The leaf of each change: `[count]`.
+        pub leaves: Global<u32>,
+        /// Its slot.
+        pub slots: Global<u32>,
+        /// 1 if it replaces a value.
+        pub replacements: Global<u32>,
+        /// The values.
+        pub values: Global<V>,
+        /// Changes.
+        pub count: u64,
+        /// Where the pairs of each member begin.
+        pub offsets: Global<u64>,
+        /// Out: the values of gathered pairs.
+        pub gathered: GlobalMut<V>,
+    }
+}
+
+/// Writes the values of keys that are in gathered leaves: a thread per change; any block. Leaves of changes are marked with their
+/// places among the members, if they have one.
+#[derive(Debug)]
+pub struct ReplaceGathered<V>(PhantomData<V>);
+
+impl<V: Word> Kernel for ReplaceGathered<V> {
+    type Args = ReplaceGatheredArgs<V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: the place of a change, and of its pair among those of its member.
+        unsafe {
+            if simt.load(args.replacements, index, Hint::Streaming) != 0 {
+                let leaf = args.nodes.at(simt, simt.load(args.leaves, index, Hint::ReadOnly));
+                let member = leaf.head(simt, Head::Mark);
+                if member != NONE {
+                    let pair = simt.load(args.offsets, u64::from(member), Hint::ReadOnly)
+                        + u64::from(simt.load(args.slots, index, Hint::ReadOnly));
+                    simt.store(args.gathered, pair, simt.load(args.values, index, Hint::Streaming), Hint::Default);
+                }
+            }
+        }
+    }
+}
+
+kernel_args! {
     /// Arguments of [`GatherChildren`].
     pub struct GatherChildrenArgs<K> {
         /// The tree's nodes.

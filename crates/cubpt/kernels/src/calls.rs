@@ -4,8 +4,8 @@ use crate::{
     Bounds, BoundsArgs, Children, ChildrenArgs, Counts, CountsArgs, Drop, DropArgs, Free, FreeArgs, Gather, GatherArgs,
     GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs, Group, GroupArgs, Link, LinkArgs,
     Locate, LocateArgs, Mark, MarkArgs, MemberCounts, MemberCountsArgs, Members, MembersArgs, Neighbor, NeighborArgs,
-    Numbers, NumbersArgs, PutPieces, PutPiecesArgs, Rank, RankArgs, Replace, ReplaceArgs, Search, SearchArgs, Touch,
-    TouchArgs, WriteNodes, WriteNodesArgs,
+    Numbers, NumbersArgs, PutPieces, PutPiecesArgs, Rank, RankArgs, Replace, ReplaceArgs, ReplaceGathered,
+    ReplaceGatheredArgs, Search, SearchArgs, Touch, TouchArgs, WriteNodes, WriteNodesArgs,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -51,6 +51,8 @@ by_key! {
     put_pieces(PutPiecesArgs) => PutPieces<K>;
     /// New values; `K` is the value's word.
     replace(ReplaceArgs) => Replace<K>;
+    /// New values of gathered pairs; `K` is the value's word.
+    replace_gathered(ReplaceGatheredArgs) => ReplaceGathered<K>;
     /// The places of changes.
     search(SearchArgs) => Search<K>;
     /// The kernel that locates ranges.

@@ -3,7 +3,7 @@
 
 use crate::{
     Bounds, Children, Counts, Drop, Free, Gather, GatherChildren, GatherPairs, Get, Group, Link, Locate, Mark,
-    MemberCounts, Members, Neighbor, Numbers, PutPieces, Rank, Replace, Search, Touch, WriteNodes,
+    MemberCounts, Members, Neighbor, Numbers, PutPieces, Rank, Replace, ReplaceGathered, Search, Touch, WriteNodes,
 };
 use lanetree_simt::instance;
 
@@ -16,6 +16,8 @@ instance!(cubpt__link, cubpt, Link);
 instance!(cubpt__mark, cubpt, Mark);
 instance!(cubpt__member_counts, cubpt, MemberCounts);
 instance!(cubpt__numbers, cubpt, Numbers);
+instance!(cubpt__replace_gathered_u32, cubpt, ReplaceGathered<u32>);
+instance!(cubpt__replace_gathered_u64, cubpt, ReplaceGathered<u64>);
 instance!(cubpt__replace_u32, cubpt, Replace<u32>);
 instance!(cubpt__replace_u64, cubpt, Replace<u64>);
 instance!(cubpt__touch, cubpt, Touch);

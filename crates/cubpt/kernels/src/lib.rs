@@ -17,7 +17,7 @@ mod write;
 pub use apply::{
     Drop, DropArgs, Free, FreeArgs, GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Mark, MarkArgs,
     MemberCounts, MemberCountsArgs, Members, MembersArgs, Numbers, NumbersArgs, PlannedGroups, PutPieces,
-    PutPiecesArgs, Replace, ReplaceArgs,
+    PutPiecesArgs, Replace, ReplaceArgs, ReplaceGathered, ReplaceGatheredArgs,
 };
 pub use order::{Children, ChildrenArgs, Counts, CountsArgs, Link, LinkArgs};
 pub use plan::{

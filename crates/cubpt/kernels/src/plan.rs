@@ -8,7 +8,7 @@
 //! The paper's CountAddNodeNum counts the new nodes of all layers in the same way before anything is inserted; it has no
 //! removals, and a group is always one node.
 
-use crate::layout::{Head, Nodes};
+use crate::layout::{Head, NONE, Nodes, NodesMut};
 use crate::search::{IN_FLIGHT, TreeRef, places, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
@@ -94,7 +94,7 @@ kernel_args! {
     /// Arguments of [`Touch`].
     pub struct TouchArgs {
         /// The tree's nodes.
-        pub nodes: Nodes,
+        pub nodes: NodesMut,
         /// The leaves of changes: `[count]`, each once.
         pub leaves: Global<u32>,
         /// Where the changes of each begin: `[count + 1]`.
@@ -114,7 +114,7 @@ kernel_args! {
     }
 }
 
-/// Says what becomes of leaves: a thread per leaf; any block.
+/// Says what becomes of leaves, and takes their marks away: a thread per leaf; any block.
 #[derive(Debug)]
 pub struct Touch;
 
@@ -135,9 +135,10 @@ impl Kernel for Touch {
             let (inserts, removals) = (sum(args.inserts) as u32, sum(args.removals) as u32);
             let changed = if inserts + removals > 0 { CHANGED } else { 0 };
             let shrunk = if removals > inserts { SHRUNK } else { 0 };
-            simt.store(args.after, index, leaf.head(simt, Head::Count) + inserts - removals, Hint::Default);
+            simt.store(args.after, index, leaf.get(simt, Head::Count) + inserts - removals, Hint::Default);
             simt.store(args.changed, index, changed | shrunk, Hint::Default);
-            simt.store(args.parents, index, leaf.head(simt, Head::Parent), Hint::Default);
+            simt.store(args.parents, index, leaf.get(simt, Head::Parent), Hint::Default);
+            leaf.set(simt, Head::Mark, NONE);
         }
     }
 }

@@ -1,18 +1,21 @@
-//! A planned batch is carried out, layer by layer from the leaves: the members of groups are gathered, changed, and written to
-//! the groups' pieces (the paper's stages "batch insert leaf nodes layer" and "batch insert internal nodes layer").
+//! A planned batch is carried out. First everything that is to be written is prepared, layer by layer from the leaves, in
+//! memory of its own: the members of groups are gathered and changed, and their pieces get numbers. The tree is only read, but
+//! for marks. Then it is written, which allocates nothing (the paper's stages "batch insert leaf nodes layer", "batch insert
+//! internal nodes layer" and "create root node").
 
 use super::batch::{Changes, Found};
-use super::plan::{LayerPlan, Plan, Sums};
+use super::plan::{LayerPlan, Plan};
+use super::sums::Sums;
 use crate::layer::{Elements, Form, Layer};
-use crate::order::{Order, last};
+use crate::order::{Order, OrderScratch};
 use crate::storage::Storage;
-use crate::tree::{Tree, build_above, levels_above};
+use crate::tree::{Filled, Tree, layers_above, levels_above};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Result, Stream};
 use lanetree_kernels_cubpt::layout::NONE;
 use lanetree_kernels_cubpt::{
     ChildrenArgs, CountsArgs, DropArgs, FreeArgs, GatherChildrenArgs, GatherPairsArgs, MarkArgs, MemberCountsArgs,
-    MembersArgs, NumbersArgs, PutPiecesArgs, ReplaceArgs, calls,
+    MembersArgs, NumbersArgs, PutPiecesArgs, ReplaceArgs, ReplaceGatheredArgs, calls,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{
@@ -23,8 +26,7 @@ use lanetree_runtime::Buffer;
 
 /// Numbers of nodes on their way from the free list into the tree, and back.
 struct Pool {
-    old: Buffer<u32>,
-    /// Those of the old ones that are left.
+    /// Those of the tree's list that are left.
     left: u64,
     end: u64,
     /// The list afterwards, and how many of its numbers are there.
@@ -43,14 +45,32 @@ struct Members<B> {
     of_piece: Buffer<u32>,
 }
 
-/// A layer that has been written, for the one above.
-struct Written<B> {
-    of_piece: Buffer<u32>,
+/// A layer that has been prepared, for the one above.
+struct Prepared<B, T, P> {
+    layer: Layer,
+    elements: Elements<T, P>,
     bounds: Buffer<B>,
-    numbers: Buffer<u32>,
 }
 
-/// Writes the new values of keys that are there.
+/// Memory for a node's number, the sums of its children, a child, and how many keys that has.
+type Child = (Buffer<u32>, Buffer<u64>, Buffer<u32>, Buffer<u32>);
+
+/// All that a batch writes.
+pub(super) struct Work<K: Key, V> {
+    leaves: (Layer, Elements<K, V>),
+    inner: Vec<Filled<K::Bits>>,
+    root: u32,
+    /// Whether the root may have a single child, which then takes its place.
+    may_shrink: bool,
+    child: Child,
+    levels: Vec<u64>,
+    end: u64,
+    free: Buffer<u32>,
+    free_count: u64,
+    scratch: OrderScratch,
+}
+
+/// Writes the new values of keys that are there; leaves that are laid out anew have them already.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
@@ -76,42 +96,123 @@ pub(super) fn replace<K: Key, V: Word>(
 }
 
 impl Tree {
-    /// Carries a plan out. There is room for all nodes that it takes. After an error the tree is lost.
+    /// Prepares what a plan writes. There is room for all nodes that it takes.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn carry_out<K: Key, V: Word>(
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room. The tree has changed nothing but its
+    /// marks.
+    pub(super) fn prepare<K: Key, V: Word>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
         changes: &Changes<K, V>,
         found: &Found,
         full: u64,
-    ) -> Result<()> {
+    ) -> Result<Work<K, V>> {
         let device = stream.device();
-        let empty = device.alloc(0)?;
-        let old = core::mem::replace(&mut self.free, empty);
-        let reused = plan.taken().min(old.len() as u64);
-        let mut pool = Pool {
-            left: old.len() as u64,
-            count: old.len() as u64 - reused,
-            new: device.alloc((old.len() as u64 - reused + plan.freed()) as usize)?,
-            old,
-            end: self.end,
-        };
-        pool.new.copy_from_buffer(stream, 0, &pool.old, 0..pool.count as usize)?;
-        let mut below: Option<(&LayerPlan, Written<K::Bits>)> = None;
-        for layer in &plan.layers {
-            let written = match &below {
-                None => self.leaves(stream, layer, &mut pool, changes, found)?,
-                Some((plan_below, below)) => self.inner::<K>(stream, layer, &mut pool, plan_below, below)?,
+        let count = self.free_count - plan.taken().min(self.free_count);
+        // A number for each level that the root may lose, too.
+        let room = count + plan.freed() + u64::from(self.height);
+        let mut pool = Pool { left: self.free_count, end: self.end, new: device.alloc(room as usize)?, count };
+        pool.new.copy_from_buffer(stream, 0, &self.free, 0..count as usize)?;
+        let mut levels = self.levels.clone();
+        for (nodes, layer) in levels.iter_mut().zip(&plan.layers) {
+            *nodes = *nodes + layer.pieces.total - layer.members.total;
+        }
+        let (of_leaves, of_inner) = plan.layers.split_first().expect("a batch that moves pairs changes leaves");
+        let Prepared { layer, elements, bounds } = self.leaves(stream, of_leaves, &mut pool, changes, found)?;
+        let mut below = (of_leaves, copy(stream, &layer.numbers)?, bounds);
+        let (leaves, mut inner) = ((layer, elements), Vec::<Filled<K::Bits>>::new());
+        for plan in of_inner {
+            let of_piece = &inner.last().map_or(&leaves.0, |below| &below.0).of_piece;
+            let Prepared { layer, elements, bounds } =
+                self.inner::<K>(stream, plan, &mut pool, (below.0, of_piece, &below.1, &below.2))?;
+            below = (plan, copy(stream, &layer.numbers)?, bounds);
+            inner.push((layer, elements));
+        }
+        let mut root = self.root;
+        if plan.root_after.is_some() && below.0.pieces.total > 1 {
+            let above = levels_above(below.0.pieces.total, full);
+            let count = above.iter().sum::<u64>();
+            let reused = pool.count.min(count);
+            let mut numbers = vec![0; reused as usize];
+            pool.new.copy_range_to((pool.count - reused) as usize, &mut numbers)?;
+            numbers.extend(pool.end as u32..(pool.end + count - reused) as u32);
+            (pool.count, pool.end) = (pool.count - reused, pool.end + count - reused);
+            root = numbers[numbers.len() - 1];
+            // SAFETY: the elements are the pieces of the old root.
+            inner.extend(unsafe { layers_above(stream, Elements { keys: below.2, ptrs: below.1 }, &above, &numbers)? });
+            levels.extend(above);
+        }
+        Ok(Work {
+            leaves,
+            inner,
+            root,
+            may_shrink: plan.root_after == Some(1),
+            child: (device.alloc(1)?, device.upload(&[0, 1])?, device.alloc(1)?, device.alloc(1)?),
+            scratch: OrderScratch::new(device, &levels)?,
+            levels,
+            end: pool.end,
+            free: pool.new,
+            free_count: pool.count,
+        })
+    }
+
+    /// Writes what was prepared; the tree has `len` pairs then. After an error it is lost.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    pub(super) fn carry_out<K: Key, V: Word>(&mut self, stream: &Stream, len: u64, work: Work<K, V>) -> Result<()> {
+        let (leaves, elements) = &work.leaves;
+        // SAFETY: there is room for the nodes of the plan; the elements are those of its groups.
+        unsafe {
+            leaves.write(stream, &mut self.storage, elements, Form { flip: K::FLIP, is_leaf: true })?;
+            for (layer, elements) in &work.inner {
+                layer.write(stream, &mut self.storage, elements, Form::<K::Bits>::INNER)?;
+            }
+        }
+        (self.root, self.height, self.levels) = (work.root, work.levels.len() as u32 - 1, work.levels);
+        (self.end, self.free, self.free_count, self.len) = (work.end, work.free, work.free_count, len);
+        if work.may_shrink {
+            self.take_only_children(stream, work.child)?;
+        }
+        self.order = Order::of(stream, &mut self.storage, self.root, self.height, work.scratch)?;
+        Ok(())
+    }
+
+    /// Takes the root's only child in its place, as long as it has a single one.
+    fn take_only_children(&mut self, stream: &Stream, (mut number, sums, mut child, mut count): Child) -> Result<()> {
+        let mut children = 1;
+        while self.height > 0 && children == 1 {
+            number.copy_range_from(0, &[self.root])?;
+            let args = ChildrenArgs {
+                nodes: self.storage.nodes(stream)?,
+                numbers: number.read_on(stream)?,
+                count: 1,
+                offsets: sums.read_on(stream)?,
+                children: child.write_on(stream)?,
             };
-            below = Some((layer, written));
+            let threads = u64::from(self.storage.node().order);
+            // SAFETY: a node with one child.
+            unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::children(&args)) }?;
+            let args = CountsArgs {
+                nodes: self.storage.nodes(stream)?,
+                numbers: child.read_on(stream)?,
+                count: 1,
+                counts: count.write_on(stream)?,
+            };
+            // SAFETY: a node.
+            unsafe { launch::over(stream, 1, 1, THREADS)?.run(calls::counts(&args)) }?;
+            // There is room for a number of each level.
+            self.free.copy_range_from(self.free_count as usize, &[self.root])?;
+            self.free_count += 1;
+            let (mut only, mut keys) = ([0], [0]);
+            child.copy_to(&mut only)?;
+            count.copy_to(&mut keys)?;
+            (self.root, children) = (only[0], keys[0]);
+            self.height -= 1;
+            self.levels.pop();
         }
-        if let (Some(after), Some((layer, written))) = (plan.root_after, below) {
-            self.new_root::<K>(stream, after, layer, written, &mut pool, full)?;
-        }
-        (self.free, self.end) = (pool.new, pool.end);
         Ok(())
     }
 
@@ -178,16 +279,16 @@ impl Tree {
         Ok((Sums::of(stream, &counts)?, places))
     }
 
-    /// Writes a layer's pieces, and gives back the members that are not needed.
-    fn write<B: Word, T: bytemuck::Pod, P: Word>(
-        &mut self,
+    /// Gives a layer's pieces their numbers, and gives back the members that are not needed.
+    fn number<B: Word, T: bytemuck::Pod, P: Word>(
+        &self,
         stream: &Stream,
         layer: &LayerPlan,
         pool: &mut Pool,
         Members { numbers: members, of_groups: bounds, of_piece, .. }: Members<B>,
-        elements: &Elements<T, P>,
-        form: Form<B>,
-    ) -> Result<Written<B>> {
+        elements: Elements<T, P>,
+        flip: B,
+    ) -> Result<Prepared<B, T, P>> {
         let (device, pieces) = (stream.device(), layer.pieces.total as usize);
         let mut numbers = device.alloc(pieces)?;
         if pieces > 0 {
@@ -197,7 +298,7 @@ impl Tree {
                 count: pieces as u64,
                 members: members.read_on(stream)?,
                 taken: layer.taken.before.read_on(stream)?,
-                free: pool.old.read_on(stream)?,
+                free: self.free.read_on(stream)?,
                 free_count: pool.left,
                 end: pool.end,
                 numbers: numbers.write_on(stream)?,
@@ -226,12 +327,9 @@ impl Tree {
             numbers,
             count: pieces,
         };
-        // SAFETY: there is room for the nodes; the elements are those of the groups.
-        let bounds = unsafe {
-            layer.write(stream, &mut self.storage, elements, form)?;
-            layer.above(stream, &elements.keys, form.flip, Some(&bounds))?
-        };
-        Ok(Written { of_piece: layer.of_piece, bounds, numbers: layer.numbers })
+        // SAFETY: the elements are those of the groups, each of which has a bound.
+        let bounds = unsafe { layer.above(stream, &elements.keys, flip, Some(&bounds))? };
+        Ok(Prepared { layer, elements, bounds })
     }
 
     fn leaves<K: Key, V: Word>(
@@ -241,7 +339,7 @@ impl Tree {
         pool: &mut Pool,
         changes: &Changes<K, V>,
         found: &Found,
-    ) -> Result<Written<K::Bits>> {
+    ) -> Result<Prepared<K::Bits, K, V>> {
         let device = stream.device();
         let members = self.members(stream, layer)?;
         self.mark(stream, &members.numbers)?;
@@ -260,6 +358,20 @@ impl Tree {
         let threads = args.count * u64::from(self.storage.node().order);
         // SAFETY: leaves of the tree, and a place for each pair.
         unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::gather_pairs(&args)) }?;
+        if found.replaced > 0 {
+            let args = ReplaceGatheredArgs::<V> {
+                nodes: self.storage.nodes(stream)?,
+                leaves: found.leaves.read_on(stream)?,
+                slots: found.slots.read_on(stream)?,
+                replacements: found.replaces.read_on(stream)?,
+                values: changes.values.read_on(stream)?,
+                count: changes.len() as u64,
+                offsets: offsets.before.read_on(stream)?,
+                gathered: elements.ptrs.write_on(stream)?,
+            };
+            // SAFETY: leaves of changes are marked with their places, if they are members.
+            unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::replace_gathered(&args)) }?;
+        }
         let mut kept = pairs;
         if found.removals.total > 0 {
             let mut mask = device.upload(&vec![u32::MAX; pairs.div_ceil(32)])?;
@@ -290,7 +402,7 @@ impl Tree {
             merge_pairs(stream, MergeRule::KeepBoth, first, second, output, scratch)?;
             elements = merged;
         }
-        self.write(stream, layer, pool, members, &elements, Form { flip: K::FLIP, is_leaf: true })
+        self.number(stream, layer, pool, members, elements, K::FLIP)
     }
 
     fn inner<K: Key>(
@@ -298,9 +410,8 @@ impl Tree {
         stream: &Stream,
         layer: &LayerPlan,
         pool: &mut Pool,
-        plan_below: &LayerPlan,
-        below: &Written<K::Bits>,
-    ) -> Result<Written<K::Bits>> {
+        (plan_below, of_piece, numbers, bounds): (&LayerPlan, &Buffer<u32>, &Buffer<u32>, &Buffer<K::Bits>),
+    ) -> Result<Prepared<K::Bits, K::Bits, u32>> {
         let device = stream.device();
         let (_, starts) = plan_below.parents.as_ref().expect("a layer below the root's");
         let members = self.members::<K::Bits>(stream, layer)?;
@@ -326,9 +437,9 @@ impl Tree {
             let args = PutPiecesArgs::<K::Bits> {
                 below: plan_below.groups(stream)?,
                 starts: starts.read_on(stream)?,
-                of_piece: below.of_piece.read_on(stream)?,
-                bounds: below.bounds.read_on(stream)?,
-                numbers: below.numbers.read_on(stream)?,
+                of_piece: of_piece.read_on(stream)?,
+                bounds: bounds.read_on(stream)?,
+                numbers: numbers.read_on(stream)?,
                 count: plan_below.pieces.total,
                 places: places.read_on(stream)?,
                 offsets: offsets.before.read_on(stream)?,
@@ -338,82 +449,13 @@ impl Tree {
             // SAFETY: pieces of the layer below, and the places that their parents have for them.
             unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::put_pieces(&args)) }?;
         }
-        self.write(stream, layer, pool, members, &elements, Form::INNER)
-    }
-
-    /// Levels above a root that was split; or the only child of a root in its place.
-    fn new_root<K: Key>(
-        &mut self,
-        stream: &Stream,
-        after: u32,
-        layer: &LayerPlan,
-        written: Written<K::Bits>,
-        pool: &mut Pool,
-        full: u64,
-    ) -> Result<()> {
-        if layer.pieces.total > 1 {
-            let levels = levels_above(layer.pieces.total, full);
-            let elements = Elements { keys: written.bounds, ptrs: written.numbers };
-            let count = levels.iter().sum::<u64>();
-            let reused = pool.count.min(count);
-            let mut numbers = vec![0; reused as usize];
-            pool.new.copy_range_to((pool.count - reused) as usize, &mut numbers)?;
-            numbers.extend(pool.end as u32..(pool.end + count - reused) as u32);
-            (pool.count, pool.end) = (pool.count - reused, pool.end + count - reused);
-            let mut shorter = stream.device().alloc(pool.count as usize)?;
-            shorter.copy_from_buffer(stream, 0, &pool.new, 0..pool.count as usize)?;
-            pool.new = shorter;
-            // SAFETY: there is room for the levels; the elements are the pieces of the old root.
-            unsafe { build_above(stream, &mut self.storage, elements, &levels, &numbers)? };
-            self.root = numbers[numbers.len() - 1];
-            self.height += levels.len() as u32;
-            return Ok(());
-        }
-        let mut children = after;
-        while self.height > 0 && children == 1 {
-            let (device, numbers) = (stream.device(), stream.device().upload(&[self.root])?);
-            let (offsets, mut child) = (device.upload(&[0_u64, 1])?, device.alloc(1)?);
-            let args = ChildrenArgs {
-                nodes: self.storage.nodes(stream)?,
-                numbers: numbers.read_on(stream)?,
-                count: 1,
-                offsets: offsets.read_on(stream)?,
-                children: child.write_on(stream)?,
-            };
-            let threads = u64::from(self.storage.node().order);
-            // SAFETY: a node with one child.
-            unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::children(&args)) }?;
-            let mut counts = device.alloc(1)?;
-            let args = CountsArgs {
-                nodes: self.storage.nodes(stream)?,
-                numbers: child.read_on(stream)?,
-                count: 1,
-                counts: counts.write_on(stream)?,
-            };
-            // SAFETY: a node.
-            unsafe { launch::over(stream, 1, 1, THREADS)?.run(calls::counts(&args)) }?;
-            // The number of the old root is free.
-            let mut longer = device.alloc(pool.count as usize + 1)?;
-            longer.copy_from_buffer(stream, 0, &pool.new, 0..pool.count as usize)?;
-            longer.copy_range_from(pool.count as usize, &[self.root])?;
-            (pool.new, pool.count) = (longer, pool.count + 1);
-            (self.root, children) = (child.to_vec()?[0], counts.to_vec()?[0]);
-            self.height -= 1;
-        }
-        Ok(())
-    }
-
-    /// The leaves in order, after a batch that moved pairs.
-    pub(super) fn put_in_order(&mut self, stream: &Stream) -> Result<()> {
-        self.order = Order::of(stream, &mut self.storage, self.root, self.height)?;
-        self.len = last(&self.order.ranks)?;
-        Ok(())
+        self.number(stream, layer, pool, members, elements, K::Bits::MIN)
     }
 }
 
-fn copy(stream: &Stream, sums: &Buffer<u64>) -> Result<Buffer<u64>> {
-    let mut copy = stream.device().alloc(sums.len())?;
-    copy.copy_from_buffer(stream, 0, sums, 0..sums.len())?;
+fn copy<T: bytemuck::Pod>(stream: &Stream, words: &Buffer<T>) -> Result<Buffer<T>> {
+    let mut copy = stream.device().alloc(words.len())?;
+    copy.copy_from_buffer(stream, 0, words, 0..words.len())?;
     Ok(copy)
 }
 

@@ -1,6 +1,6 @@
 //! A batch of changes on the device, and where they belong.
 
-use super::plan::Sums;
+use super::sums::Sums;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, NetChange, Result, Stream};
 use lanetree_kernels_cubpt::{IN_FLIGHT, PUT, PUT_IF_PRESENT, REMOVE, SearchArgs, TreeRef, calls};

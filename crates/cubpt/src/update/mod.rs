@@ -3,6 +3,7 @@
 mod apply;
 mod batch;
 mod plan;
+mod sums;
 
 use crate::Cubpt;
 use crate::storage::too_many;
@@ -62,6 +63,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return Ok(report);
         }
         let full = full(order, fill).max(u64::from(order).div_ceil(2));
+        let tree = self.tree.get_mut()?;
         let plan = Plan::new(&stream, tree, &found, full as u32)?;
         let above: u64 = match plan.layers.last() {
             Some(layer) if plan.root_after.is_some() => levels_above(layer.pieces.total, full).iter().sum(),
@@ -71,12 +73,13 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         if nodes >= u64::from(u32::MAX) {
             return Err(too_many(len, order));
         }
-        self.tree.get_mut()?.storage.reserve(nodes)?;
+        tree.storage.reserve(nodes)?;
+        let work = tree.prepare(&stream, &plan, &changes, &found, full)?;
+        stream.synchronize()?;
         report.path = UpdatePath::Moved;
         self.tree.change(|tree| {
             apply::replace(&stream, &mut tree.storage, &changes, &found)?;
-            tree.carry_out(&stream, &plan, &changes, &found, full)?;
-            tree.put_in_order(&stream)
+            tree.carry_out(&stream, len, work)
         })?;
         Ok(report)
     }

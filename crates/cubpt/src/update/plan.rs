@@ -1,61 +1,13 @@
 //! The plan of a batch: what becomes of each layer, from the leaves upwards (the paper's CountAddNodeNum). The tree is only
-//! read.
+//! read, but for marks.
 
 use super::batch::Found;
-use crate::order::last;
+use super::sums::{Runs, Sums, first};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Result, Stream};
 use lanetree_kernels_cubpt::{CHANGED, GroupArgs, GroupsMut, PlannedGroups, SHRUNK, TouchArgs, calls};
-use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
 use lanetree_runtime::Buffer;
-
-/// Prefix sums, and their total.
-pub(super) struct Sums {
-    pub(super) before: Buffer<u64>,
-    pub(super) total: u64,
-}
-
-impl Sums {
-    /// Waits for them.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn of(stream: &Stream, counts: &Buffer<u32>) -> Result<Self> {
-        let (device, count) = (stream.device(), counts.len());
-        let mut before = device.alloc(count + 1)?;
-        exclusive_scan(stream, counts, count, &mut before, &mut ScanScratch::new(device, count)?)?;
-        let total = last(&before)?;
-        Ok(Self { before, total })
-    }
-}
-
-/// Runs of equal neighbours.
-struct Runs {
-    keys: Buffer<u32>,
-    /// Where each begins, and the last one ends.
-    starts: Buffer<u64>,
-}
-
-impl Runs {
-    fn of(stream: &Stream, words: &Buffer<u32>) -> Result<Self> {
-        let (device, count) = (stream.device(), words.len());
-        let (mut keys, mut lengths) = (device.alloc::<u32>(count)?, device.alloc::<u32>(count)?);
-        let mut found = device.alloc(1)?;
-        let (input, scratch) = (Keys { keys: words, count: count.into() }, &mut RunScratch::new(device, count)?);
-        run_lengths(stream, input, PairsMut { keys: &mut keys, values: &mut lengths, count: &mut found }, scratch)?;
-        let runs = last(&found)? as usize;
-        let (keys, lengths) = (first(stream, &keys, runs)?, first(stream, &lengths, runs)?);
-        Ok(Self { keys, starts: Sums::of(stream, &lengths)?.before })
-    }
-}
-
-/// The first elements of a buffer.
-fn first(stream: &Stream, buffer: &Buffer<u32>, count: usize) -> Result<Buffer<u32>> {
-    let mut first = stream.device().alloc(count)?;
-    first.copy_from_buffer(stream, 0, buffer, 0..count)?;
-    Ok(first)
-}
 
 /// What becomes of a layer.
 pub(super) struct LayerPlan {
@@ -107,7 +59,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn new(stream: &Stream, tree: &Tree, found: &Found, full: u32) -> Result<Self> {
+    pub(super) fn new(stream: &Stream, tree: &mut Tree, found: &Found, full: u32) -> Result<Self> {
         let mut touched = Touched::leaves(stream, tree, found)?;
         let mut plan = Self { layers: Vec::new(), root_after: None };
         for _ in 0..tree.height {
@@ -141,13 +93,12 @@ impl Plan {
 }
 
 impl Touched {
-    fn leaves(stream: &Stream, tree: &Tree, found: &Found) -> Result<Self> {
+    fn leaves(stream: &Stream, tree: &mut Tree, found: &Found) -> Result<Self> {
         let device = stream.device();
         let Runs { keys: numbers, starts } = Runs::of(stream, &found.leaves)?;
         let count = numbers.len();
         let [mut after, mut changed, mut parents] = [device.alloc(count)?, device.alloc(count)?, device.alloc(count)?];
         let args = TouchArgs {
-            nodes: tree.storage.nodes(stream)?,
             leaves: numbers.read_on(stream)?,
             starts: starts.read_on(stream)?,
             count: count as u64,
@@ -156,6 +107,7 @@ impl Touched {
             after: after.write_on(stream)?,
             changed: changed.write_on(stream)?,
             parents: parents.write_on(stream)?,
+            nodes: tree.storage.nodes_mut(stream)?,
         };
         // SAFETY: leaves of the tree, and their changes; a place for each.
         unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::touch(&args)) }?;
