@@ -371,6 +371,16 @@ mod tests {
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
     }
 
+    #[test]
+    fn trees_of_every_order_are_looked_up_and_changed() {
+        let rows = emulated("cubpt-orders", 8);
+        let of = |order: u64| rows.iter().filter(move |row| row.integer("order") == Some(order));
+        for order in [8, 40] {
+            assert!(of(order).map(|row| row.operation.as_str()).eq(["get", "insert_many", "remove_many"]));
+        }
+        assert_eq!(rows.len(), 6);
+    }
+
     const OF_HBTREE: [&str; 17] = [
         "hbtree-pages",
         "hbtree-node-search",

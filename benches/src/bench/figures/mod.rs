@@ -15,6 +15,7 @@ mod cuart_sizes;
 mod cuart_updates;
 mod cuart_urls;
 mod cuart_widths;
+mod cubpt_orders;
 mod end_to_end;
 mod harmonia_ladder;
 mod harmonia_memory;
@@ -77,6 +78,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cuart_inserts::FIGURE,
     &cuart_cpu::FIGURE,
     &cuart_real::FIGURE,
+    &cubpt_orders::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,
