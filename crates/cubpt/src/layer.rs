@@ -92,7 +92,6 @@ impl Layer {
             ptrs: elements.ptrs.read_on(stream)?,
             flip,
             kind: if is_leaf { LEAF } else { INNER },
-            zero: 0,
             nodes: storage.nodes_mut(stream)?,
         };
         // SAFETY: the caller's contract; the addresses are for this stream.

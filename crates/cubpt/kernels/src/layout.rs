@@ -100,7 +100,7 @@ kernel_args! {
         pub segments: [Global<u8>; MOST_SEGMENTS],
         /// Nodes of a segment, as a power of two.
         pub shift: u32,
-        /// 0.
+        /// 0: a struct with padding would be kept in local memory.
         pub zero: u32,
         /// What a node is like.
         pub node: Node,
@@ -116,7 +116,7 @@ kernel_args! {
         pub segments: [GlobalMut<u8>; MOST_SEGMENTS],
         /// Nodes of a segment, as a power of two.
         pub shift: u32,
-        /// 0.
+        /// 0: a struct with padding would be kept in local memory.
         pub zero: u32,
         /// What a node is like.
         pub node: Node,

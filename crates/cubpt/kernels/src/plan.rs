@@ -183,8 +183,6 @@ kernel_args! {
         pub count: u64,
         /// Keys of a node that is split.
         pub full: u32,
-        /// 0.
-        pub zero: u32,
         /// Out: the groups, at the places of the touched nodes.
         pub groups: GroupsMut,
         /// Out: `[count]`, the keys of each parent afterwards.

@@ -70,8 +70,6 @@ kernel_args! {
         pub flip: K,
         /// [`LEAF`](crate::layout::LEAF) or [`INNER`](crate::layout::INNER).
         pub kind: u32,
-        /// 0.
-        pub zero: u32,
     }
 }
 

@@ -132,7 +132,6 @@ impl Touched {
             starts: starts.read_on(stream)?,
             count: parents.len() as u64,
             full,
-            zero: 0,
             groups: GroupsMut {
                 parents: of_parents.write_on(stream)?,
                 slots: slots.write_on(stream)?,
