@@ -41,13 +41,13 @@ mod update;
 mod validate;
 mod walk;
 
-pub use build::BuildScratch;
 pub use build::Builder;
 pub use device::{LookUp, OnStream};
 pub use iter::Iter;
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 #[doc(hidden)]
 pub use lanetree_kernels_harmonia::modules::MODULES;
+pub use lanetree_primitives::BuildScratch;
 pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
 pub use stats::Stats;

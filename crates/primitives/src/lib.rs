@@ -5,7 +5,8 @@
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
 //! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
 //! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
-//! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits.
+//! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits;
+//! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`]: pairs for a bulk build.
 //!
 //! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
 //! Scratch memory is made in advance for a number of elements. It keeps no state between calls, and may be larger than
@@ -38,12 +39,14 @@
 //! # }
 //! ```
 
+mod build;
 mod check;
 mod input;
 mod launch;
 mod local_sort;
 mod merge;
 mod native;
+mod operations;
 mod radix_sort;
 mod runs;
 mod scan;
@@ -51,12 +54,14 @@ mod select;
 #[cfg(test)]
 mod test_data;
 
+pub use build::{BuildScratch, DevicePairs};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;
 pub use local_sort::local_sort_pairs;
 pub use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
 pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs};
+pub use operations::{MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, UploadedOperations};
 pub use radix_sort::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
     radix_sort_pairs_in_place,

@@ -2,12 +2,12 @@
 //! not. The functions that take a fanout panic where there is no kernel for it: the host checks it against
 //! [`FANOUTS`](crate::layout::FANOUTS) and [`group_widths`] before.
 
-use crate::build::{CheckOrder, CheckOrderArgs, FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
+use crate::build::{FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
 use crate::instances::{group_widths, leaf_lanes, with_table};
 use crate::layout::ChildRegion;
 use crate::update::{
-    ApplyArgs, ApplyLeaves, ApplyNodes, Compact, CompactArgs, FillLens, FillLensArgs, Locate, LocateArgs, MarkBases,
-    MarkBasesArgs, MarkEffects, MarkEffectsArgs, Move, Place, Plan, PlanArgs, RebuildArgs,
+    ApplyArgs, ApplyLeaves, ApplyNodes, Compact, CompactArgs, FillLens, FillLensArgs, Locate, LocateArgs, MarkEffects,
+    MarkEffectsArgs, Move, Place, Plan, PlanArgs, RebuildArgs,
 };
 use crate::{
     Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs, Scatter,
@@ -122,12 +122,8 @@ by_words! {
     place<K, V>(RebuildArgs<K, V>) => Place<K, V>;
     /// The kernel that moves pairs to new leaves.
     move_pairs<K, V>(RebuildArgs<K, V>) => Move<K, V>;
-    /// The kernel that looks for keys out of order.
-    check_order<K>(CheckOrderArgs<K>) => CheckOrder<K>;
     /// The kernel that writes down the lengths of leaves.
     fill_lens<K>(FillLensArgs<K>) => FillLens<K>;
-    /// The kernel that marks what updates build on.
-    mark_bases<>(MarkBasesArgs) => MarkBases;
     /// The kernel that marks operations with an effect.
     mark_effects<>(MarkEffectsArgs) => MarkEffects;
 }

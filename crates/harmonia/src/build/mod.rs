@@ -2,7 +2,6 @@
 
 mod on_device;
 
-pub use on_device::BuildScratch;
 pub(crate) use on_device::Regions;
 
 use crate::Harmonia;

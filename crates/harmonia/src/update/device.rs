@@ -1,6 +1,5 @@
 //! Batches of updates on the device: sorted and applied there.
 
-mod order;
 mod plan;
 mod scratch;
 
@@ -15,13 +14,12 @@ use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
-use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, OpKind, RebuildArgs, apply_warps};
+use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, RebuildArgs, apply_warps};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_primitives::{MOST_OPERATIONS, ScanScratch, UploadedOperations, exclusive_scan};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::WARP;
 use plan::{FINDINGS, Findings};
-use scratch::MOST_OPERATIONS;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored
@@ -74,27 +72,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 
     /// The host form of [`Harmonia::apply_on`].
-    pub(super) fn apply_from_host(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V>) -> Result<UpdateReport> {
+    pub(super) fn apply_from_host(
+        &mut self,
+        count: usize,
+        op: impl Fn(usize) -> Op<K, V> + Sync,
+    ) -> Result<UpdateReport> {
         self.whole.check()?;
         let device = self.device.clone();
         let mut scratch = UpdateScratch::new(&device, count)?;
-        let (mut keys, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut kinds = Vec::with_capacity(count);
-        for op in (0..count).map(op) {
-            let (key, value, kind) = match op {
-                Op::Insert(key, value) => (key, value, OpKind::Insert),
-                Op::Update(key, value) => (key, value, OpKind::Update),
-                Op::Remove(key) => (key, V::MIN, OpKind::Remove),
-            };
-            keys.push(key);
-            values.push(value);
-            kinds.push(kind as u32);
-        }
-        let kinds = match kinds.iter().all(|&kind| kind == OpKind::Insert as u32) {
-            true => None,
-            false => Some(device.upload(&kinds)?),
-        };
-        let (keys, values) = (device.upload(&keys)?, device.upload(&values)?);
+        let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
         self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch)
     }
 
@@ -116,7 +102,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
         for (what, actual, device) in [
             ("the values' buffer", values.len(), values.device()),
-            ("the scratch memory of updates", scratch.operations, &scratch.device),
+            ("the scratch memory of updates", scratch.sort.operations(), &scratch.device),
             ("the stream", count, stream.device()),
         ]
         .into_iter()

@@ -4,6 +4,7 @@
 use crate::instances::{runs, select};
 use crate::local_sort::{LocalSort, LocalSortArgs};
 use crate::merge::{Merge, MergeArgs, Splits};
+use crate::operations::{CheckOrder, CheckOrderArgs, FoldKinds, FoldKindsArgs, MarkBases, MarkBasesArgs};
 use crate::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
     OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
@@ -45,6 +46,21 @@ pub fn merge<K: Word, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, 
         },
         args,
     )
+}
+
+/// The kernel that looks for keys out of order.
+pub fn check_order<K: Word>(args: &CheckOrderArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K => CheckOrder<K>), args)
+}
+
+/// The kernel that folds the operations of each key.
+pub fn fold_kinds<K: Word>(args: &FoldKindsArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K => FoldKinds<K>), args)
+}
+
+/// The kernel that marks what updates build on.
+pub fn mark_bases(args: &MarkBasesArgs) -> Call<'_> {
+    Call::of::<MarkBases>(args)
 }
 
 /// Runs to their keys.

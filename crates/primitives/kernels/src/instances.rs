@@ -2,6 +2,7 @@
 //! and value word, with `primitives_u64` for keys without values.
 
 use crate::merge::{Merge, Splits};
+use crate::operations::{CheckOrder, FoldKinds, MarkBases};
 use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
 use crate::select::{CountFlags, Select};
@@ -12,6 +13,12 @@ instance!(primitives_scan__exclusive_sum_u32, primitives_scan, Scan<ExclusiveSum
 instance!(primitives_scan__exclusive_sum_u64, primitives_scan, Scan<ExclusiveSum<u64>>);
 instance!(primitives_scan__inclusive_max_u32, primitives_scan, Scan<InclusiveMax<u32>>);
 instance!(primitives_scan__inclusive_max_u64, primitives_scan, Scan<InclusiveMax<u64>>);
+
+instance!(primitives_operations__check_order_u32, primitives_operations, CheckOrder<u32>);
+instance!(primitives_operations__check_order_u64, primitives_operations, CheckOrder<u64>);
+instance!(primitives_operations__fold_kinds_u32, primitives_operations, FoldKinds<u32>);
+instance!(primitives_operations__fold_kinds_u64, primitives_operations, FoldKinds<u64>);
+instance!(primitives_operations__mark_bases, primitives_operations, MarkBases);
 
 /// [`Select`] with the tile of its elements.
 macro_rules! select {

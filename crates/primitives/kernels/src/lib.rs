@@ -5,7 +5,8 @@
 //! * [`runs`]: reduces each run of equal neighbouring keys to one element;
 //! * [`merge`]: two sorted sequences into one;
 //! * [`radix_sort`]: a least-significant-digit radix sort;
-//! * [`local_sort`]: the rest of a sort that used only the upper bits.
+//! * [`local_sort`]: the rest of a sort that used only the upper bits;
+//! * [`operations`]: operations of a batch of updates, folded by key; whether keys ascend.
 //!
 //! A block takes a tile of the input. If it needs the total of all tiles before its own, it gets this from their
 //! blocks, in the same pass ([`lookback`]).
@@ -20,6 +21,7 @@ pub mod local_sort;
 pub mod lookback;
 pub mod merge;
 pub mod modules;
+pub mod operations;
 pub mod radix_sort;
 pub mod runs;
 pub mod scan;

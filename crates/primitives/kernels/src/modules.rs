@@ -2,6 +2,7 @@
 
 lanetree_simt::modules! {
     primitives,
+    primitives_operations,
     primitives_scan,
     primitives_sort_u32,
     primitives_sort_u32_u32,

@@ -1,7 +1,7 @@
 //! The kernels of builds and updates that are the same for every fanout: a PTX module per words.
 
-use super::{ApplyNodes, Compact, FillLens, MarkBases, MarkEffects, Move, Place, Plan};
-use crate::build::{CheckOrder, FillInner, FillLeaves};
+use super::{ApplyNodes, Compact, FillLens, MarkEffects, Move, Place, Plan};
+use crate::build::{FillInner, FillLeaves};
 use lanetree_simt::instance;
 
 macro_rules! of_pairs {
@@ -22,9 +22,6 @@ macro_rules! of_pairs {
 }
 of_pairs!(u32, u32; u32, u64; u64, u32; u64, u64;);
 
-instance!(harmonia_update__mark_bases, harmonia_update, MarkBases);
 instance!(harmonia_update__mark_effects, harmonia_update, MarkEffects);
-instance!(harmonia_update__check_order_u32, harmonia_update, CheckOrder<u32>);
-instance!(harmonia_update__check_order_u64, harmonia_update, CheckOrder<u64>);
 instance!(harmonia_update__fill_lens_u32, harmonia_update, FillLens<u32>);
 instance!(harmonia_update__fill_lens_u64, harmonia_update, FillLens<u64>);

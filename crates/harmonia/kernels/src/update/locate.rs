@@ -1,6 +1,6 @@
 //! From sorted operations to the changes that they make.
 
-use super::{Effect, OpKind, pack};
+use super::{Effect, pack};
 use crate::layout::leaf_offset;
 use crate::tree::{Rounds, TreeRef, children, count_below, descend_levels, launch_bounds, tile_start};
 use core::marker::PhantomData;
@@ -9,65 +9,15 @@ use lanetree_simt::{
 };
 
 kernel_args! {
-    /// Arguments of [`MarkBases`].
-    pub struct MarkBasesArgs {
-        /// Indexes in the batch of the sorted operations: `[count]`.
-        pub order: Global<u32>,
-        /// [`OpKind`]s, in the batch's order: `[count]`.
-        pub kinds: Global<u32>,
-        /// Out: `[count]`, 0 for an update, else the position in the sorted order, from 1.
-        pub marks: GlobalMut<u32>,
-        /// How many.
-        pub count: u64,
-        /// In and out: `[2]`. The number of operations of unknown kind is added to the first word. The second is raised
-        /// to at least the kind of the first of them, with 2^32 - 1 minus its index in the batch in the upper half.
-        pub unknown: GlobalMut<u64>,
-    }
-}
-
-/// Marks the operations whose effect does not depend on the tree: their running maximum tells each update which
-/// operation it builds on. Counts operations of unknown kind, which a batch should not have. One thread per operation;
-/// any block.
-#[derive(Debug)]
-pub struct MarkBases;
-
-impl Kernel for MarkBases {
-    type Args = MarkBasesArgs;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index < args.count {
-            // SAFETY: `index` is an operation, and its place is one too; the last two words are accessed atomically
-            // only.
-            unsafe {
-                let place = simt.load(args.order, index, Hint::ReadOnly);
-                let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
-                let mark = if kind == OpKind::Update as u32 { 0 } else { index as u32 + 1 };
-                simt.store(args.marks, index, mark, Hint::Default);
-                if kind > OpKind::Remove as u32 {
-                    let first = u64::from(u32::MAX - place) << 32 | u64::from(kind);
-                    simt.atomic_add(args.unknown, 0, 1, Order::Relaxed, Scope::Device);
-                    simt.atomic_max(args.unknown, 1, first, Order::Relaxed, Scope::Device);
-                }
-            }
-        }
-    }
-}
-
-kernel_args! {
     /// Arguments of [`Locate`].
     pub struct LocateArgs<K> {
         /// The tree.
         pub tree: TreeRef<K>,
         /// The operations' keys, sorted, in the caller's form: `[count]`.
         pub keys: Global<K>,
-        /// Their indexes in the batch: `[count]`.
-        pub order: Global<u32>,
-        /// [`OpKind`]s, in the batch's order: `[count]`. Null for a batch of inserts.
+        /// What those of each key do together, at the last one: 0 to insert, 1 to update, 2 to remove; another number at
+        /// the others: `[count]`. Null for a batch of inserts.
         pub kinds: Global<u32>,
-        /// The running maximum of [`MarkBases`]' marks: `[count]`. Null where `kinds` is.
-        pub bases: Global<u32>,
         /// How many.
         pub count: u64,
         /// Out: `[count]`, effects and slots, packed.
@@ -82,6 +32,13 @@ kernel_args! {
         pub unsorted: Global<u64>,
     }
 }
+
+/// Kinds of operations.
+const INSERT: u32 = 0;
+/// See [`INSERT`].
+const UPDATE: u32 = 1;
+/// See [`INSERT`].
+const REMOVE: u32 = 2;
 
 /// What became of a block's keys: as [`LocateArgs::tally`].
 const TALLY: Shared<u32> = Shared::at(0, 4);
@@ -184,19 +141,22 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
         // SAFETY: a slot of the leaf.
         is_there = unsafe { simt.load(keys, u64::from(slot), Hint::ReadOnly) } == own;
     }
-    let mut is_last = in_batch;
-    if in_batch && index + 1 < args.count {
-        // SAFETY: an operation's index.
-        is_last = unsafe { simt.load(args.keys, index + 1, Hint::ReadOnly) } != raw;
+    let (mut kind, mut is_last) = (INSERT, in_batch);
+    // SAFETY: operations' indexes.
+    unsafe {
+        if !args.kinds.is_null() {
+            kind = simt.load(args.kinds, at, Hint::ReadOnly);
+            is_last &= kind <= REMOVE;
+        } else if in_batch && index + 1 < args.count {
+            is_last = simt.load(args.keys, index + 1, Hint::ReadOnly) != raw;
+        }
     }
-    // SAFETY: an operation's index.
-    let kind = unsafe { folded_kind(simt, args, at, raw) };
     let effect = match (kind, is_there) {
         _ if !is_last => Effect::None,
-        (OpKind::Insert, false) => Effect::Insert,
-        (OpKind::Insert | OpKind::Update, true) => Effect::Replace,
-        (OpKind::Remove, true) => Effect::Remove,
-        (OpKind::Update | OpKind::Remove, false) => Effect::None,
+        (INSERT, false) => Effect::Insert,
+        (INSERT | UPDATE, true) => Effect::Replace,
+        (REMOVE, true) => Effect::Remove,
+        _ => Effect::None,
     };
     if in_batch {
         // SAFETY: an operation's index.
@@ -214,27 +174,5 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
             // SAFETY: set to 0 before the first barrier, and added to atomically until the next.
             unsafe { simt.shared_atomic_add(TALLY, counted, lanes.count_ones()) };
         }
-    }
-}
-
-/// Per thread. The combined effect of a key's operations up to `index`: an update has the effect of the last operation
-/// before it that is no update, with a new value.
-///
-/// # Safety
-/// `index` is an operation, with this key.
-#[inline(always)]
-unsafe fn folded_kind<S: Simt, K: Word>(simt: S, args: &LocateArgs<K>, index: u64, key: K) -> OpKind {
-    if args.kinds.is_null() {
-        return OpKind::Insert;
-    }
-    // SAFETY: `index` is an operation; bases are 0 or operations, counted from 1; positions are operations.
-    unsafe {
-        let base = simt.load(args.bases, index, Hint::ReadOnly);
-        if base == 0 || simt.load(args.keys, u64::from(base - 1), Hint::ReadOnly) != key {
-            return OpKind::Update;
-        }
-        let place = simt.load(args.order, u64::from(base - 1), Hint::ReadOnly);
-        let kind = simt.load(args.kinds, u64::from(place), Hint::ReadOnly);
-        if kind == OpKind::Remove as u32 { OpKind::Remove } else { OpKind::Insert }
     }
 }

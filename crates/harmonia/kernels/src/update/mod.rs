@@ -1,6 +1,6 @@
 //! Batches of updates on the device.
 //!
-//! The host sorts a batch's operations by key; then, each step a kernel:
+//! A batch's operations are sorted and folded before; then, each step a kernel:
 //!
 //! 1. [`Locate`]: every operation finds its leaf; the last one of each key knows what it does to the tree
 //!    (its [`Effect`]), the others do nothing;
@@ -23,23 +23,11 @@ mod rebuild;
 pub use apply::{ApplyArgs, ApplyNodes, apply_warps, is_by_node};
 pub use compact::{Compact, CompactArgs, MarkEffects, MarkEffectsArgs};
 pub use leaves::ApplyLeaves;
-pub use locate::{Locate, LocateArgs, MarkBases, MarkBasesArgs};
+pub use locate::{Locate, LocateArgs};
 pub use plan::{FillLens, FillLensArgs, Plan, PlanArgs};
 pub use rebuild::{MOVE_SLOTS, Move, Place, RebuildArgs};
 
 use lanetree_simt::{Global, Hint, Simt, Word, kernel_args};
-
-/// What an operation of a batch is.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpKind {
-    /// Inserts a pair or replaces a value.
-    Insert = 0,
-    /// Replaces a value.
-    Update = 1,
-    /// Removes a pair.
-    Remove = 2,
-}
 
 /// What an operation does to the tree.
 #[repr(u32)]

@@ -1,17 +1,17 @@
 //! The effect of a batch, determined before anything changes.
 
 use super::super::{UpdatePath, UpdateReport};
-use super::scratch::{Bases, UpdateScratch};
+use super::scratch::UpdateScratch;
 use crate::Harmonia;
 use crate::launch;
 use core::ops::Range;
+use lanetree_frame::Result;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::pointers::optional;
-use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
-use lanetree_kernels_harmonia::update::{Changes, LocateArgs, MarkBasesArgs, PlanArgs, is_by_node};
+use lanetree_kernels_harmonia::update::{Changes, LocateArgs, PlanArgs, is_by_node};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{LOCAL_SORT_FINDINGS, inclusive_max_scan, local_sort, radix_argsort};
+use lanetree_primitives::OPERATION_FINDINGS;
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -19,12 +19,10 @@ use lanetree_simt::{Global, GlobalMut};
 const TALLY: Range<usize> = 0..4;
 /// Heads of leaves and of nodes, whether the changes do not fit, and whether that is unknown.
 const PLAN: Range<usize> = TALLY.end..TALLY.end + 4;
-/// In which bits keys differ, and whether they are unsorted.
-const ORDER: Range<usize> = PLAN.end..PLAN.end + LOCAL_SORT_FINDINGS;
-/// How many operations have an unknown kind, and the first of them.
-const UNKNOWN: Range<usize> = ORDER.end..ORDER.end + 2;
+/// What the sort found.
+const ORDER: Range<usize> = PLAN.end..PLAN.end + OPERATION_FINDINGS;
 /// Words of a batch's findings.
-pub(super) const FINDINGS: usize = UNKNOWN.end;
+pub(super) const FINDINGS: usize = ORDER.end;
 
 /// The effect of a batch, as reported to the host.
 pub(super) struct Findings<K, V> {
@@ -57,34 +55,15 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<Findings<K::Bits, V>> {
         let count = keys.len();
-        if kinds.is_some() {
-            scratch.alloc_bases()?;
-        }
-        scratch.findings.fill_zero(stream)?;
-        let range = scratch.sort_range.bits(count);
-        sort(stream, keys, range.clone(), scratch)?;
-        // By few bits, which is likely to be enough; if it is not, the following kernels do nothing.
-        let (order, findings) = ((&mut scratch.sorted, &mut scratch.order), &mut scratch.findings);
-        let found = word(stream, findings, &ORDER)?;
-        // SAFETY: both have that many elements, and the findings' part is for this stream.
-        unsafe { local_sort(stream, order, count, range.start, found)? };
-        self.locate(stream, values, kinds, count, scratch)?;
-        download(stream, scratch)?;
-        let is_sorted = scratch.found[ORDER.start + 1] == 0;
-        let again = scratch.sort_range.learn(scratch.found[ORDER.start], is_sorted);
-        if !is_sorted {
+        loop {
+            // By few bits first, which is likely to be enough; if it is not, the following kernels do nothing.
             scratch.findings.fill_zero(stream)?;
-            sort(stream, keys, again, scratch)?;
-            self.locate(stream, values, kinds, count, scratch)?;
+            scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, ORDER.start)?;
+            self.locate(stream, values, count, scratch)?;
             download(stream, scratch)?;
-        }
-        if scratch.found[UNKNOWN.start] > 0 {
-            let (operations, first) = (scratch.found[UNKNOWN.start], scratch.found[UNKNOWN.start + 1]);
-            return Err(Error::UnknownKinds {
-                operations,
-                index: u32::MAX as usize - (first >> 32) as usize,
-                kind: first as u32,
-            });
+            if scratch.sort.check(&scratch.found[ORDER])? {
+                break;
+            }
         }
         let mut found = self.findings(scratch, scratch.located(stream, values, count)?);
         if scratch.found[PLAN.start + 3] != 0 {
@@ -105,29 +84,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         &self,
         stream: &Stream,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
         count: usize,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<()> {
-        let per_operation = || launch::over(stream, count, 1);
-        let (mut kinds_at, mut bases_at) = (Global::null(), Global::null());
-        if let (Some(kinds), Some(Bases { marks, bases, scan })) = (kinds, &mut scratch.bases) {
-            kinds_at = kinds.read_on(stream)?;
-            let (order, marks_at) = (scratch.order.read_on(stream)?, marks.write_on(stream)?);
-            let unknown = word(stream, &mut scratch.findings, &UNKNOWN)?;
-            let args = MarkBasesArgs { order, kinds: kinds_at, marks: marks_at, count: count as u64, unknown };
-            // SAFETY: the order was sorted from that many operations, and all else has room for as many; every pointer
-            // is for this stream.
-            unsafe { per_operation()?.run(calls::mark_bases(&args))? };
-            inclusive_max_scan(stream, marks, count, bases, scan)?;
-            bases_at = bases.read_on(stream)?;
-        }
         let args = LocateArgs {
             tree: self.tree_ref(stream)?,
-            keys: bits::<K>(stream, &scratch.sorted)?,
-            order: scratch.order.read_on(stream)?,
-            kinds: kinds_at,
-            bases: bases_at,
+            keys: bits::<K>(stream, scratch.sort.sorted())?,
+            kinds: optional(scratch.sort.folded(), stream)?,
             count: count as u64,
             effects: scratch.effects.write_on(stream)?,
             leaves: scratch.leaves.write_on(stream)?,
@@ -135,8 +98,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             tally: word(stream, &mut scratch.findings, &TALLY)?,
             unsorted: unsorted(stream, &mut scratch.findings)?,
         };
-        // SAFETY: as above; the tree is valid by construction, and borrowed.
-        unsafe { per_operation()?.run(calls::locate::<K::Bits, V>(self.shape.fanout, &args))? };
+        let launch = launch::over(stream, count, 1)?;
+        // SAFETY: there is room for as many operations; the tree is valid by construction, and borrowed; every pointer is
+        // for this stream.
+        unsafe { launch.run(calls::locate::<K::Bits, V>(self.shape.fanout, &args))? };
         let located = scratch.located(stream, values, count)?;
         self.plan(stream, located, scratch)
     }
@@ -170,17 +135,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let fits = self.shape.leaves > 0 && too_much == 0;
         Findings { report, changes, is_compact: false, leaf_heads, node_heads, fits }
     }
-}
-
-/// Sorts a batch by some bits of its keys.
-fn sort<K: Key, V: Word>(
-    stream: &Stream,
-    keys: &Buffer<K>,
-    bits: Range<u32>,
-    scratch: &mut UpdateScratch<K, V>,
-) -> Result<()> {
-    let sorted = (&mut scratch.sorted, &mut scratch.order);
-    radix_argsort(stream, keys, keys.len(), bits, sorted, &mut scratch.sort)
 }
 
 /// Copies the findings to the host; waits for the stream.

@@ -1,19 +1,15 @@
 //! The memory that batches of updates on a device work in.
 
-use super::order::SortRange;
 use crate::build::Regions;
 use crate::launch;
+use lanetree_frame::Result;
 use lanetree_frame::fixed::bits;
-use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::update::{Changes, CompactArgs, MarkEffectsArgs};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{RadixSortScratch, ScanScratch, exclusive_scan};
+use lanetree_primitives::{OperationSort, ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
-
-/// The most operations of a batch: their numbers leave one of 32 bits free.
-pub(super) const MOST_OPERATIONS: usize = (1 << 31) - 1;
 
 /// Scratch memory of batches of updates on a device, for batches up to a size and trees of any size. It takes about 60
 /// bytes per operation with 8-byte keys and values. Once a tree has been rebuilt, it takes 60 bytes more, and keeps the
@@ -21,13 +17,7 @@ pub(super) const MOST_OPERATIONS: usize = (1 << 31) - 1;
 #[derive(Debug)]
 pub struct UpdateScratch<K: Key, V: Word> {
     pub(super) device: Device,
-    pub(super) operations: usize,
-    pub(super) sort: RadixSortScratch<K, u32>,
-    pub(super) sort_range: SortRange,
-    pub(super) sorted: Buffer<K>,
-    pub(super) order: Buffer<u32>,
-    /// What updates build on: only for batches that have kinds.
-    pub(super) bases: Option<Bases>,
+    pub(super) sort: OperationSort<K>,
     pub(super) effects: Buffer<u32>,
     pub(super) leaves: Buffer<u32>,
     pub(super) parents: Buffer<u32>,
@@ -40,14 +30,6 @@ pub struct UpdateScratch<K: Key, V: Word> {
     /// Scratch memory of scans over leaves, and for how many leaves.
     pub(super) leaf_scan: Option<(ScanScratch, usize)>,
     pub(super) spare: Option<Regions<K::Bits, V>>,
-}
-
-/// Marks of operations that do not build on others, and their running maxima.
-#[derive(Debug)]
-pub(super) struct Bases {
-    pub(super) marks: Buffer<u32>,
-    pub(super) bases: Buffer<u32>,
-    pub(super) scan: ScanScratch,
 }
 
 /// The operations with an effect, and the memory to compact them.
@@ -70,21 +52,14 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
     /// For batches of up to that many operations.
     ///
     /// # Errors
-    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyOperations`](Error::TooManyOperations).
+    /// [`Runtime`](lanetree_frame::Error::Runtime) if the device has no room; [`TooManyOperations`](lanetree_frame::Error::TooManyOperations).
     pub fn new(device: &Device, operations: usize) -> Result<Self> {
-        if operations > MOST_OPERATIONS {
-            return Err(Error::TooManyOperations { operations });
-        }
+        let sort = OperationSort::new(device, operations)?;
         // Batches on the host need no scratch memory.
         let n = if device.kind() == DeviceKind::Host { 0 } else { operations };
         Ok(Self {
             device: device.clone(),
-            operations,
-            sort: RadixSortScratch::for_pairs(device, n)?,
-            sort_range: SortRange::new(K::Bits::BITS),
-            sorted: device.alloc(n)?,
-            order: device.alloc(n)?,
-            bases: None,
+            sort,
             effects: device.alloc(n)?,
             leaves: device.alloc(n)?,
             parents: device.alloc(n)?,
@@ -100,33 +75,21 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = [&self.order, &self.effects, &self.leaves, &self.parents];
+        let words = [&self.effects, &self.leaves, &self.parents];
         let heads = self.leaf_heads.bytes() + self.node_heads.bytes();
         words.into_iter().map(Buffer::bytes).sum::<usize>()
             + heads
             + self.sort.bytes()
-            + self.sorted.bytes()
             + self.findings.bytes()
-            + self.bases.as_ref().map_or(0, |bases| bases.marks.bytes() + bases.bases.bytes() + bases.scan.bytes())
             + self.compact.as_ref().map_or(0, Compacted::bytes)
             + self.leaf_scan.as_ref().map_or(0, |(scratch, _)| scratch.bytes())
             + self.spare.as_ref().map_or(0, Regions::bytes)
     }
 
-    /// The memory for what updates build on.
-    pub(super) fn alloc_bases(&mut self) -> Result<()> {
-        if self.bases.is_none() {
-            let (device, n) = (&self.device, self.operations);
-            let (marks, bases) = (device.alloc(n)?, device.alloc(n)?);
-            self.bases = Some(Bases { marks, bases, scan: ScanScratch::new(device, n)? });
-        }
-        Ok(())
-    }
-
     /// The memory for the operations with an effect.
     pub(super) fn alloc_compact(&mut self) -> Result<()> {
         if self.compact.is_none() {
-            self.compact = Some(Compacted::new(&self.device, self.operations)?);
+            self.compact = Some(Compacted::new(&self.device, self.sort.operations())?);
         }
         Ok(())
     }
@@ -134,9 +97,9 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
     /// All operations of a batch, located.
     pub(super) fn located(&self, stream: &Stream, values: &Buffer<V>, count: usize) -> Result<Changes<K::Bits, V>> {
         Ok(Changes {
-            keys: bits::<K>(stream, &self.sorted)?,
+            keys: bits::<K>(stream, self.sort.sorted())?,
             values: values.read_on(stream)?,
-            order: self.order.read_on(stream)?,
+            order: self.sort.order().read_on(stream)?,
             effects: self.effects.read_on(stream)?,
             leaves: self.leaves.read_on(stream)?,
             parents: self.parents.read_on(stream)?,

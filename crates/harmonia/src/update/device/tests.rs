@@ -165,7 +165,7 @@ fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
         let expected = apply_to_map(&mut model, &(0..keys.len()).map(op).collect::<Vec<_>>());
         let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let kinds = (batch != 3).then(|| device.upload(&kinds).unwrap());
-        sorted_by.insert(scratch.sort_range.bits(keys.len()).len());
+        sorted_by.insert(scratch.sort.bits(keys.len()).len());
         let report = tree.apply_on(&stream, &buffers.0, &buffers.1, kinds.as_ref(), &mut scratch).unwrap();
         assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of {}", K::NAME);
         agrees(&tree, &model, &keys);

@@ -1,7 +1,7 @@
 //! The bits of their keys by which batches are sorted.
 
+use crate::telling_bits;
 use core::ops::Range;
-use lanetree_primitives::telling_bits;
 
 /// The most batches in a row that are sorted by all bits before fewer bits are tried again.
 const LONGEST_REST: u32 = 128;

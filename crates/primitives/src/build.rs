@@ -1,0 +1,174 @@
+//! Pairs on a device, made ready for a bulk build: sorted, and each key once.
+
+use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
+use lanetree_base::error::same_device;
+use lanetree_base::launch::{self, THREADS};
+use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_kernels_primitives::calls;
+use lanetree_kernels_primitives::operations::CheckOrderArgs;
+
+/// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
+/// the pairs. The same amount again is allocated when keys first occur more than once.
+#[derive(Debug)]
+pub struct BuildScratch<K: Key, V: Word> {
+    device: Device,
+    /// Sorted pairs, for builds from unsorted ones.
+    sorted: Option<(Buffer<K>, Buffer<V>)>,
+    sort: Option<RadixSortScratch<K, V>>,
+    /// Distinct pairs, for builds from pairs with equal keys.
+    distinct: Option<Distinct<K, V>>,
+    findings: Buffer<u64>,
+}
+
+/// Where the distinct pairs go, and how many there are.
+#[derive(Debug)]
+struct Distinct<K, V> {
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    count: Buffer<u64>,
+    runs: RunScratch,
+}
+
+/// Keys and values on a device, of which the first so many are pairs.
+pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
+
+impl<K: Key, V: Word> BuildScratch<K, V> {
+    /// For builds of up to `len` unsorted pairs.
+    ///
+    /// # Errors
+    /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
+    pub fn for_unsorted(device: &Device, len: usize) -> Result<Self> {
+        let mut scratch = Self::for_sorted(device)?;
+        if device.kind() != DeviceKind::Host {
+            scratch.sorted = Some((device.alloc(len)?, device.alloc(len)?));
+            scratch.sort = Some(RadixSortScratch::for_pairs(device, len)?);
+        }
+        Ok(scratch)
+    }
+
+    /// For builds from any number of sorted pairs.
+    ///
+    /// # Errors
+    /// [`Runtime`](Error::Runtime) if the device has no room.
+    pub fn for_sorted(device: &Device) -> Result<Self> {
+        Ok(Self { device: device.clone(), sorted: None, sort: None, distinct: None, findings: device.alloc(2)? })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.findings.bytes()
+            + self.sorted.as_ref().map_or(0, |(keys, values)| keys.bytes() + values.bytes())
+            + self.sort.as_ref().map_or(0, RadixSortScratch::bytes)
+            + self.distinct.as_ref().map_or(0, |distinct| {
+                let Distinct { keys, values, count, runs } = distinct;
+                keys.bytes() + values.bytes() + count.bytes() + runs.bytes()
+            })
+    }
+
+    /// Checks what a build is given.
+    ///
+    /// # Errors
+    /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
+    /// another device than the stream's.
+    pub fn check(&self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+        for (what, actual, device) in
+            [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
+        {
+            if actual < len {
+                return Err(Error::OutputLength { what, expected: len, actual });
+            }
+            same_device(stream.device(), device, what)?;
+        }
+        same_device(stream.device(), &self.device, "the scratch memory")
+    }
+
+    /// Sorts pairs by their keys, drops all but the last one of each key, and gives them to `build`: on a device that runs
+    /// kernels. `build` is given pairs for the stream.
+    ///
+    /// # Errors
+    /// As [`BuildScratch::check`]; [`OutputLength`](Error::OutputLength) for scratch memory that is too small; those of
+    /// `build`.
+    pub fn unsorted<R>(
+        &mut self,
+        stream: &Stream,
+        (keys, values, len): DevicePairs<'_, K, V>,
+        build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
+    ) -> Result<R> {
+        self.check(stream, (keys, values, len))?;
+        let (Some(mut sorted), Some(sort)) = (self.sorted.take(), &mut self.sort) else {
+            let what = "the scratch memory for unsorted pairs";
+            return Err(Error::OutputLength { what, expected: len, actual: 0 });
+        };
+        let bits = 0..K::Bits::BITS;
+        let result = radix_sort_pairs(stream, (keys, values), len, bits, (&mut sorted.0, &mut sorted.1), sort)
+            .and_then(|()| self.sorted(stream, (&sorted.0, &sorted.1, len), build));
+        self.sorted = Some(sorted);
+        result
+    }
+
+    /// As [`BuildScratch::unsorted`], for pairs in ascending order of their keys.
+    ///
+    /// # Errors
+    /// As [`BuildScratch::check`]; [`NotSorted`](Error::NotSorted); those of `build`.
+    pub fn sorted<R>(
+        &mut self,
+        stream: &Stream,
+        (keys, values, len): DevicePairs<'_, K, V>,
+        build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
+    ) -> Result<R> {
+        self.check(stream, (keys, values, len))?;
+        let order = order_of(stream, keys, len, &mut self.findings)?;
+        if let Some(index) = order.descent {
+            let mut around = [K::MIN; 2];
+            keys.copy_range_to(index - 1, &mut around)?;
+            let [previous, key] = around.map(|key| key.to_string());
+            return Err(Error::NotSorted { index, previous, key });
+        }
+        if order.equal == 0 {
+            return build((keys, values, len));
+        }
+        if self.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
+            let device = self.device.clone();
+            let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
+            self.distinct = Some(Distinct { keys, values, count, runs: RunScratch::new(&device, len)? });
+        }
+        let Some(Distinct { keys: distinct_keys, values: distinct_values, count, runs }) = &mut self.distinct else {
+            unreachable!("made above")
+        };
+        last_by_key(
+            stream,
+            Pairs { keys, values, count: len.into() },
+            PairsMut { keys: distinct_keys, values: distinct_values, count },
+            runs,
+        )?;
+        build((distinct_keys, distinct_values, len - order.equal))
+    }
+}
+
+/// What the order of keys is.
+struct Order {
+    /// The first key that is below the one before it.
+    descent: Option<usize>,
+    /// Keys that equal the one before.
+    equal: usize,
+}
+
+/// Determines how keys are ordered. Waits for the stream.
+fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
+    // Enough threads for every multiprocessor, each with many keys.
+    const MOST_THREADS: usize = 1 << 20;
+    findings.copy_from(&[u64::MAX, 0])?;
+    let args = CheckOrderArgs {
+        keys: keys.read_on(stream)?.cast::<K::Bits>(),
+        count: len as u64,
+        findings: findings.write_on(stream)?,
+        flip: K::FLIP,
+    };
+    let launch = launch::over(stream, len.clamp(1, MOST_THREADS) as u64, 1, THREADS)?;
+    // SAFETY: the caller has checked the keys' length, and the findings are two; the pointers are for this stream.
+    unsafe { launch.run(calls::check_order(&args))? };
+    stream.synchronize()?;
+    let mut found = [0; 2];
+    findings.copy_to(&mut found)?;
+    Ok(Order { descent: usize::try_from(found[0]).ok().filter(|&index| index < len), equal: found[1] as usize })
+}

@@ -1,0 +1,68 @@
+//! Folded kinds against a model.
+
+use super::{OPERATION_FINDINGS, OperationSort};
+use lanetree_base::{Device, Error, NetChange, Op, fold};
+
+/// Sorts and folds, and returns the last operation of each key.
+fn folded(sort: &mut OperationSort<i64>, ops: &[Op<i64, u32>]) -> Result<Vec<(i64, u32, u32)>, Error> {
+    let device = sort.device().clone();
+    let stream = device.stream()?;
+    let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
+    let kind = |op: &Op<i64, u32>| match op {
+        Op::Insert(..) => 0,
+        Op::Update(..) => 1,
+        Op::Remove(_) => 2,
+    };
+    let kinds = device.upload(&ops.iter().map(kind).collect::<Vec<_>>())?;
+    let mut found = vec![0; OPERATION_FINDINGS];
+    for _ in 0..2 {
+        let mut findings = device.alloc_zeroed(OPERATION_FINDINGS)?;
+        sort.sort(&stream, &keys, Some(&kinds), &mut findings, 0)?;
+        stream.synchronize()?;
+        findings.copy_to(&mut found)?;
+        if sort.check(&found)? {
+            break;
+        }
+    }
+    let (sorted, order) = (sort.sorted().to_vec()?, sort.order().to_vec()?);
+    let kinds = sort.folded().expect("the batch has kinds").to_vec()?;
+    let all = (0..ops.len()).map(|i| (sorted[i], kinds[i], order[i]));
+    Ok(all.filter(|operation| operation.1 != 3).collect())
+}
+
+#[test]
+fn the_last_operation_of_a_key_does_what_all_do_together() {
+    let device = Device::emulated();
+    let mut sort = OperationSort::new(&device, 3000).unwrap();
+    let mut state = 7_u64;
+    for keys in [3, 40, 1 << 40] {
+        for count in [1, 33, 3000] {
+            let ops: Vec<Op<i64, u32>> = (0..count)
+                .map(|i| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let key = (state >> 16) as i64 % keys - keys / 2;
+                    match (state >> 8) % 3 {
+                        0 => Op::Insert(key, i),
+                        1 => Op::Update(key, i),
+                        _ => Op::Remove(key),
+                    }
+                })
+                .collect();
+            let actual = folded(&mut sort, &ops).unwrap();
+            let expected = fold(ops.len(), |i| ops[i]);
+            assert_eq!(actual.len(), expected.len());
+            for ((key, kind, place), (word, change)) in actual.into_iter().zip(expected) {
+                assert_eq!(lanetree_layout::Key::encode(key), word);
+                let value = match ops[place as usize] {
+                    Op::Insert(_, value) | Op::Update(_, value) => Some(value),
+                    Op::Remove(_) => None,
+                };
+                match change {
+                    NetChange::Put(expected) => assert_eq!((kind, value), (0, Some(expected))),
+                    NetChange::PutIfPresent(expected) => assert_eq!((kind, value), (1, Some(expected))),
+                    NetChange::Remove => assert_eq!(kind, 2),
+                }
+            }
+        }
+    }
+}
