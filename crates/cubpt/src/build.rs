@@ -7,6 +7,8 @@ use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
 use lanetree_kernels_cubpt::layout::ORDERS;
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::{BuildScratch, DevicePairs};
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
 
 /// Options of a tree, and its bulk build.
 ///
@@ -64,10 +66,67 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
 
+    /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
+    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept. Returns when the tree is complete, whose
+    /// memory, and later what its host batches take, comes from the stream's device. On the host as [`Builder::build`],
+    /// without the scratch memory.
+    ///
+    /// # Errors
+    /// As [`Builder::build`]; [`Error::OutputLength`] for buffers or scratch memory that are too small; [`Error::Runtime`] for
+    /// buffers of another device than the stream's.
+    pub fn build_on(
+        &self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        len: usize,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<Cubpt<K, V>> {
+        self.check()?;
+        scratch.check(stream, (keys, values, len))?;
+        if let (DeviceKind::Host, Some(keys), Some(values)) =
+            (stream.device().kind(), keys.as_slice(), values.as_slice())
+        {
+            return self.build(stream.device(), &keys[..len], &values[..len]);
+        }
+        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+    }
+
+    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
+    /// value is kept. Otherwise like [`Builder::build_on`].
+    ///
+    /// # Errors
+    /// As [`Builder::build_on`], and [`Error::NotSorted`].
+    pub fn build_sorted_on(
+        &self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        len: usize,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<Cubpt<K, V>> {
+        self.check()?;
+        scratch.check(stream, (keys, values, len))?;
+        if let (DeviceKind::Host, Some(keys), Some(values)) =
+            (stream.device().kind(), keys.as_slice(), values.as_slice())
+        {
+            return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
+        }
+        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+    }
+
+    fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {
+        let device = stream.device();
+        Ok(self.of(device, Tree::build_on(stream, device, (self.order, self.fill), pairs)?))
+    }
+
     fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
+        let keys: Vec<K> = pairs.keys.iter().map(|&word| K::decode(word)).collect();
+        Ok(self.of(device, Tree::build(device, (self.order, self.fill), &keys, &pairs.values)?))
+    }
+
+    fn of(&self, device: &Device, tree: Tree) -> Cubpt<K, V> {
         let &Self { order, fill, .. } = self;
-        let tree = Guarded::new(Tree::build(device, order, fill, &pairs.keys, &pairs.values)?);
-        Ok(Cubpt { device: device.clone(), order, fill, tree, staging: Staging::default(), words: PhantomData })
+        let (device, tree) = (device.clone(), Guarded::new(tree));
+        Cubpt { device, order, fill, tree, staging: Staging::default(), words: PhantomData }
     }
 
     fn check(&self) -> Result<()> {

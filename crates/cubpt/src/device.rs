@@ -5,9 +5,7 @@ use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
-use lanetree_kernels_cubpt::{
-    GATHER_WIDTHS, GatherArgs, GetArgs, IN_FLIGHT, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls,
-};
+use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut};
@@ -16,13 +14,13 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
         let tree = self.tree.get()?;
-        Ok(TreeRef { nodes: tree.storage.nodes(stream)?, root: tree.root, height: tree.height, flip: K::FLIP })
+        tree.tree_ref(stream, K::FLIP)
     }
 }
 
 /// A launch for a batch of queries.
 fn over_queries(stream: &Stream, count: usize) -> Result<Launch<'_>> {
-    launch::over(stream, count.div_ceil(IN_FLIGHT) as u64, 1, THREADS)
+    launch::over(stream, count as u64, 1, THREADS)
 }
 
 impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
@@ -135,12 +133,8 @@ impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
         capacity: usize,
     ) -> Result<()> {
-        let order = &self.tree.get()?.order;
         let args = GatherArgs {
             tree: self.tree_ref(stream)?,
-            leaves: order.leaves.read_on(stream)?,
-            ranks: order.ranks.read_on(stream)?,
-            leaf_count: order.leaves.len() as u64,
             cursors,
             offsets,
             count: count as u64,

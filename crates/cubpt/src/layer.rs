@@ -3,6 +3,7 @@
 use crate::storage::Storage;
 use bytemuck::Pod;
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::pointers::optional;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{BoundsArgs, Groups, WriteNodesArgs, calls};
@@ -10,10 +11,12 @@ use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use lanetree_simt::Global;
 
-/// Keys and what stands beside them: values in leaves, children in inner nodes.
-pub(crate) struct Elements<K, P> {
-    pub(crate) keys: Buffer<K>,
-    pub(crate) ptrs: Buffer<P>,
+/// What stands beside keys: values in leaves, children in inner nodes.
+pub(crate) enum Ptrs<'a, P> {
+    /// These.
+    Listed(&'a Buffer<P>),
+    /// Children that are numbered from here on.
+    From(u64),
 }
 
 /// What elements are.
@@ -35,40 +38,37 @@ pub(crate) struct Layer {
     pub(crate) elements: Buffer<u64>,
     /// Where each group's pieces begin, and all end.
     pub(crate) pieces: Buffer<u64>,
-    /// The group of each piece.
-    pub(crate) of_piece: Buffer<u32>,
-    /// The node of each piece.
-    pub(crate) numbers: Buffer<u32>,
+    /// The group of each piece; `None` if there is one.
+    pub(crate) of_piece: Option<Buffer<u32>>,
+    /// The node of each piece; `None` if they are numbered from `first` on.
+    pub(crate) numbers: Option<Buffer<u32>>,
+    pub(crate) first: u64,
     /// Pieces.
-    pub(crate) count: usize,
+    pub(crate) count: u64,
 }
 
 impl Layer {
-    /// One group of so many elements, in these nodes.
+    /// One group of so many elements, in nodes that are numbered from `first` on.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn of_nodes(device: &Device, elements: u64, numbers: &[u32]) -> Result<Self> {
-        Ok(Self {
-            elements: device.upload(&[0, elements])?,
-            pieces: device.upload(&[0, numbers.len() as u64])?,
-            of_piece: device.alloc_zeroed(numbers.len())?,
-            numbers: device.upload(numbers)?,
-            count: numbers.len(),
-        })
+    pub(crate) fn of_nodes(device: &Device, elements: u64, first: u64, count: u64) -> Result<Self> {
+        let (elements, pieces) = (device.upload(&[0, elements])?, device.upload(&[0, count])?);
+        Ok(Self { elements, pieces, of_piece: None, numbers: None, first, count })
     }
 
     fn groups(&self, stream: &Stream) -> Result<Groups> {
         Ok(Groups {
             elements: self.elements.read_on(stream)?,
             pieces: self.pieces.read_on(stream)?,
-            of_piece: self.of_piece.read_on(stream)?,
-            numbers: self.numbers.read_on(stream)?,
-            count: self.count as u64,
+            of_piece: optional(self.of_piece.as_ref(), stream)?,
+            numbers: optional(self.numbers.as_ref(), stream)?,
+            first: self.first,
+            count: self.count,
         })
     }
 
-    /// Writes the nodes.
+    /// Writes the nodes. In the stream's order.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
@@ -79,53 +79,117 @@ impl Layer {
         &self,
         stream: &Stream,
         storage: &mut Storage,
-        elements: &Elements<K, P>,
+        keys: &Buffer<K>,
+        ptrs: Ptrs<'_, P>,
         Form { flip, is_leaf }: Form<B>,
     ) -> Result<()> {
-        let threads = self.count as u64 * u64::from(storage.node().order);
-        if threads == 0 {
+        if self.count == 0 {
             return Ok(());
         }
+        let (ptrs, first_child) = match ptrs {
+            Ptrs::Listed(ptrs) => (ptrs.read_on(stream)?, 0),
+            Ptrs::From(first) => (Global::null(), first),
+        };
         let args = WriteNodesArgs::<B, P> {
             groups: self.groups(stream)?,
-            keys: elements.keys.read_on(stream)?.cast(),
-            ptrs: elements.ptrs.read_on(stream)?,
+            keys: keys.read_on(stream)?.cast(),
+            ptrs,
+            first_child,
             flip,
             kind: if is_leaf { LEAF } else { INNER },
             nodes: storage.nodes_mut(stream)?,
         };
+        let order = storage.node().order;
         // SAFETY: the caller's contract; the addresses are for this stream.
-        Ok(unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::write_nodes(&args)) }?)
+        Ok(unsafe { launch::over(stream, self.count, order, THREADS)?.run(calls::write_nodes(&args)) }?)
     }
 
     /// What the layer above gets beside the numbers: the bound of each piece. `last` are the bounds of the groups; without them
-    /// there is nothing to the right.
+    /// there is nothing to the right. In the stream's order.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
     ///
     /// # Safety
-    /// The keys are those of the layer's elements, and there is a bound for each group.
-    pub(crate) unsafe fn above<B: Word, K: Pod>(
+    /// The keys are those of the layer's elements; there is a bound for each group, and a place for that of each piece.
+    pub(crate) unsafe fn bounds<B: Word, K: Pod>(
         &self,
         stream: &Stream,
         keys: &Buffer<K>,
         flip: B,
         last: Option<&Buffer<B>>,
-    ) -> Result<Buffer<B>> {
-        let mut bounds = stream.device().alloc(self.count)?;
+        bounds: &mut Buffer<B>,
+    ) -> Result<()> {
         if self.count == 0 {
-            return Ok(bounds);
+            return Ok(());
         }
         let args = BoundsArgs::<B> {
             groups: self.groups(stream)?,
             keys: keys.read_on(stream)?.cast(),
             flip,
-            last: last.map_or(Ok(Global::null()), |last| last.read_on(stream))?,
+            last: optional(last, stream)?,
             bounds: bounds.write_on(stream)?,
         };
-        // SAFETY: the caller's contract; a bound for each piece.
-        unsafe { launch::over(stream, self.count as u64, 1, THREADS)?.run(calls::bounds(&args)) }?;
-        Ok(bounds)
+        // SAFETY: the caller's contract.
+        Ok(unsafe { launch::over(stream, self.count, 1, THREADS)?.run(calls::bounds(&args)) }?)
+    }
+}
+
+/// Levels above nodes, up to one root: and the bounds of the nodes of each.
+pub(crate) struct Above<B> {
+    levels: Vec<(Layer, Buffer<B>)>,
+}
+
+impl<B: Word> Above<B> {
+    /// Of so many nodes each, above `below` nodes: with these numbers, and then numbered from `first` on.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub(crate) fn new(
+        device: &Device,
+        mut below: u64,
+        levels: &[u64],
+        (mut listed, mut first): (&[u32], u64),
+    ) -> Result<Self> {
+        let mut above = Vec::with_capacity(levels.len());
+        for &nodes in levels {
+            let mut layer = Layer::of_nodes(device, below, first, nodes)?;
+            let own;
+            (own, listed) = listed.split_at(listed.len().min(nodes as usize));
+            let fresh = nodes - own.len() as u64;
+            if !own.is_empty() {
+                let numbers: Vec<u32> = own.iter().copied().chain(first as u32..(first + fresh) as u32).collect();
+                layer.numbers = Some(device.upload(&numbers)?);
+            }
+            above.push((layer, device.alloc(nodes as usize)?));
+            (below, first) = (nodes, first + fresh);
+        }
+        Ok(Self { levels: above })
+    }
+
+    /// Writes them, above nodes with these bounds. In the stream's order; allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launches.
+    ///
+    /// # Safety
+    /// There is room for the nodes; as many nodes as there are to be below, and their bounds.
+    pub(crate) unsafe fn write(
+        mut self,
+        stream: &Stream,
+        storage: &mut Storage,
+        bounds: &Buffer<B>,
+        nodes: Ptrs<'_, u32>,
+    ) -> Result<()> {
+        let (mut below, mut ptrs) = (bounds, nodes);
+        for (layer, own) in &mut self.levels {
+            // SAFETY: the caller's contract; then, the bounds and the numbers of the level before.
+            unsafe {
+                layer.write(stream, storage, below, ptrs, Form::<B>::INNER)?;
+                layer.bounds(stream, below, B::MIN, None, own)?;
+            }
+            (below, ptrs) = (own, layer.numbers.as_ref().map_or(Ptrs::From(layer.first), Ptrs::Listed));
+        }
+        Ok(())
     }
 }

@@ -36,6 +36,7 @@
 mod build;
 mod device;
 mod layer;
+mod merge;
 mod native;
 mod node;
 mod order;
@@ -49,6 +50,8 @@ pub use build::Builder;
 pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_cubpt::modules::MODULES;
+pub use lanetree_primitives::BuildScratch;
+pub use update::UpdateScratch;
 
 use core::fmt;
 use core::marker::PhantomData;

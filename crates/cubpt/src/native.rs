@@ -4,7 +4,6 @@ use crate::node::NodeView;
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
-use lanetree_kernels_cubpt::layout::{Head, NONE};
 use lanetree_layout::{Key, Word};
 
 /// A tree in main memory.
@@ -20,8 +19,12 @@ impl<K, V> Clone for View<'_, K, V> {
 }
 impl<K, V> Copy for View<'_, K, V> {}
 
-/// A leaf, and a slot of it.
-type Place<'a> = (NodeView<'a>, usize);
+/// A leaf, its position, and a slot of it.
+struct Place<'a> {
+    leaf: NodeView<'a>,
+    position: usize,
+    slot: usize,
+}
 
 impl<'a, K: Key, V: Word> View<'a, K, V> {
     /// `None` where the CPU does not reach the tree.
@@ -31,49 +34,60 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
     }
 
     fn node(&self, number: u32) -> NodeView<'a> {
-        NodeView::new(self.tree.storage.words(number).expect("the CPU reaches the tree"), self.tree.storage.node())
+        NodeView::new(self.tree.storage.words(number).expect(REACHED), self.tree.storage.node())
     }
 
     /// The first slot whose key is not below the word, in the leaf to which the word belongs.
     fn find(&self, word: K::Bits) -> Place<'a> {
-        let mut node = self.node(self.tree.root);
+        let mut number = self.tree.root;
         for _ in 0..self.tree.height {
+            let node = self.node(number);
             let slot = node.keys::<K::Bits>().partition_point(|&key| key < word);
-            node = self.node(node.ptrs::<u32>()[slot.min(node.count() - 1)]);
+            number = node.ptrs::<u32>()[slot.min(node.count() - 1)];
         }
-        (node, node.keys::<K::Bits>().partition_point(|&key| key < word))
+        let leaf = self.node(number);
+        let slot = leaf.keys::<K::Bits>().partition_point(|&key| key < word);
+        let position = self.tree.order.positions.as_slice().expect(REACHED)[number as usize] as usize;
+        Place { leaf, position, slot }
     }
 
-    fn is_hit((leaf, slot): Place<'_>, word: K::Bits) -> bool {
+    fn is_hit(&Place { leaf, slot, .. }: &Place<'_>, word: K::Bits) -> bool {
         slot < leaf.count() && leaf.keys::<K::Bits>()[slot] == word
     }
 
-    fn pair((leaf, slot): Place<'_>) -> (K, V) {
-        (K::decode(leaf.keys()[slot]), leaf.ptrs()[slot])
+    fn rank_of(&self, place: &Place<'_>) -> u64 {
+        self.tree.order.ranks.as_slice().expect(REACHED)[place.position] + place.slot as u64
     }
 
     fn neighbor(&self, place: Place<'a>, word: K::Bits, predecessor: bool) -> Option<(K, V)> {
-        let (leaf, slot) = place;
-        let beside = |word| Some(leaf.head(word)).filter(|&other| other != NONE).map(|other| self.node(other));
-        if predecessor && !Self::is_hit(place, word) {
-            if slot > 0 {
-                return Some(Self::pair((leaf, slot - 1)));
+        let leaves = self.tree.order.leaves.as_slice().expect(REACHED);
+        let Place { mut leaf, mut position, mut slot } = place;
+        if predecessor && !Self::is_hit(&place, word) {
+            // Leaves may be without pairs.
+            while slot == 0 {
+                position = position.checked_sub(1)?;
+                leaf = self.node(leaves[position]);
+                slot = leaf.count();
             }
-            return beside(Head::Previous).map(|leaf| Self::pair((leaf, leaf.count() - 1)));
+            slot -= 1;
         }
-        if slot < leaf.count() {
-            return Some(Self::pair(place));
+        while slot >= leaf.count() {
+            position += 1;
+            (leaf, slot) = (self.node(*leaves.get(position)?), 0);
         }
-        beside(Head::Next).map(|leaf| Self::pair((leaf, 0)))
+        Some((K::decode(leaf.keys()[slot]), leaf.ptrs()[slot]))
     }
 }
+
+/// Why a tree's memory is at hand.
+const REACHED: &str = "the CPU reaches the tree";
 
 impl<K: Key, V: Word> fixed::View<K, V> for View<'_, K, V> {
     fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
         for (i, query) in queries.iter().enumerate() {
             let word = query.encode();
             let place = self.find(word);
-            each(i, Self::is_hit(place, word).then(|| place.0.ptrs()[place.1]));
+            each(i, Self::is_hit(&place, word).then(|| place.leaf.ptrs()[place.slot]));
         }
     }
 
@@ -81,7 +95,7 @@ impl<K: Key, V: Word> fixed::View<K, V> for View<'_, K, V> {
         for (i, query) in queries.iter().enumerate() {
             let word = query.encode();
             let place = self.find(word);
-            each(i, place.0.rank() + place.1 as u64 + u64::from(upper && Self::is_hit(place, word)));
+            each(i, self.rank_of(&place) + u64::from(upper && Self::is_hit(&place, word)));
         }
     }
 

@@ -37,10 +37,6 @@ impl<'a> NodeView<'a> {
     pub(crate) fn count(self) -> usize {
         self.head(Head::Count) as usize
     }
-
-    pub(crate) fn rank(self) -> u64 {
-        self.words[self.node.head as usize / 8 + 3]
-    }
 }
 
 /// Writes a node's slots and head, without its parent and what orders leaves.

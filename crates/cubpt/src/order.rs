@@ -3,9 +3,12 @@
 use crate::storage::Storage;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
-use lanetree_kernels_cubpt::{ChildrenArgs, CountsArgs, LinkArgs, calls};
+use lanetree_kernels_cubpt::{
+    FirstArgs, GrowArgs, LensArgs, LinkArgs, PiecesArgs, ReorderArgs, TouchedNodes, VanishArgs, calls,
+};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::Buffer;
+use lanetree_simt::{Global, GlobalMut};
 
 /// The leaves of a tree in the order of their keys.
 #[derive(Debug)]
@@ -13,94 +16,176 @@ pub(crate) struct Order {
     pub(crate) leaves: Buffer<u32>,
     /// The rank of each leaf's first pair, and past the last one how many pairs there are.
     pub(crate) ranks: Buffer<u64>,
-}
-
-/// The memory in which the leaves of a tree are put in order.
-pub(crate) struct OrderScratch {
-    /// The nodes of each level, the leaves' first, and the sums of their keys.
-    levels: Vec<(Buffer<u32>, Buffer<u64>)>,
-    counts: Buffer<u32>,
-    scan: ScanScratch,
-}
-
-impl OrderScratch {
-    /// For levels of so many nodes, the leaves' first.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn new(device: &Device, levels: &[u64]) -> Result<Self> {
-        let of_level = |&nodes: &u64| Ok((device.alloc(nodes as usize)?, device.alloc(nodes as usize + 1)?));
-        let most = levels.iter().copied().max().unwrap_or(0) as usize;
-        Ok(Self {
-            levels: levels.iter().map(of_level).collect::<Result<_>>()?,
-            counts: device.alloc(most)?,
-            scan: ScanScratch::new(device, most)?,
-        })
-    }
+    /// The position of each leaf, by its number: as long as there is room for nodes.
+    pub(crate) positions: Buffer<u32>,
 }
 
 impl Order {
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.leaves.bytes() + self.ranks.bytes()) as u64
+        (self.leaves.bytes() + self.ranks.bytes() + self.positions.bytes()) as u64
     }
 
-    /// Finds the leaves of a tree, level by level, and tells each its neighbours and its rank. The memory is for the levels
-    /// that the tree has, and maybe more above. Allocates nothing.
+    /// For leaves numbered from 0, over which pairs are spread evenly; tells each its next one. In the stream's order.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(crate) fn of(
-        stream: &Stream,
-        storage: &mut Storage,
-        root: u32,
-        height: u32,
-        scratch: OrderScratch,
-    ) -> Result<Self> {
-        let OrderScratch { mut levels, mut counts, mut scan } = scratch;
-        levels.truncate(height as usize + 1);
-        let (mut numbers, mut sums) = levels.pop().expect("a tree has a level");
-        numbers.copy_range_from(0, &[root])?;
-        loop {
-            let count = numbers.len();
-            let args = CountsArgs {
-                nodes: storage.nodes(stream)?,
-                numbers: numbers.read_on(stream)?,
-                count: count as u64,
-                counts: counts.write_on(stream)?,
-            };
-            // SAFETY: nodes of the tree, and a place for the count of each.
-            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::counts(&args)) }?;
-            exclusive_scan(stream, &counts, count, &mut sums, &mut scan)?;
-            let Some((mut children, next)) = levels.pop() else { break };
-            let args = ChildrenArgs {
-                nodes: storage.nodes(stream)?,
-                numbers: numbers.read_on(stream)?,
-                count: count as u64,
-                offsets: sums.read_on(stream)?,
-                children: children.write_on(stream)?,
-            };
-            let threads = args.count * u64::from(storage.node().order);
-            // SAFETY: inner nodes of the tree, and a place for each child.
-            unsafe { launch::over(stream, threads, 1, THREADS)?.run(calls::children(&args)) }?;
-            (numbers, sums) = (children, next);
-        }
-        let args = LinkArgs {
-            leaves: numbers.read_on(stream)?,
-            ranks: sums.read_on(stream)?,
-            count: numbers.len() as u64,
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub(crate) fn first(stream: &Stream, storage: &mut Storage, count: u64, len: u64) -> Result<Self> {
+        let device = storage.device();
+        let (mut leaves, mut ranks) = (device.alloc(count as usize)?, device.alloc(count as usize + 1)?);
+        let mut positions = device.alloc(storage.room() as usize)?;
+        let args = FirstArgs {
+            count,
+            len,
+            leaves: leaves.write_on(stream)?,
+            ranks: ranks.write_on(stream)?,
+            positions: positions.write_on(stream)?,
             nodes: storage.nodes_mut(stream)?,
         };
-        // SAFETY: leaves of the tree, each once.
-        unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::link(&args)) }?;
+        // SAFETY: leaves of the storage, and a place for each.
+        unsafe { launch::over(stream, count + 1, 1, THREADS)?.run(calls::first(&args)) }?;
+        Ok(Self { leaves, ranks, positions })
+    }
+
+    /// Makes room for the positions of so many nodes. What is there stays as it is, if this fails too.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub(crate) fn reserve(&mut self, stream: &Stream, device: &Device, nodes: u64) -> Result<()> {
+        if self.positions.len() as u64 >= nodes {
+            return Ok(());
+        }
+        let mut positions = device.alloc(nodes as usize)?;
+        positions.copy_from_buffer(stream, 0, &self.positions, 0..self.positions.len())?;
         stream.synchronize()?;
-        Ok(Self { leaves: numbers, ranks: sums })
+        self.positions = positions;
+        Ok(())
     }
 }
 
-/// The last of some prefix sums.
-pub(crate) fn last(offsets: &Buffer<u64>) -> Result<u64> {
-    let mut last = [0];
-    offsets.copy_range_to(offsets.len() - 1, &mut last)?;
-    Ok(last[0])
+/// The memory in which leaves are put in a new order.
+pub(crate) struct NewOrder {
+    /// How many leaves come behind each one or vanish, their sums, and the leaves in their new order; `None` if they stay.
+    moved: Option<(Buffer<u64>, Buffer<u64>, Buffer<u32>)>,
+    lens: Buffer<u32>,
+    ranks: Buffer<u64>,
+    scan: ScanScratch,
+}
+
+/// What has become of leaves.
+#[derive(Clone, Copy)]
+pub(crate) enum Outcome<'a> {
+    /// Some were changed, and maybe split; so many are new.
+    Split(TouchedNodes, u64),
+    /// Some were changed, and some are gone.
+    Merged { changed: &'a Buffer<u32>, gone: (&'a Buffer<u32>, u64) },
+}
+
+impl NewOrder {
+    /// For a tree that has so many leaves now, and then.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    pub(crate) fn new(stream: &Stream, device: &Device, now: u64, then: u64) -> Result<Self> {
+        let (now, then) = (now as usize, then as usize);
+        let mut moved = None;
+        if now != then {
+            let mut grown = device.alloc(now)?;
+            grown.fill_zero(stream)?;
+            moved = Some((grown, device.alloc(now + 1)?, device.alloc(then)?));
+        }
+        let scan = ScanScratch::new(device, now.max(then))?;
+        Ok(Self { moved, lens: device.alloc(then)?, ranks: device.alloc(then + 1)?, scan })
+    }
+
+    /// Puts the leaves in their new order, and ranks them. In the stream's order; allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launches.
+    ///
+    /// # Safety
+    /// The nodes are changed so in the stream's order, and there are as many leaves then as this was made for.
+    pub(crate) unsafe fn apply(
+        mut self,
+        stream: &Stream,
+        storage: &mut Storage,
+        order: &mut Order,
+        outcome: Outcome<'_>,
+    ) -> Result<()> {
+        let (mut grown_at, mut before_at, mut leaves_at) = (Global::null(), Global::null(), GlobalMut::null());
+        if let Some((grown, before, leaves)) = &mut self.moved {
+            let positions = order.positions.read_on(stream)?;
+            match outcome {
+                Outcome::Split(touched, _) => {
+                    let args = GrowArgs { touched, positions, grown: grown.write_on(stream)? };
+                    // SAFETY: the caller's contract; a place for each leaf.
+                    unsafe { launch::over(stream, touched.count, 1, THREADS)?.run(calls::grow(&args)) }?;
+                }
+                Outcome::Merged { gone: (numbers, count), .. } => {
+                    let numbers = numbers.read_on(stream)?;
+                    let args = VanishArgs { numbers, count, positions, grown: grown.write_on(stream)? };
+                    // SAFETY: as above.
+                    unsafe { launch::over(stream, count, 1, THREADS)?.run(calls::vanish(&args)) }?;
+                }
+            }
+            exclusive_scan(stream, grown, order.leaves.len(), before, &mut self.scan)?;
+            (grown_at, before_at) = (grown.read_on(stream)?, before.read_on(stream)?);
+            leaves_at = leaves.write_on(stream)?;
+        }
+        let args = ReorderArgs {
+            leaves: order.leaves.read_on(stream)?,
+            ranks: order.ranks.read_on(stream)?,
+            count: order.leaves.len() as u64,
+            grown: grown_at,
+            before: before_at,
+            new_leaves: leaves_at,
+            positions: order.positions.write_on(stream)?,
+            lens: self.lens.write_on(stream)?,
+        };
+        // SAFETY: as above; the sums are those of what comes or vanishes.
+        unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::reorder(&args)) }?;
+        match outcome {
+            Outcome::Split(touched, taken) => {
+                let args = PiecesArgs {
+                    touched,
+                    taken,
+                    leaves: leaves_at,
+                    positions: order.positions.write_on(stream)?,
+                    lens: self.lens.write_on(stream)?,
+                };
+                // SAFETY: as above.
+                unsafe { launch::over(stream, touched.count + taken, 1, THREADS)?.run(calls::pieces(&args)) }?;
+            }
+            Outcome::Merged { changed, .. } => {
+                let args = LensArgs {
+                    nodes: storage.nodes(stream)?,
+                    numbers: changed.read_on(stream)?,
+                    count: changed.len() as u64,
+                    positions: order.positions.read_on(stream)?,
+                    lens: self.lens.write_on(stream)?,
+                };
+                // SAFETY: as above.
+                unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::lens(&args)) }?;
+            }
+        }
+        exclusive_scan(stream, &self.lens, self.lens.len(), &mut self.ranks, &mut self.scan)?;
+        order.ranks = self.ranks;
+        if let Some((.., leaves)) = self.moved {
+            order.leaves = leaves;
+        }
+        Ok(())
+    }
+}
+
+impl Order {
+    /// Tells each leaf its next one. In the stream's order.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
+    pub(crate) fn link(&self, stream: &Stream, storage: &mut Storage) -> Result<()> {
+        let (leaves, count) = (self.leaves.read_on(stream)?, self.leaves.len() as u64);
+        let args = LinkArgs { leaves, count, nodes: storage.nodes_mut(stream)? };
+        // SAFETY: leaves of the tree, each once.
+        Ok(unsafe { launch::over(stream, count, 1, THREADS)?.run(calls::link(&args)) }?)
+    }
 }

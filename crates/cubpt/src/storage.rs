@@ -36,6 +36,11 @@ impl Storage {
         Ok(storage)
     }
 
+    /// Where it is.
+    pub(crate) fn device(&self) -> Device {
+        self.device.clone()
+    }
+
     /// What a node is like.
     pub(crate) fn node(&self) -> Node {
         self.node
@@ -65,7 +70,7 @@ impl Storage {
         }
         let mut more = Vec::with_capacity(needed - self.segments.len());
         for _ in self.segments.len()..needed {
-            more.push(self.device.alloc_zeroed((self.node.stride as usize / 8) << self.shift)?);
+            more.push(self.device.alloc((self.node.stride as usize / 8) << self.shift)?);
         }
         let addresses: Vec<u64> =
             self.segments.iter().chain(&more).map(|segment| segment.addresses().start as u64).collect();
@@ -115,6 +120,19 @@ impl Storage {
             *to = start.cast();
         }
         Ok(NodesMut { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+    }
+
+    /// How many children an inner node has, and the first of them. Waits for writes of the node.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] from the device.
+    pub(crate) fn first_child(&self, number: u32) -> Result<(u32, u32)> {
+        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
+        let start = within as usize * (self.node.stride as usize / 8);
+        let [mut children, mut head] = [[0]; 2];
+        self.segments[segment as usize].copy_range_to(start + self.node.ptrs as usize / 8, &mut children)?;
+        self.segments[segment as usize].copy_range_to(start + self.node.head as usize / 8, &mut head)?;
+        Ok((head[0] as u32, children[0] as u32))
     }
 
     /// The words of a node, if the CPU can reach them.

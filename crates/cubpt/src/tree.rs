@@ -1,12 +1,14 @@
 //! The tree, and its bulk build (section 3.2.1).
 
-use crate::layer::{Elements, Form, Layer};
+use crate::layer::{Above, Form, Layer, Ptrs};
 use crate::node::{set_head, write_node};
-use crate::order::{Order, OrderScratch};
+use crate::order::Order;
 use crate::storage::{Storage, too_many};
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
+use lanetree_kernels_cubpt::TreeRef;
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
-use lanetree_layout::Word;
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Buffer;
 
 /// What a tree is made of.
@@ -25,6 +27,8 @@ pub(crate) struct Tree {
     /// Numbers of nodes that are gone: the first of these.
     pub(crate) free: Buffer<u32>,
     pub(crate) free_count: u64,
+    /// Leaves that the last batch has made too small, in the order of their keys: the next one merges them.
+    pub(crate) small: Buffer<u32>,
 }
 
 /// In how many nodes so many elements go, with `full` in each, at least one.
@@ -35,70 +39,93 @@ fn pieces(elements: u64, full: u64) -> u64 {
 impl Tree {
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        self.storage.bytes() + self.order.bytes()
+        self.storage.bytes() + self.order.bytes() + (self.free.bytes() + self.small.bytes()) as u64
     }
 
-    /// Builds a tree over sorted pairs in main memory.
+    /// What a kernel in a stream needs to know of it.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) for a stream of another device.
+    pub(crate) fn tree_ref<B: Word>(&self, stream: &Stream, flip: B) -> Result<TreeRef<B>> {
+        Ok(TreeRef {
+            nodes: self.storage.nodes(stream)?,
+            leaves: self.order.leaves.read_on(stream)?,
+            ranks: self.order.ranks.read_on(stream)?,
+            positions: self.order.positions.read_on(stream)?,
+            leaf_count: self.order.leaves.len() as u64,
+            root: self.root,
+            height: self.height,
+            flip,
+        })
+    }
+
+    /// How many nodes a tree has, from the leaves upwards.
+    fn plan(order: u32, fill: f64, len: u64) -> Result<Vec<u64>> {
+        let full = full(order, fill);
+        let leaves = pieces(len, full);
+        let levels = [vec![leaves], levels_above(leaves, full)].concat();
+        if levels.iter().sum::<u64>() >= u64::from(u32::MAX) {
+            return Err(too_many(len, order));
+        }
+        Ok(levels)
+    }
+
+    /// Builds a tree over strictly ascending pairs in main memory.
     ///
     /// # Errors
     /// [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves);
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn build<B: Word, V: Word>(
+    pub(crate) fn build<K: Key, V: Word>(
         device: &Device,
-        order: u32,
-        fill: f64,
-        keys: &[B],
+        (order, fill): (u32, f64),
+        keys: &[K],
         values: &[V],
     ) -> Result<Self> {
-        let node = Node::of::<B, V>(order);
-        let (len, full) = (keys.len() as u64, full(order, fill));
-        let leaves = pieces(len, full);
-        let levels = [vec![leaves], levels_above(leaves, full)].concat();
-        let nodes: u64 = levels.iter().sum();
-        if nodes >= u64::from(u32::MAX) {
-            return Err(too_many(len, order));
+        if device.kind() != DeviceKind::Host {
+            let pairs = (&device.upload(keys)?, &device.upload(values)?, keys.len());
+            return Self::build_on(&device.stream()?, device, (order, fill), pairs);
         }
-        let storage = Storage::with_room(device, node, nodes)?;
-        let (root, height) = (nodes as u32 - 1, levels.len() as u32 - 1);
-        match device.kind() {
-            DeviceKind::Host => Self::build_on_host(storage, &levels, keys, values),
-            _ => Self::build_on_device(storage, device, &levels, keys, values),
-        }
-        .and_then(|(storage, order)| {
-            let free = device.alloc(0)?;
-            Ok(Self { storage, order, root, height, len, levels, end: nodes, free, free_count: 0 })
-        })
+        let levels = Self::plan(order, fill, keys.len() as u64)?;
+        let nodes = levels.iter().sum();
+        let storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), nodes)?;
+        let words: Vec<K::Bits> = keys.iter().map(|key| key.encode()).collect();
+        let (storage, order) = Self::build_on_host(storage, &levels, &words, values)?;
+        Self::of(device, storage, order, levels, keys.len() as u64)
     }
 
-    /// A thread per key, layer by layer.
-    fn build_on_device<B: Word, V: Word>(
-        mut storage: Storage,
+    fn of(device: &Device, storage: Storage, order: Order, levels: Vec<u64>, len: u64) -> Result<Self> {
+        let (free, small) = (device.alloc(0)?, device.alloc(0)?);
+        let (end, height) = (levels.iter().sum::<u64>(), levels.len() as u32 - 1);
+        Ok(Self { storage, order, root: end as u32 - 1, height, len, levels, end, free, free_count: 0, small })
+    }
+
+    /// Builds a tree over strictly ascending pairs that are on a device: a thread per key, layer by layer (the paper's
+    /// Batch_build). Its memory comes from `device`. Waits for the stream.
+    ///
+    /// # Errors
+    /// As [`Tree::build`].
+    pub(crate) fn build_on<K: Key, V: Word>(
+        stream: &Stream,
         device: &Device,
-        levels: &[u64],
-        keys: &[B],
-        values: &[V],
-    ) -> Result<(Storage, Order)> {
-        let stream = device.stream()?;
-        let pairs = Elements { keys: device.upload(keys)?, ptrs: device.upload(values)? };
-        let numbers: Vec<u32> = (0..levels.iter().sum::<u64>() as u32).collect();
-        let (leaves, above) = numbers.split_at(levels[0] as usize);
-        let layer = Layer::of_nodes(device, keys.len() as u64, leaves)?;
-        // SAFETY: the storage has room for all nodes of the build, and these are the layer's pairs.
-        let bounds = unsafe {
-            layer.write(&stream, &mut storage, &pairs, Form { flip: B::MIN, is_leaf: true })?;
-            layer.above(&stream, &pairs.keys, B::MIN, None)?
-        };
-        let leaves = Elements { keys: bounds, ptrs: layer.numbers };
-        // SAFETY: there is room for all nodes above, and these are the leaves.
+        (order, fill): (u32, f64),
+        (keys, values, len): DevicePairs<'_, K, V>,
+    ) -> Result<Self> {
+        let len = len as u64;
+        let levels = Self::plan(order, fill, len)?;
+        let mut storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), levels.iter().sum())?;
+        let leaves = Layer::of_nodes(device, len, 0, levels[0])?;
+        let mut bounds = device.alloc::<K::Bits>(levels[0] as usize)?;
+        let above = Above::new(device, levels[0], &levels[1..], (&[], levels[0]))?;
+        // SAFETY: the storage has room for all nodes of the build; the pairs are those of the leaves, and so on.
         unsafe {
-            for (layer, elements) in layers_above(&stream, leaves, &levels[1..], above)? {
-                layer.write(&stream, &mut storage, &elements, Form::<B>::INNER)?;
-            }
+            let form = Form { flip: K::FLIP, is_leaf: true };
+            leaves.write(stream, &mut storage, keys, Ptrs::Listed(values), form)?;
+            leaves.bounds(stream, keys, K::FLIP, None, &mut bounds)?;
+            above.write(stream, &mut storage, &bounds, Ptrs::From(0))?;
         }
-        let height = levels.len() as u32 - 1;
-        let scratch = OrderScratch::new(device, levels)?;
-        let order = Order::of(&stream, &mut storage, numbers[numbers.len() - 1], height, scratch)?;
-        Ok((storage, order))
+        let order = Order::first(stream, &mut storage, levels[0], len)?;
+        stream.synchronize()?;
+        Self::of(device, storage, order, levels, len)
     }
 
     /// One layer after the other, as on a device.
@@ -117,8 +144,6 @@ impl Tree {
             let words = storage.words_mut(number).expect("the host's memory");
             write_node(words, node, LEAF, &keys[own.clone()], &values[own.clone()]);
             set_head(words, node, Head::Next, if u64::from(number) + 1 < levels[0] { number + 1 } else { NONE });
-            set_head(words, node, Head::Previous, number.checked_sub(1).unwrap_or(NONE));
-            words[node.head as usize / 8 + 3] = own.start as u64;
             bounds.push(keys.get(own.end.wrapping_sub(1)).copied().unwrap_or(B::MAX));
         }
         let (mut children, mut first) = (leaves.clone(), levels[0] as u32);
@@ -138,37 +163,9 @@ impl Tree {
             (bounds, children, first) = (above, (first..first + nodes as u32).collect(), first + nodes as u32);
         }
         set_head(storage.words_mut(first - 1).expect("the host's memory"), node, Head::Parent, NONE);
-        Ok((storage, Order { leaves: host.upload(&leaves)?, ranks: host.upload(&ranks)? }))
+        let (positions, leaves) = (leaves.clone(), host.upload(&leaves)?);
+        Ok((storage, Order { leaves, ranks: host.upload(&ranks)?, positions: host.upload(&positions)? }))
     }
-}
-
-/// A layer, and what goes into it.
-pub(crate) type Filled<B> = (Layer, Elements<B, u32>);
-
-/// Levels of so many nodes above nodes with these bounds and numbers; the last one of `numbers` is the root's.
-///
-/// # Errors
-/// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-///
-/// # Safety
-/// The elements are nodes.
-pub(crate) unsafe fn layers_above<B: Word>(
-    stream: &Stream,
-    mut elements: Elements<B, u32>,
-    levels: &[u64],
-    mut numbers: &[u32],
-) -> Result<Vec<Filled<B>>> {
-    let mut layers = Vec::with_capacity(levels.len());
-    for &nodes in levels {
-        let own;
-        (own, numbers) = numbers.split_at(nodes as usize);
-        let layer = Layer::of_nodes(stream.device(), elements.ptrs.len() as u64, own)?;
-        // SAFETY: the caller's contract; the children are the nodes of the level below.
-        let bounds = unsafe { layer.above(stream, &elements.keys, B::MIN, None)? };
-        let above = Elements { keys: bounds, ptrs: stream.device().upload(own)? };
-        layers.push((layer, core::mem::replace(&mut elements, above)));
-    }
-    Ok(layers)
 }
 
 /// The levels above so many nodes, up to one.

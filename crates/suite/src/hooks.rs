@@ -7,7 +7,7 @@ use lanetree::{Domain, Error, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Re
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 
 /// Pairs of an index, with values of its own width.
-type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
+pub(crate) type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
 
 /// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
 /// has none such, and the host form is used. Every method has such a default.

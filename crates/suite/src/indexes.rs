@@ -1,18 +1,17 @@
 //! The indexes: one list, from which targets, tests and names are made.
 
 use crate::families::{
-    CuartBuilder, CuartHooks, HarmoniaBuilder, HarmoniaHooks, HybridHooks, cuart_builders, harmonia_builders,
-    hybrid_builders,
+    BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, cuart_builders, cubpt_builders,
+    harmonia_builders, hybrid_builders,
 };
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
-use lanetree::cubpt;
 use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
     Split, Strategy, Structure, UpdateMethod,
 };
-use lanetree::{Device, IndexBuilder, Key, Word};
+use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
 /// cases a bounded run has. A new index is one line here:
@@ -33,10 +32,10 @@ macro_rules! for_each_index {
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
-            cubpt = $crate::indexes::fixed("cubpt", $crate::indexes::cubpts::<u32, u32>()), 120;
-            cubpt_wide = $crate::indexes::fixed("cubpt_wide", $crate::indexes::cubpts::<u64, u64>()), 100;
-            cubpt_signed = $crate::indexes::fixed("cubpt_signed", [$crate::lanetree::Cubpt::<i64, u32>::builder()]), 60;
-            cubpt_float = $crate::indexes::fixed("cubpt_float", [$crate::lanetree::Cubpt::<$crate::lanetree::F32, u64>::builder()]), 60;
+            cubpt = $crate::indexes::cubpt::<u32, u32>("cubpt"), 120;
+            cubpt_wide = $crate::indexes::cubpt::<u64, u64>("cubpt_wide"), 100;
+            cubpt_signed = $crate::indexes::cubpt::<i64, u32>("cubpt_signed"), 60;
+            cubpt_float = $crate::indexes::cubpt::<$crate::lanetree::F32, u64>("cubpt_float"), 60;
             hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
@@ -146,10 +145,9 @@ pub fn plain<B: IndexBuilder>(name: &'static str, builders: impl IntoIterator<It
     ordered(name, builders)
 }
 
-/// CUBPT trees of several orders: full, and with room in each node.
-pub fn cubpts<K: Key, V: Word>() -> Vec<cubpt::Builder<K, V>> {
-    let of = |order, fill| cubpt::Builder::default().order(order).fill(fill);
-    vec![of(8, 1.0), of(16, 0.5), of(40, 0.7)]
+/// CUBPT, built and changed in device form, too.
+pub fn cubpt<K: Key, V: Word>(name: &'static str) -> Ordered<CubptBuilder<K, V>, BatchHooks<Cubpt<K, V>>> {
+    ordered(name, cubpt_builders())
 }
 
 /// HB+-trees: buckets of a few queries too, so that small batches are several; every strategy, and every share of the
@@ -213,7 +211,7 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
 }
 
 /// Harmonia.
-pub fn harmonia<K: Key, V: Word>(name: &'static str) -> Ordered<HarmoniaBuilder<K, V>, HarmoniaHooks<K, V>> {
+pub fn harmonia<K: Key, V: Word>(name: &'static str) -> Ordered<HarmoniaBuilder<K, V>, BatchHooks<Harmonia<K, V>>> {
     ordered(name, harmonia_builders())
 }
 
@@ -230,7 +228,7 @@ pub fn hybrid<V: Word>(name: &'static str) -> Ordered<HybridBuilder<V>, HybridHo
 /// A Harmonia on the host and its copy.
 pub fn mirrored_harmonia<K: Key, V: Word>(
     name: &'static str,
-) -> MirroredFamily<HarmoniaBuilder<K, V>, HarmoniaHooks<K, V>> {
+) -> MirroredFamily<HarmoniaBuilder<K, V>, BatchHooks<Harmonia<K, V>>> {
     mirrored(name, harmonia_builders())
 }
 

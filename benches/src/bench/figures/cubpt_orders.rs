@@ -1,6 +1,6 @@
 //! What the order of a CUBPT tree costs: look-ups, batches of inserts and of removals.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, OPERATION, SIZE, WORDS};
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
@@ -8,9 +8,9 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Cubpt, DeviceKind};
+use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
+use lanetree::{Buffer, Cubpt, DeviceKind, Pool, Stream};
 use rayon::prelude::*;
-use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-orders",
@@ -30,65 +30,120 @@ static TABLE: Table = Table {
         WORDS,
         N,
         Column::extra("order", "order", Format::Plain),
+        Column::extra("fill", "fill", Format::Digits(2)),
         OPERATION,
         BATCH,
         MS,
-        MEGA,
+        RATE,
         SIZE,
-        Column::extra("build ms", "build_ms", Format::Digits(1)),
     ],
     clock: Clock::Calls,
     notes: &[
-        "get: in device form, random hits, by the device's clock. insert_many, remove_many: of random keys in host memory, by the",
-        "CPU's clock, everything included; medians. What a batch inserts is removed before the next one, and the other way",
-        "round, untimed. Nodes are full after the build, which is from unsorted pairs in host memory, one run.",
+        "Pairs and batches are on the device. By the CPU's clock, from the call to its return: builds with the allocation of the",
+        "tree, batches with their sort. get: random hits, by the device's clock. Each batch inserts new random keys, and is",
+        "removed again before the next one, and the other way round, untimed. Removals with the merging of what is too small.",
     ],
     summary: None,
 };
 
-/// The orders, and the sizes of batches as powers of two, that are measured on a device.
-fn plan(kind: DeviceKind) -> (&'static [u32], &'static [u32]) {
+/// The orders, fills, and sizes of batches as powers of two, that are measured on a device.
+fn plan(kind: DeviceKind) -> (&'static [u32], &'static [f64], &'static [u32]) {
     match kind {
-        DeviceKind::Emulated => (&[8, 40], &[4]),
-        _ => (&[8, 16, 32, 64, 128, 256, 512], &[16, 22]),
+        DeviceKind::Emulated => (&[8, 40], &[1.0], &[4]),
+        _ => (&[8, 16, 32, 64, 128, 256, 512], &[1.0, 0.7], &[16, 20, 22]),
     }
 }
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1_usize << main_of(&request.sizes);
-    let (orders, batches) = plan(session.device.kind());
-    for &order in orders {
-        let what = format!("order {order}, n = {len}");
-        if !session.has_time(&what) {
-            continue;
-        }
-        let seed = session.seed;
-        // All different, since `mix` maps no two words to one.
-        let key = move |place: usize| mix(seed ^ place as u64);
-        let keys: Vec<u64> = (0..len).into_par_iter().map(key).collect();
+    let (orders, fills, batches) = plan(session.device.kind());
+    let seed = session.seed;
+    // All different, since `mix` maps no two words to one.
+    let key = move |place: usize| mix(seed ^ place as u64);
+    let mut keys: Vec<u64> = (0..len).into_par_iter().map(key).collect();
+    let upload = |session: &Session, keys: &[u64]| -> Result<Pairs> {
         let values: Vec<u64> = keys.par_iter().map(|&key| value_of(key)).collect();
-        let start = Instant::now();
-        let mut index = Cubpt::builder().order(order).build(&session.device, &keys, &values)?;
-        let build_ms = start.elapsed().as_secs_f64() * 1e3;
-        drop((keys, values));
-        let bytes = index.bytes() as f64 / len as f64;
-        let label = |row: Row| {
-            let row = row.over(len, ("u64", "u64"), "uniform").with("order", u64::from(order));
-            row.with("bytes_per_key", bytes).with("build_ms", build_ms)
-        };
-        look_ups(session, &index, &what, &label, |query| key(mix(seed ^ 1 ^ query as u64) as usize % len))?;
-        for count in batches.iter().map(|&batch| 1_usize << batch).filter(|&count| count <= len) {
-            batches_of(session, &mut index, &what, &label, count, |place| key(len + place))?;
+        Ok((session.device.upload(keys)?, session.device.upload(&values)?))
+    };
+    let unsorted = upload(session, &keys)?;
+    keys.par_sort_unstable();
+    let sorted = upload(session, &keys)?;
+    for &order in orders {
+        for &fill in fills {
+            let what = format!("order {order}, fill {fill}, n = {len}");
+            if !session.has_time(&what) {
+                continue;
+            }
+            let builder = Cubpt::<u64, u64>::builder().order(order).fill(fill);
+            let label = move |row: Row, index: &Cubpt<u64, u64>| {
+                let row = row.over(len, ("u64", "u64"), "uniform").with("order", u64::from(order)).with("fill", fill);
+                row.with("bytes_per_key", index.bytes() as f64 / len as f64)
+            };
+            if fill == 1.0 {
+                build(session, &builder, &unsorted, &keys, &what, &label, false)?;
+            }
+            let mut index = build(session, &builder, &sorted, &keys, &what, &label, true)?;
+            if fill == 1.0 {
+                let query = |query| key(mix(seed ^ 1 ^ query as u64) as usize % len);
+                look_ups(session, &index, &what, &label, query)?;
+            }
+            for count in batches.iter().map(|&batch| 1_usize << batch).filter(|&count| count <= len) {
+                batches_of(session, &mut index, &what, &label, count, |place| key(len + place))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Keys and values on the device.
+type Pairs = (Buffer<u64>, Buffer<u64>);
+
+/// What is said of every row about a tree.
+type Label<'a> = &'a dyn Fn(Row, &Cubpt<u64, u64>) -> Row;
+
+/// A build from pairs on the device, and the tree.
+fn build(
+    session: &mut Session,
+    builder: &Builder<u64, u64>,
+    pairs: &Pairs,
+    keys: &[u64],
+    what: &str,
+    label: Label<'_>,
+    is_sorted: bool,
+) -> Result<Cubpt<u64, u64>> {
+    let mut scratch = match is_sorted {
+        true => BuildScratch::for_sorted(&session.device)?,
+        false => BuildScratch::for_unsorted(&session.device, keys.len())?,
+    };
+    let mut tree = None;
+    let timing = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            let pairs = (&pairs.0, &pairs.1);
+            *tree = Some(match is_sorted {
+                true => builder.build_sorted_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+                false => builder.build_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+            });
+            Ok(())
+        },
+    )?;
+    drop(scratch);
+    let tree = tree.expect("built at least once");
+    let found = tree.get_many(keys)?;
+    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
+    let checksum = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
+    let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
+    let row = Row::new(TABLE.name, "cubpt", operation, keys.len(), timing, checksum).on(session.device_name());
+    session.push(label(row, &tree));
+    Ok(tree)
 }
 
 fn look_ups(
     session: &mut Session,
     index: &Cubpt<u64, u64>,
     what: &str,
-    label: &impl Fn(Row) -> Row,
+    label: Label<'_>,
     query: impl Fn(usize) -> u64 + Sync,
 ) -> Result<()> {
     let count = 1 << session.plan.queries;
@@ -101,25 +156,27 @@ fn look_ups(
     )?;
     let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
     let row = Row::new(TABLE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
-    session.push(label(row));
+    session.push(label(row, index));
     Ok(())
 }
 
-/// A tree, a batch of new keys, and whether the tree has them.
+/// A tree, and a batch of new keys on the device.
 struct State<'a> {
     index: &'a mut Cubpt<u64, u64>,
-    keys: Vec<u64>,
-    values: Vec<u64>,
+    stream: &'a Stream,
+    keys: Buffer<u64>,
+    values: Buffer<u64>,
+    /// Kinds of operations: to remove the keys.
+    removals: Buffer<u32>,
+    scratch: UpdateScratch<u64>,
     outcome: lanetree::Result<()>,
 }
 
 impl State<'_> {
-    fn insert(&mut self) -> lanetree::Result<()> {
-        self.index.insert_many(&self.keys, &self.values).map(drop)
-    }
-
-    fn remove(&mut self) -> lanetree::Result<()> {
-        self.index.remove_many(&self.keys).map(drop)
+    fn apply(&mut self, is_insert: bool) -> lanetree::Result<()> {
+        let kinds = Some(&self.removals).filter(|_| !is_insert);
+        self.index.apply_on(self.stream, &self.keys, &self.values, kinds, &mut self.scratch)?;
+        self.index.merge_small(self.stream, &mut self.scratch)
     }
 }
 
@@ -127,30 +184,40 @@ fn batches_of(
     session: &mut Session,
     index: &mut Cubpt<u64, u64>,
     what: &str,
-    label: &impl Fn(Row) -> Row,
+    label: Label<'_>,
     count: usize,
     key: impl Fn(usize) -> u64 + Sync,
 ) -> Result<()> {
     let keys: Vec<u64> = (0..count).into_par_iter().map(&key).collect();
-    let values = keys.iter().map(|&key| value_of(key)).collect();
-    let mut state = State { index, keys, values, outcome: Ok(()) };
+    let values: Vec<u64> = keys.par_iter().map(|&key| value_of(key)).collect();
+    let stream = session.device.stream()?;
+    let pool = Pool::new(&session.device);
+    let mut state = State {
+        index,
+        stream: &stream,
+        keys: session.device.upload(&keys)?,
+        values: session.device.upload(&values)?,
+        removals: session.device.upload(&vec![2; count])?,
+        scratch: UpdateScratch::new(&pool.device(), count)?,
+        outcome: Ok(()),
+    };
     for is_insert in [true, false] {
         let timing = session.time_on_cpu(
             &mut state,
             |state| {
-                let done = if is_insert { state.remove() } else { state.insert() };
+                let done = state.apply(!is_insert);
                 state.outcome = core::mem::replace(&mut state.outcome, Ok(())).and(done);
             },
-            |state| Ok(if is_insert { state.insert() } else { state.remove() }?),
+            |state| Ok(state.apply(is_insert)?),
         )?;
         core::mem::replace(&mut state.outcome, Ok(()))?;
-        let found = state.index.get_many(&state.keys)?;
+        let found = state.index.get_many(&keys)?;
         let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
-        let expected = |i: usize| if is_insert { value_of(state.keys[i]) } else { miss() };
+        let expected = |i: usize| if is_insert { value_of(keys[i]) } else { miss() };
         let checksum = session.check_slice(&what, "values", &found, 0..count, miss(), expected)?;
-        let operation = if is_insert { "insert_many" } else { "remove_many" };
+        let operation = if is_insert { "insert" } else { "remove" };
         let row = Row::new(TABLE.name, "cubpt", operation, count, timing, checksum).on(session.device_name());
-        session.push(label(row));
+        session.push(label(row, state.index));
     }
     Ok(())
 }

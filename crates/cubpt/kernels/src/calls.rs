@@ -1,11 +1,12 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Bounds, BoundsArgs, Children, ChildrenArgs, Counts, CountsArgs, Drop, DropArgs, Free, FreeArgs, Gather, GatherArgs,
-    GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs, Group, GroupArgs, Link, LinkArgs,
-    Locate, LocateArgs, Mark, MarkArgs, MemberCounts, MemberCountsArgs, Members, MembersArgs, Neighbor, NeighborArgs,
-    Numbers, NumbersArgs, PutPieces, PutPiecesArgs, Rank, RankArgs, Replace, ReplaceArgs, ReplaceGathered,
-    ReplaceGatheredArgs, Search, SearchArgs, Touch, TouchArgs, WriteNodes, WriteNodesArgs,
+    Bounds, BoundsArgs, ChangeArgs, Expand, ExpandArgs, Finish, First, FirstArgs, Free, FreeArgs, Gather, GatherArgs,
+    GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs, Group, GroupArgs, Grow, GrowArgs,
+    Lens, LensArgs, Link, LinkArgs, Locate, LocateArgs, Mark, MarkArgs, MemberCounts, MemberCountsArgs, Members,
+    MembersArgs, Neighbor, NeighborArgs, Numbers, NumbersArgs, Pieces, PiecesArgs, Put, PutPieces, PutPiecesArgs, Rank,
+    RankArgs, Reorder, ReorderArgs, Search, SearchArgs, Shift, Start, StartArgs, Touch, TouchArgs, Vanish, VanishArgs,
+    WriteNodes, WriteNodesArgs,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -28,6 +29,12 @@ by_words! {
     gather_wide(GatherArgs) => Gather<K, V, 32>;
     /// The pairs of leaves.
     gather_pairs(GatherPairsArgs) => GatherPairs<K, V>;
+    /// Moves what nodes have, with values or with children of 32 bits.
+    shift(ChangeArgs) => Shift<K, V>;
+    /// What changes bring.
+    put(ChangeArgs) => Put<K, V>;
+    /// New nodes.
+    finish(ChangeArgs) => Finish<K, V>;
     /// Writes nodes, with values or with children of 32 bits.
     write_nodes(WriteNodesArgs) => WriteNodes<K, V>;
 }
@@ -49,10 +56,8 @@ by_key! {
     members(MembersArgs) => Members<K>;
     /// The pieces of the layer below.
     put_pieces(PutPiecesArgs) => PutPieces<K>;
-    /// New values; `K` is the value's word.
-    replace(ReplaceArgs) => Replace<K>;
-    /// New values of gathered pairs; `K` is the value's word.
-    replace_gathered(ReplaceGatheredArgs) => ReplaceGathered<K>;
+    /// New nodes as changes of the layer above.
+    expand(ExpandArgs) => Expand<K>;
     /// The places of changes.
     search(SearchArgs) => Search<K>;
     /// The kernel that locates ranges.
@@ -70,17 +75,17 @@ macro_rules! without_words {
     )*};
 }
 without_words! {
-    /// The children of nodes.
-    children(ChildrenArgs) => Children;
-    /// The number of keys of nodes.
-    counts(CountsArgs) => Counts;
-    /// Pairs that are removed.
-    drop_pairs(DropArgs) => Drop;
+    /// The order of the leaves of a build.
+    first(FirstArgs) => First;
     /// Members that are not needed.
     free(FreeArgs) => Free;
     /// The groups of a layer.
     group(GroupArgs) => Group;
-    /// The neighbours and ranks of leaves.
+    /// New leaves behind others.
+    grow(GrowArgs) => Grow;
+    /// The pairs of leaves.
+    lens(LensArgs) => Lens;
+    /// The next leaf of each.
     link(LinkArgs) => Link;
     /// The places of nodes in a list.
     mark(MarkArgs) => Mark;
@@ -88,6 +93,14 @@ without_words! {
     member_counts(MemberCountsArgs) => MemberCounts;
     /// The numbers of pieces.
     numbers(NumbersArgs) => Numbers;
-    /// What becomes of leaves.
+    /// The places of changed leaves.
+    pieces(PiecesArgs) => Pieces;
+    /// The new positions of leaves.
+    reorder(ReorderArgs) => Reorder;
+    /// Leaves that are too small.
+    start(StartArgs) => Start;
+    /// What becomes of nodes.
     touch(TouchArgs) => Touch;
+    /// Leaves that are gone.
+    vanish(VanishArgs) => Vanish;
 }

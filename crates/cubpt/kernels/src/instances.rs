@@ -2,30 +2,32 @@
 //! them.
 
 use crate::{
-    Bounds, Children, Counts, Drop, Free, Gather, GatherChildren, GatherPairs, Get, Group, Link, Locate, Mark,
-    MemberCounts, Members, Neighbor, Numbers, PutPieces, Rank, Replace, ReplaceGathered, Search, Touch, WriteNodes,
+    Bounds, Expand, Finish, First, Free, Gather, GatherChildren, GatherPairs, Get, Group, Grow, Lens, Link, Locate,
+    Mark, MemberCounts, Members, Neighbor, Numbers, Pieces, Put, PutPieces, Rank, Reorder, Search, Shift, Start, Touch,
+    Vanish, WriteNodes,
 };
 use lanetree_simt::instance;
 
-instance!(cubpt__children, cubpt, Children);
-instance!(cubpt__counts, cubpt, Counts);
-instance!(cubpt__drop, cubpt, Drop);
+instance!(cubpt__first, cubpt, First);
 instance!(cubpt__free, cubpt, Free);
 instance!(cubpt__group, cubpt, Group);
+instance!(cubpt__grow, cubpt, Grow);
+instance!(cubpt__lens, cubpt, Lens);
 instance!(cubpt__link, cubpt, Link);
 instance!(cubpt__mark, cubpt, Mark);
 instance!(cubpt__member_counts, cubpt, MemberCounts);
 instance!(cubpt__numbers, cubpt, Numbers);
-instance!(cubpt__replace_gathered_u32, cubpt, ReplaceGathered<u32>);
-instance!(cubpt__replace_gathered_u64, cubpt, ReplaceGathered<u64>);
-instance!(cubpt__replace_u32, cubpt, Replace<u32>);
-instance!(cubpt__replace_u64, cubpt, Replace<u64>);
+instance!(cubpt__pieces, cubpt, Pieces);
+instance!(cubpt__reorder, cubpt, Reorder);
+instance!(cubpt__start, cubpt, Start);
 instance!(cubpt__touch, cubpt, Touch);
+instance!(cubpt__vanish, cubpt, Vanish);
 
 macro_rules! keys {
     ($($k:ident;)*) => {
         pastey::paste! {$(
             instance!([<cubpt_ $k __bounds>], [<cubpt_ $k>], Bounds<$k>);
+            instance!([<cubpt_ $k __expand>], [<cubpt_ $k>], Expand<$k>);
             instance!([<cubpt_ $k __gather_children>], [<cubpt_ $k>], GatherChildren<$k>);
             instance!([<cubpt_ $k __locate>], [<cubpt_ $k>], Locate<$k>);
             instance!([<cubpt_ $k __members>], [<cubpt_ $k>], Members<$k>);
@@ -49,6 +51,9 @@ macro_rules! pairs {
             instance!([<cubpt_ $k _ $v __gather_g32>], [<cubpt_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<cubpt_ $k _ $v __gather_pairs>], [<cubpt_ $k _ $v>], GatherPairs<$k, $v>);
             // Of inner nodes, where the values are children.
+            instance!([<cubpt_ $k _ $v __shift>], [<cubpt_ $k _ $v>], Shift<$k, $v>);
+            instance!([<cubpt_ $k _ $v __put>], [<cubpt_ $k _ $v>], Put<$k, $v>);
+            instance!([<cubpt_ $k _ $v __finish>], [<cubpt_ $k _ $v>], Finish<$k, $v>);
             instance!([<cubpt_ $k _ $v __write_nodes>], [<cubpt_ $k _ $v>], WriteNodes<$k, $v>);
         )*}
     };

@@ -9,13 +9,15 @@
 //! ```text
 //! +0           keys[m]      ordered words, ascending
 //! +ptrs        ptrs[m]      of a leaf: values; of an inner node: children, by number (32 bits)
-//! +head        count | parent | kind | mark | next | previous | rank (64 bits)
+//! +head        count | parent | kind | mark | next
 //! +stride
 //! ```
 //!
-//! `count` is the paper's kNum, `kind` its type; `next` is its `ptrs[m]`. It has no `previous` (predecessors need it), no
-//! `rank` (the number of pairs in the leaves before; ranks and ranges need it) and no `mark`, which batches of changes use on
-//! the way.
+//! `count` is the paper's kNum, `kind` its type; `next` is its `ptrs[m]`, the leaf with the next keys. It has no `mark`, which
+//! merges use on the way.
+//!
+//! Beside the nodes are the *leaves in the order of their keys*: the number of each, the rank of its first pair, and by node
+//! number, the position in that order. Ranks, ranges and predecessors need them; the paper has none of these.
 //!
 //! Keys of unused slots are the largest word. An inner node's key is not below any key under its child, and below all under
 //! the next child: when the node was written, the largest key there. So it is for all children but the last one, whose key may
@@ -23,7 +25,7 @@
 //! key beyond all others changes no separator, nor does a child that vanishes from the end of its parent. The largest word is a
 //! key like any other: an unused slot is told from it by the count.
 //!
-//! A tree without pairs is a leaf without pairs.
+//! A leaf may be without pairs, until the next batch merges it with others. A tree without pairs is a leaf without pairs.
 
 use lanetree_simt::{Global, GlobalMut, Hint, Simt, Word, kernel_args};
 
@@ -80,16 +82,11 @@ pub enum Head {
     Parent = 1,
     /// [`LEAF`] or [`INNER`].
     Kind = 2,
-    /// For a batch of changes.
+    /// For merges.
     Mark = 3,
     /// The leaf with the next keys, if there is one.
     Next = 4,
-    /// The leaf with the keys before.
-    Previous = 5,
 }
-
-/// The place of a leaf's rank in its head, in words of 64 bits.
-const RANK: u64 = 3;
 
 kernel_args! {
     /// The nodes of a tree that kernels read.
@@ -188,16 +185,6 @@ impl NodeRef {
         // SAFETY: the caller's.
         unsafe { simt.load(self.start.byte_add(u64::from(self.node.head)).cast(), word as u64, Hint::ReadOnly) }
     }
-
-    /// Per thread. A leaf's rank.
-    ///
-    /// # Safety
-    /// As [`NodeRef::head`].
-    #[inline(always)]
-    pub unsafe fn rank<S: Simt>(self, simt: S) -> u64 {
-        // SAFETY: the caller's.
-        unsafe { simt.load(self.start.byte_add(u64::from(self.node.head)).cast(), RANK, Hint::ReadOnly) }
-    }
 }
 
 /// A node of a tree that is being changed.
@@ -244,15 +231,5 @@ impl NodeMut {
     pub unsafe fn set<S: Simt>(self, simt: S, word: Head, value: u32) {
         // SAFETY: the caller's.
         unsafe { simt.store(self.head(), word as u64, value, Hint::Default) };
-    }
-
-    /// Per thread. Writes a leaf's rank.
-    ///
-    /// # Safety
-    /// As [`NodeMut::set`].
-    #[inline(always)]
-    pub unsafe fn set_rank<S: Simt>(self, simt: S, rank: u64) {
-        // SAFETY: the caller's.
-        unsafe { simt.store(self.start.byte_add(u64::from(self.node.head)).cast(), RANK, rank, Hint::Default) };
     }
 }

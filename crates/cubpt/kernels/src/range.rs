@@ -28,7 +28,7 @@ kernel_args! {
     }
 }
 
-/// Locates a batch of ranges: one per thread, which searches for both bounds side by side; any block.
+/// Locates a batch of ranges: one per lane; any block of whole warps.
 #[derive(Debug)]
 pub struct Locate<K>(PhantomData<K>);
 
@@ -37,15 +37,14 @@ impl<K: Word> Kernel for Locate<K> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is a range, and the tree is valid.
+        let (tree, index) = (&args.tree, simt.global_index());
+        // SAFETY: there are as many ranges, and the tree is valid.
         unsafe {
-            let bounds = [args.starts, args.ends].map(|from| simt.load(from, index, Hint::Streaming));
-            let words = bounds.map(|bound| bound.xor(args.tree.flip));
-            let [start, end] = args.tree.rank(simt, words, [false, true]);
+            let [start, end] = [args.starts, args.ends].map(|from| tree.load(simt, from, index, args.count));
+            let (start, end) = (tree.rank(simt, start, false), tree.rank(simt, end, true));
+            if index >= args.count {
+                return;
+            }
             let mut limit = args.limit;
             if !args.limits.is_null() {
                 limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
@@ -63,12 +62,6 @@ kernel_args! {
     pub struct GatherArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
-        /// The leaves in the order of their keys: `[leaves]`.
-        pub leaves: Global<u32>,
-        /// The rank of each leaf's first pair: `[leaves]`, ascending.
-        pub ranks: Global<u64>,
-        /// How many leaves.
-        pub leaf_count: u64,
         /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
         pub cursors: Global<u64>,
         /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
@@ -112,20 +105,20 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
             }
             let rank = cursor + (at - begin);
             // The last leaf whose first rank is not above.
-            let (mut position, mut left) = (0, args.leaf_count);
+            let (mut position, mut left) = (0, args.tree.leaf_count);
             while left > 1 {
                 let half = left / 2;
-                if simt.load(args.ranks, position + half, Hint::ReadOnly) <= rank {
+                if simt.load(args.tree.ranks, position + half, Hint::ReadOnly) <= rank {
                     position += half;
                 }
                 left -= half;
             }
-            let mut slot = rank - simt.load(args.ranks, position, Hint::ReadOnly);
+            let mut slot = rank - simt.load(args.tree.ranks, position, Hint::ReadOnly);
             loop {
-                let leaf = args.tree.nodes.at(simt, simt.load(args.leaves, position, Hint::ReadOnly));
-                let count = u64::from(leaf.head(simt, Head::Count));
+                let number = simt.load(args.tree.leaves, position, Hint::ReadOnly);
+                let count = u64::from(args.tree.nodes.at(simt, number).head(simt, Head::Count));
                 while slot < count && at < end {
-                    copy(simt, args, Place { leaf, slot: slot as u32 }, at);
+                    copy(simt, args, Place { number, slot: slot as u32 }, at);
                     at += u64::from(G);
                     slot += u64::from(G);
                 }
@@ -145,9 +138,10 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 /// # Safety
 /// The place of a pair, and a place below the capacity.
 #[inline(always)]
-unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Place { leaf, slot }: Place, at: u64) {
+unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Place { number, slot }: Place, at: u64) {
     // SAFETY: the caller's.
     unsafe {
+        let leaf = args.tree.nodes.at(simt, number);
         let key = simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly).xor(args.tree.flip);
         let value = simt.load(leaf.values::<V>(), u64::from(slot), Hint::ReadOnly);
         simt.store(args.keys, at, key, Hint::Streaming);

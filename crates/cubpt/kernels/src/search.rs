@@ -1,7 +1,8 @@
-//! The descent, a thread per query, and the queries that end at a leaf: look-ups, ranks and neighbours.
+//! The descents, and the queries that end at a leaf: look-ups, ranks and neighbours.
 //!
-//! In a node a thread searches by halving, as in the paper (stage "search" of section 3.2.2). It has [`IN_FLIGHT`] queries,
-//! whose searches take the same steps and wait for memory together.
+//! Queries in any order: [`GROUP`] lanes read a node for one of them, so that a node costs one or two accesses to a cache line,
+//! and each lane has a query of its own that its group works off in turn. Queries in ascending order: a thread per query,
+//! which searches a node by halving, as in the paper (stage "search" of section 3.2.2); neighbours read the same lines.
 
 use crate::layout::{Head, NONE, NodeRef, Nodes};
 use core::marker::PhantomData;
@@ -12,6 +13,14 @@ kernel_args! {
     pub struct TreeRef<K> {
         /// Its nodes.
         pub nodes: Nodes,
+        /// The leaves in the order of their keys: `[leaf_count]`.
+        pub leaves: Global<u32>,
+        /// The rank of each leaf's first pair, and past the last one the number of pairs: `[leaf_count + 1]`.
+        pub ranks: Global<u64>,
+        /// The position of each leaf in that order, by its number.
+        pub positions: Global<u32>,
+        /// How many leaves.
+        pub leaf_count: u64,
         /// The root's number.
         pub root: u32,
         /// Levels above the leaves.
@@ -21,123 +30,131 @@ kernel_args! {
     }
 }
 
-/// Queries of a thread.
-pub const IN_FLIGHT: usize = 2;
+/// Lanes that read a node together.
+pub(crate) const GROUP: u32 = 8;
 
-/// Per thread. The places of the thread's queries in the batch, a block's threads apart.
-#[inline(always)]
-pub(crate) fn places<S: Simt>(simt: S) -> [u64; IN_FLIGHT] {
-    let block = u64::from(simt.block_dim());
-    let first = u64::from(simt.block_index()) * block * IN_FLIGHT as u64 + u64::from(simt.thread_index());
-    core::array::from_fn(|j| first + j as u64 * block)
-}
+/// Queries that a group works off side by side.
+const AT_ONCE: usize = 4;
 
-/// A leaf, and how many of its keys come before the bound of a query.
+/// A leaf, and how many of its keys are below a query.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) leaf: NodeRef,
+    pub(crate) number: u32,
     pub(crate) slot: u32,
 }
 
-/// Per thread. How many of the node's keys are below each word or, with `upper`, not above it.
+/// Per thread. How many of the node's keys are below the word, by halving.
+///
+/// # Safety
+/// The node is a tree's.
+#[inline(always)]
+pub(crate) unsafe fn rank_in<S: Simt, K: Word>(simt: S, keys: Global<K>, order: u32, word: K) -> u32 {
+    let (mut base, mut left) = (0, order);
+    while left > 0 {
+        let half = left / 2;
+        // SAFETY: `base + left <= order`.
+        let is_below = unsafe { simt.load(keys, u64::from(base + half), Hint::ReadOnly) } < word;
+        (base, left) = if is_below { (base + half + 1, left - half - 1) } else { (base, half) };
+    }
+    base
+}
+
+/// Warp collective (all lanes). How many of each node's keys are below its word: each group for its own nodes. In every round
+/// the lanes of a group compare keys at equal distances.
 ///
 /// # Safety
 /// The nodes are a tree's.
 #[inline(always)]
-unsafe fn ranks<S: Simt, K: Word, const Q: usize>(
+unsafe fn ranks_in_groups<S: Simt, K: Word>(
     simt: S,
-    nodes: [NodeRef; Q],
+    nodes: [NodeRef; AT_ONCE],
     order: u32,
-    words: [K; Q],
-    upper: bool,
-) -> [u32; Q] {
-    let comes_before = |key: K, word: K| (key < word) | (upper & (key == word));
-    // The keys that are known to come before the bound.
-    let mut base = [0_u32; Q];
+    words: [K; AT_ONCE],
+) -> [u32; AT_ONCE] {
+    let (within, first) = (simt.lane() % GROUP, simt.lane() / GROUP * GROUP);
+    let mut base = [0_u32; AT_ONCE];
     let mut left = order;
-    while left > 1 {
-        let half = left / 2;
-        for j in 0..Q {
-            // SAFETY: `base + half <= order`, and `half >= 1`.
-            let key = unsafe { simt.load(nodes[j].keys::<K>(), u64::from(base[j] + half - 1), Hint::ReadOnly) };
-            base[j] += if comes_before(key, words[j]) { half } else { 0 };
+    while left > 0 {
+        // Eight keys with as many between any two of them, before the first and after the last.
+        let stride = left / (GROUP + 1) + 1;
+        let is_below: [bool; AT_ONCE] = core::array::from_fn(|j| {
+            let index = base[j] + (within + 1) * stride - 1;
+            // SAFETY: below the order.
+            index < order && unsafe { simt.load(nodes[j].keys::<K>(), u64::from(index), Hint::ReadOnly) } < words[j]
+        });
+        for j in 0..AT_ONCE {
+            let group = simt.ballot(FULL_MASK, is_below[j]) >> first & ((1 << GROUP) - 1);
+            base[j] += group.count_ones() * stride;
         }
-        left -= half;
+        left = stride - 1;
     }
-    core::array::from_fn(|j| {
-        // SAFETY: below the order.
-        let key = unsafe { simt.load(nodes[j].keys::<K>(), u64::from(base[j]), Hint::ReadOnly) };
-        base[j] + u32::from(comes_before(key, words[j]))
-    })
+    base
 }
 
 impl<K: Word> TreeRef<K> {
-    /// Per thread. The ordered words of the queries at `places`; the smallest word past the last query.
+    /// Per thread. The ordered word of the query at a place; the smallest word past the last query.
     ///
     /// # Safety
     /// There are `count` queries.
     #[inline(always)]
-    pub(crate) unsafe fn load<S: Simt>(
-        &self,
-        simt: S,
-        queries: Global<K>,
-        places: [u64; IN_FLIGHT],
-        count: u64,
-    ) -> [K; IN_FLIGHT] {
-        places.map(|at| {
-            // SAFETY: the place of a query.
-            if at < count { unsafe { simt.load(queries, at, Hint::Streaming) }.xor(self.flip) } else { K::MIN }
-        })
+    pub(crate) unsafe fn load<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
+        // SAFETY: the place of a query.
+        if at < count { unsafe { simt.load(queries, at, Hint::Streaming) }.xor(self.flip) } else { K::MIN }
     }
 
-    /// Per thread. The number of the leaf to which each word belongs.
+    /// Per thread. The number of the leaf to which a word belongs: for words in ascending order.
     ///
     /// # Safety
     /// The tree is valid.
     #[inline(always)]
-    pub(crate) unsafe fn descend<S: Simt, const Q: usize>(&self, simt: S, words: [K; Q]) -> [u32; Q] {
-        let mut numbers = [self.root; Q];
-        let mut level = self.height;
+    pub(crate) unsafe fn descend<S: Simt>(&self, simt: S, word: K) -> u32 {
+        let (mut number, mut level, order) = (self.root, self.height, self.nodes.node.order);
         while level > 0 {
-            let order = self.nodes.node.order;
             // SAFETY: nodes of the tree. A query beyond all keys goes to the last child, which unused slots have, too.
             unsafe {
-                let nodes = numbers.map(|number| self.nodes.at(simt, number));
-                let slots = ranks(simt, nodes, order, words, false).map(|slot| slot.min(order - 1));
-                numbers = core::array::from_fn(|j| simt.load(nodes[j].children(), u64::from(slots[j]), Hint::ReadOnly));
+                let node = self.nodes.at(simt, number);
+                let slot = rank_in(simt, node.keys::<K>(), order, word).min(order - 1);
+                number = simt.load(node.children(), u64::from(slot), Hint::ReadOnly);
             }
             level -= 1;
         }
-        numbers
+        number
     }
 
-    /// Per thread. The place of each word: of the first key that is not below it.
+    /// Warp collective (all lanes). The place of each lane's word: of the first key that is not below it.
     ///
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find<S: Simt, const Q: usize>(&self, simt: S, words: [K; Q]) -> [Place; Q] {
-        // SAFETY: the same contract.
-        unsafe { self.within(simt, self.descend(simt, words), words) }
-    }
-
-    /// Per thread. The place of each word in its leaf.
-    ///
-    /// # Safety
-    /// As [`TreeRef::descend`], which has found the leaves.
-    #[inline(always)]
-    pub(crate) unsafe fn within<S: Simt, const Q: usize>(
-        &self,
-        simt: S,
-        numbers: [u32; Q],
-        words: [K; Q],
-    ) -> [Place; Q] {
-        // SAFETY: the same contract.
-        unsafe {
-            let leaves = numbers.map(|number| self.nodes.at(simt, number));
-            let slots = ranks(simt, leaves, self.nodes.node.order, words, false);
-            core::array::from_fn(|j| Place { leaf: leaves[j], slot: slots[j] })
+    pub(crate) unsafe fn find<S: Simt>(&self, simt: S, word: K) -> Place {
+        let (lane, order) = (simt.lane(), self.nodes.node.order);
+        let mut place = Place { number: self.root, slot: 0 };
+        let mut first = lane / GROUP * GROUP;
+        let end = first + GROUP;
+        while first < end {
+            let words: [K; AT_ONCE] = core::array::from_fn(|j| simt.shuffle(FULL_MASK, word, first + j as u32));
+            let mut numbers = [self.root; AT_ONCE];
+            let mut level = self.height;
+            // SAFETY: nodes of the tree. A query beyond all keys goes to the last child, which unused slots have, too.
+            unsafe {
+                while level > 0 {
+                    let nodes = numbers.map(|number| self.nodes.at(simt, number));
+                    let slots = ranks_in_groups(simt, nodes, order, words).map(|slot| slot.min(order - 1));
+                    numbers =
+                        core::array::from_fn(|j| simt.load(nodes[j].children(), u64::from(slots[j]), Hint::ReadOnly));
+                    level -= 1;
+                }
+                let leaves = numbers.map(|number| self.nodes.at(simt, number));
+                let slots = ranks_in_groups(simt, leaves, order, words);
+                for j in 0..AT_ONCE {
+                    if lane == first + j as u32 {
+                        place = Place { number: numbers[j], slot: slots[j] };
+                    }
+                }
+            }
+            first += AT_ONCE as u32;
         }
+        place
     }
 
     /// Per thread. Whether the key at a place is the word.
@@ -145,9 +162,10 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// The place is that of the word.
     #[inline(always)]
-    pub(crate) unsafe fn is_hit<S: Simt>(&self, simt: S, Place { leaf, slot }: Place, word: K) -> bool {
+    pub(crate) unsafe fn is_hit<S: Simt>(&self, simt: S, Place { number, slot }: Place, word: K) -> bool {
         // SAFETY: a slot below the order; the head of a leaf.
         unsafe {
+            let leaf = self.nodes.at(simt, number);
             slot < self.nodes.node.order
                 && simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly) == word
                 // An unused slot holds the largest word, too.
@@ -155,49 +173,50 @@ impl<K: Word> TreeRef<K> {
         }
     }
 
-    /// Per thread. The number of pairs whose keys are below each word or, with `upper`, not above it.
+    /// Warp collective (all lanes). The number of pairs whose keys are below each lane's word or, with `upper`, not above it.
     ///
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn rank<S: Simt, const Q: usize>(&self, simt: S, words: [K; Q], upper: [bool; Q]) -> [u64; Q] {
+    pub(crate) unsafe fn rank<S: Simt>(&self, simt: S, word: K, upper: bool) -> u64 {
         // SAFETY: the same contract.
         unsafe {
-            let places = self.find(simt, words);
-            core::array::from_fn(|j| {
-                let extra = upper[j] && self.is_hit(simt, places[j], words[j]);
-                places[j].leaf.rank(simt) + u64::from(places[j].slot) + u64::from(extra)
-            })
+            let place = self.find(simt, word);
+            let extra = upper && self.is_hit(simt, place, word);
+            self.rank_of(simt, place) + u64::from(extra)
+        }
+    }
+
+    /// Per thread. The number of pairs before a place.
+    ///
+    /// # Safety
+    /// A place in a leaf of the tree.
+    #[inline(always)]
+    unsafe fn rank_of<S: Simt>(&self, simt: S, Place { number, slot }: Place) -> u64 {
+        // SAFETY: each leaf has a position.
+        unsafe {
+            let position = simt.load(self.positions, u64::from(number), Hint::ReadOnly);
+            simt.load(self.ranks, u64::from(position), Hint::ReadOnly) + u64::from(slot)
         }
     }
 }
 
-/// Warp collective (all lanes). Writes the hit mask of the queries at `places`, unless it is null. There are no hits past
-/// the last query.
+/// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no
+/// hits past the last query.
 ///
 /// # Safety
 /// There are `count` queries, and a word for each 32 of them.
 #[inline(always)]
-pub(crate) unsafe fn store_hits<S: Simt>(
-    simt: S,
-    hits: GlobalMut<u32>,
-    places: [u64; IN_FLIGHT],
-    is_hit: [bool; IN_FLIGHT],
-    count: u64,
-) {
+pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
     if hits.is_null() {
         return;
     }
-    let words = is_hit.map(|hit| simt.ballot(FULL_MASK, hit));
-    if simt.lane() == 0 {
-        for j in 0..IN_FLIGHT {
-            // The callers have branched by this before the ballots.
-            let at = simt.opaque(places[j]);
-            if at < count {
-                // SAFETY: one word per 32 queries.
-                unsafe { simt.store(hits, at / u64::from(WARP), words[j], Hint::Streaming) };
-            }
-        }
+    let word = simt.ballot(FULL_MASK, is_hit);
+    // The callers have branched by this before the ballot.
+    let at = simt.opaque(at);
+    if simt.lane() == 0 && at < count {
+        // SAFETY: one word per 32 queries.
+        unsafe { simt.store(hits, at / u64::from(WARP), word, Hint::Streaming) };
     }
 }
 
@@ -220,7 +239,7 @@ kernel_args! {
     }
 }
 
-/// Looks up a batch of keys: [`IN_FLIGHT`] per thread; any block of whole warps.
+/// Looks up a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]
 pub struct Get<K, V>(PhantomData<(K, V)>);
 
@@ -229,28 +248,23 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, places) = (&args.tree, places(simt));
+        let (tree, at) = (&args.tree, simt.global_index());
+        let mut is_hit = false;
         // SAFETY: there are as many queries, and the tree is valid.
-        let (words, found) = unsafe {
-            let words = tree.load(simt, args.queries, places, args.count);
-            (words, tree.find(simt, words))
-        };
-        let mut hits = [false; IN_FLIGHT];
-        for j in 0..IN_FLIGHT {
-            if places[j] < args.count {
+        unsafe {
+            let word = tree.load(simt, args.queries, at, args.count);
+            let place = tree.find(simt, word);
+            if at < args.count {
                 let mut value = args.miss;
-                // SAFETY: the place of the query in the tree, and in the batch.
-                unsafe {
-                    if tree.is_hit(simt, found[j], words[j]) {
-                        let at = u64::from(found[j].slot);
-                        (value, hits[j]) = (simt.load(found[j].leaf.values::<V>(), at, Hint::ReadOnly), true);
-                    }
-                    simt.store(args.values, places[j], value, Hint::Streaming);
+                if tree.is_hit(simt, place, word) {
+                    let leaf = tree.nodes.at(simt, place.number);
+                    value = simt.load(leaf.values::<V>(), u64::from(place.slot), Hint::ReadOnly);
+                    is_hit = true;
                 }
+                simt.store(args.values, at, value, Hint::Streaming);
             }
+            store_hits(simt, args.hits, at, is_hit, args.count);
         }
-        // SAFETY: there are as many queries.
-        unsafe { store_hits(simt, args.hits, places, hits, args.count) };
     }
 }
 
@@ -270,7 +284,7 @@ kernel_args! {
     }
 }
 
-/// Ranks a batch of keys: [`IN_FLIGHT`] per thread; any block.
+/// Ranks a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]
 pub struct Rank<K>(PhantomData<K>);
 
@@ -279,16 +293,13 @@ impl<K: Word> Kernel for Rank<K> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let places = places(simt);
+        let at = simt.global_index();
         // SAFETY: there are as many queries, and the tree is valid.
-        let ranks = unsafe {
-            let words = args.tree.load(simt, args.queries, places, args.count);
-            args.tree.rank(simt, words, [args.upper != 0; IN_FLIGHT])
-        };
-        for j in 0..IN_FLIGHT {
-            if places[j] < args.count {
-                // SAFETY: the place of a query.
-                unsafe { simt.store(args.ranks, places[j], ranks[j], Hint::Streaming) };
+        unsafe {
+            let word = args.tree.load(simt, args.queries, at, args.count);
+            let rank = args.tree.rank(simt, word, args.upper != 0);
+            if at < args.count {
+                simt.store(args.ranks, at, rank, Hint::Streaming);
             }
         }
     }
@@ -316,7 +327,7 @@ kernel_args! {
     }
 }
 
-/// Finds the predecessors or successors of a batch of keys: [`IN_FLIGHT`] per thread; any block of whole warps.
+/// Finds the predecessors or successors of a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
@@ -325,62 +336,64 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, places) = (&args.tree, places(simt));
+        let (tree, at) = (&args.tree, simt.global_index());
+        let mut is_hit = false;
         // SAFETY: there are as many queries, and the tree is valid.
-        let (words, found) = unsafe {
-            let words = tree.load(simt, args.queries, places, args.count);
-            (words, tree.find(simt, words))
-        };
-        let mut hits = [false; IN_FLIGHT];
-        for j in 0..IN_FLIGHT {
-            if places[j] < args.count {
+        unsafe {
+            let word = tree.load(simt, args.queries, at, args.count);
+            let place = tree.find(simt, word);
+            if at < args.count {
                 let mut value = args.miss;
-                // SAFETY: the place of the query in the tree, and in the batch.
-                unsafe {
-                    if let Some(Place { leaf, slot }) = tree.neighbor(simt, found[j], words[j], args.predecessor != 0) {
-                        let key = simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly).xor(tree.flip);
-                        simt.store(args.keys, places[j], key, Hint::Streaming);
-                        (value, hits[j]) = (simt.load(leaf.values::<V>(), u64::from(slot), Hint::ReadOnly), true);
-                    }
-                    simt.store(args.values, places[j], value, Hint::Streaming);
+                if let Some(Place { number, slot }) = tree.neighbor(simt, place, word, args.predecessor != 0) {
+                    let (leaf, slot) = (tree.nodes.at(simt, number), u64::from(slot));
+                    let key = simt.load(leaf.keys::<K>(), slot, Hint::ReadOnly).xor(tree.flip);
+                    simt.store(args.keys, at, key, Hint::Streaming);
+                    (value, is_hit) = (simt.load(leaf.values::<V>(), slot, Hint::ReadOnly), true);
                 }
+                simt.store(args.values, at, value, Hint::Streaming);
             }
+            store_hits(simt, args.hits, at, is_hit, args.count);
         }
-        // SAFETY: there are as many queries.
-        unsafe { store_hits(simt, args.hits, places, hits, args.count) };
     }
 }
 
 impl<K: Word> TreeRef<K> {
     /// Per thread. The pair next to a place that is the word's, if there is one: the last one at or below the word, or the
-    /// first one at or above it. No leaf of a tree with pairs is empty.
+    /// first one at or above it.
     ///
     /// # Safety
     /// As [`TreeRef::is_hit`].
     #[inline(always)]
     unsafe fn neighbor<S: Simt>(&self, simt: S, place: Place, word: K, predecessor: bool) -> Option<Place> {
-        let Place { leaf, slot } = place;
         // SAFETY: heads of leaves, and the leaves beside them.
         unsafe {
-            if predecessor {
-                if self.is_hit(simt, place, word) {
-                    return Some(place);
+            if !predecessor {
+                let Place { mut number, mut slot } = place;
+                while slot >= self.nodes.at(simt, number).head(simt, Head::Count) {
+                    (number, slot) = (self.nodes.at(simt, number).head(simt, Head::Next), 0);
+                    if number == NONE {
+                        return None;
+                    }
                 }
-                if slot > 0 {
-                    return Some(Place { leaf, slot: slot - 1 });
-                }
-                let previous = leaf.head(simt, Head::Previous);
-                if previous == NONE {
-                    return None;
-                }
-                let leaf = self.nodes.at(simt, previous);
-                return Some(Place { leaf, slot: leaf.head(simt, Head::Count) - 1 });
+                return Some(Place { number, slot });
             }
-            if slot < leaf.head(simt, Head::Count) {
+            if self.is_hit(simt, place, word) {
                 return Some(place);
             }
-            let next = leaf.head(simt, Head::Next);
-            if next == NONE { None } else { Some(Place { leaf: self.nodes.at(simt, next), slot: 0 }) }
+            if place.slot > 0 {
+                return Some(Place { slot: place.slot - 1, ..place });
+            }
+            // The leaf before it that has pairs.
+            let mut position = u64::from(simt.load(self.positions, u64::from(place.number), Hint::ReadOnly));
+            while position > 0 {
+                position -= 1;
+                let number = simt.load(self.leaves, position, Hint::ReadOnly);
+                let count = self.nodes.at(simt, number).head(simt, Head::Count);
+                if count > 0 {
+                    return Some(Place { number, slot: count - 1 });
+                }
+            }
+            None
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Nodes that are written: by a build, and by batches of changes. A thread per slot.
+//! Nodes that are written: by a build, by merges, and above a root that was split. A thread per slot.
 //!
 //! A layer's new content is a sequence of elements, keys with their values or children, which is cut into *groups*; each group
 //! goes into some nodes, its *pieces*, evenly (formulas 1 and 2 of the paper). A build has one group in each layer.
 
-use crate::layout::{Head, NodesMut};
+use crate::layout::{Head, INNER, NodesMut};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 
@@ -14,10 +14,12 @@ kernel_args! {
         pub elements: Global<u64>,
         /// Where each group's pieces begin: `[groups + 1]`.
         pub pieces: Global<u64>,
-        /// The group of each piece: `[pieces]`.
+        /// The group of each piece: `[pieces]`; null if there is one group.
         pub of_piece: Global<u32>,
-        /// The node of each piece: `[pieces]`.
+        /// The node of each piece: `[pieces]`; null if they have consecutive numbers.
         pub numbers: Global<u32>,
+        /// The first of these.
+        pub first: u64,
         /// Pieces.
         pub count: u64,
     }
@@ -31,6 +33,16 @@ struct Part {
 }
 
 impl Groups {
+    /// Per thread. The group of a piece.
+    ///
+    /// # Safety
+    /// It is one of the pieces.
+    #[inline(always)]
+    unsafe fn group<S: Simt>(&self, simt: S, piece: u64) -> u64 {
+        // SAFETY: the caller's.
+        if self.of_piece.is_null() { 0 } else { u64::from(unsafe { simt.load(self.of_piece, piece, Hint::ReadOnly) }) }
+    }
+
     /// Per thread. The elements of a piece: of `n` elements in `p` pieces the first `n mod p` pieces have one more than the
     /// others (formula 2).
     ///
@@ -40,7 +52,7 @@ impl Groups {
     unsafe fn part<S: Simt>(&self, simt: S, piece: u64) -> Part {
         // SAFETY: the caller's; a piece has a group, whose bounds these are.
         let [first, last, start, end] = unsafe {
-            let group = u64::from(simt.load(self.of_piece, piece, Hint::ReadOnly));
+            let group = self.group(simt, piece);
             [
                 simt.load(self.pieces, group, Hint::ReadOnly),
                 simt.load(self.pieces, group + 1, Hint::ReadOnly),
@@ -64,8 +76,10 @@ kernel_args! {
         pub groups: Groups,
         /// The elements' keys.
         pub keys: Global<K>,
-        /// Their values, or children.
+        /// Their values, or children; null if these have consecutive numbers.
         pub ptrs: Global<P>,
+        /// The first of these.
+        pub first_child: u64,
         /// Exclusive-or mask between the elements' keys and ordered words.
         pub flip: K,
         /// [`LEAF`](crate::layout::LEAF) or [`INNER`](crate::layout::INNER).
@@ -90,7 +104,14 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
         // SAFETY: a piece, its elements and its node; nobody else writes this slot, the head, or the parents of these children.
         unsafe {
             let Part { start, len } = groups.part(simt, piece);
-            let number = simt.load(groups.numbers, piece, Hint::ReadOnly);
+            let number = match groups.numbers.is_null() {
+                true => (groups.first + piece) as u32,
+                false => simt.load(groups.numbers, piece, Hint::ReadOnly),
+            };
+            let ptr_of = |element: u64, hint| match args.ptrs.is_null() {
+                true => P::truncate(args.first_child + element),
+                false => simt.load(args.ptrs, element, hint),
+            };
             let node = args.nodes.at(simt, number);
             if slot == 0 {
                 node.set(simt, Head::Count, len);
@@ -98,18 +119,18 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
             }
             if slot >= len {
                 simt.store(node.keys(), u64::from(slot), K::MAX, Hint::Default);
-                if args.kind == crate::layout::INNER && len > 0 {
-                    let last = simt.load(args.ptrs, start + u64::from(len) - 1, Hint::ReadOnly);
+                if args.kind == INNER && len > 0 {
+                    let last = ptr_of(start + u64::from(len) - 1, Hint::ReadOnly);
                     simt.store(node.ptrs(), u64::from(slot), last, Hint::Default);
                 }
                 return;
             }
             let at = start + u64::from(slot);
-            let ptr = simt.load(args.ptrs, at, Hint::Streaming);
+            let ptr = ptr_of(at, Hint::Streaming);
             let key = simt.load(args.keys, at, Hint::Streaming).xor(args.flip);
             simt.store(node.keys(), u64::from(slot), key, Hint::Default);
             simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
-            if args.kind == crate::layout::INNER {
+            if args.kind == INNER {
                 args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
             }
         }
@@ -148,7 +169,7 @@ impl<K: Word> Kernel for Bounds<K> {
         }
         // SAFETY: a piece, its group, and its elements.
         unsafe {
-            let group = u64::from(simt.load(groups.of_piece, piece, Hint::ReadOnly));
+            let group = groups.group(simt, piece);
             let Part { start, len } = groups.part(simt, piece);
             let mut bound = K::MIN;
             if len > 0 {

@@ -1,86 +1,121 @@
 //! Batches of changes (section 3.2.2).
 
-mod apply;
-mod batch;
 mod plan;
-mod sums;
+mod scratch;
+mod write;
 
-use crate::Cubpt;
-use crate::storage::too_many;
-use crate::tree::{Tree, full, levels_above};
-use batch::{Changes, Found};
+pub use scratch::UpdateScratch;
+
+use crate::tree::{Tree, full};
+use crate::{Cubpt, merge};
 use lanetree_frame::fixed::{FixedIndex, SortedPairs};
-use lanetree_frame::{DeviceKind, NetChange, Op, Result, UpdatePath, UpdateReport, fold};
-use lanetree_kernels_cubpt::TreeRef;
+use lanetree_frame::{DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
-use plan::Plan;
+use lanetree_primitives::UploadedOperations;
+use lanetree_runtime::Buffer;
+use plan::Found;
+use write::Work;
 
 impl<K: Key, V: Word> Cubpt<K, V> {
-    /// Applies operations: all updates end here.
+    /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
+    /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
+    /// as if they were applied one after another.
+    ///
+    /// The batch is sorted, searched and planned while the tree is only read; then the nodes are written, layer by layer
+    /// from the leaves, a thread per key. Leaves that removals make too small (below a quarter of the order) are merged at the
+    /// beginning of the next batch, or by [`Cubpt::merge_small`].
+    ///
+    /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
+    /// remembers from batch to batch whether they are random.
+    ///
+    /// Changes wait for all reads of the tree, in any stream, so these read the tree as it was before the batch. The call
+    /// returns when everything is done, so that nobody reads a half-changed tree.
+    ///
+    /// # Errors
+    /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations), [`OutputLength`](lanetree_frame::Error::OutputLength)
+    /// for buffers or scratch memory that are too small, [`TooManyLeaves`](lanetree_frame::Error::TooManyLeaves),
+    /// [`UnknownKinds`](lanetree_frame::Error::UnknownKinds), [`Runtime`](lanetree_frame::Error::Runtime) for buffers of
+    /// another device or if there is no room: the tree holds what it did. [`Lost`](lanetree_frame::Error::Lost) if the device
+    /// failed while nodes were written: the tree is lost, and every later call says so.
+    /// [`NoUpdates`](lanetree_frame::Error::NoUpdates) on the host, whose batches are slices ([`Cubpt::apply`]).
+    pub fn apply_on(
+        &mut self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<UpdateReport> {
+        self.tree.check()?;
+        scratch.sort.check_batch(&self.device, stream, keys, values, kinds)?;
+        if keys.is_empty() {
+            return Ok(UpdateReport::default());
+        }
+        self.merge_small(stream, scratch)?;
+        let full = self.full();
+        let tree = self.tree.get()?;
+        let found = Found::search(stream, scratch, tree, (keys, kinds), full)?;
+        let Found { inserted, replaced, removed, unmatched, .. } = found;
+        let report = |path| UpdateReport { inserted, replaced, removed, unmatched, path };
+        let len = tree.len + inserted - removed;
+        if inserted + removed == 0 {
+            if replaced == 0 {
+                return Ok(report(UpdatePath::Unchanged));
+            }
+            self.tree.change(|tree| write::replace(stream, scratch, values, tree, &found))?;
+            return Ok(report(UpdatePath::InPlace));
+        }
+        if len == 0 {
+            self.tree.replace(Tree::build::<K, V>(&self.device, (self.order, self.fill), &[], &[])?);
+            return Ok(report(UpdatePath::Rebuilt));
+        }
+        let small = (&found.small, found.small_count);
+        let plan = plan::plan(stream, scratch, tree, found.leaves, full)?;
+        let work = Work::prepare(stream, scratch, self.tree.get_mut()?, plan, small, (full, len))?;
+        stream.synchronize()?;
+        self.tree.change(|tree| work.write(stream, scratch, values, tree, len))?;
+        Ok(report(UpdatePath::Moved))
+    }
+
+    /// Merges the leaves that the last batch has made too small, and the nodes above them, as the next batch would do first.
+    /// The tree holds the same pairs afterwards. Returns when it is done.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_frame::Error::Runtime) if there is no room: the tree is as it was. [`Lost`](lanetree_frame::Error::Lost)
+    /// if the device failed while nodes were written.
+    pub fn merge_small(&mut self, stream: &Stream, scratch: &mut UpdateScratch<K>) -> Result<()> {
+        let (full, tree) = (self.full(), self.tree.get_mut()?);
+        if tree.small.is_empty() {
+            return Ok(());
+        }
+        let work = merge::Work::<K::Bits, V>::prepare(stream, &scratch.device(), tree, full)?;
+        stream.synchronize()?;
+        self.tree.change(|tree| work.write(stream, tree))
+    }
+
+    /// Keys of a node that is split.
+    fn full(&self) -> u64 {
+        full(self.order, self.fill).max(u64::from(self.order).div_ceil(2))
+    }
+
+    /// Applies operations: all updates in host form end here.
     pub(super) fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
         self.tree.check()?;
         if count == 0 {
             return Ok(UpdateReport::default());
         }
-        let changes = fold(count, op);
         if self.device.kind() != DeviceKind::Host {
-            return self.change_on_device(&changes);
+            let device = self.device.clone();
+            let mut scratch = UpdateScratch::new(&device, count)?;
+            let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
+            return self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch);
         }
         let old = self.sorted_pairs()?;
-        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &changes)?;
+        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op))?;
         if report.path != UpdatePath::Unchanged {
-            self.tree.replace(Tree::build(&self.device, self.order, self.fill, &pairs.keys, &pairs.values)?);
+            let keys: Vec<K> = pairs.keys.into_iter().map(K::decode).collect();
+            self.tree.replace(Tree::build(&self.device, (self.order, self.fill), &keys, &pairs.values)?);
         }
-        Ok(report)
-    }
-
-    /// Searches, plans and makes room while the tree is only read; then carries the plan out.
-    fn change_on_device(&mut self, changes: &[(K::Bits, NetChange<V>)]) -> Result<UpdateReport> {
-        let (stream, order, fill) = (self.device.stream()?, self.order, self.fill);
-        let tree = self.tree.get()?;
-        let changes = Changes::<K, V>::upload(&self.device, changes)?;
-        let tree_ref =
-            TreeRef { nodes: tree.storage.nodes(&stream)?, root: tree.root, height: tree.height, flip: K::FLIP };
-        let found = Found::search(&stream, tree_ref, &changes)?;
-        let (inserted, removed, replaced) = (found.inserts.total, found.removals.total, found.replaced);
-        let mut report = UpdateReport { inserted, removed, replaced, ..UpdateReport::default() };
-        report.unmatched = changes.len() as u64 - inserted - removed - replaced;
-        if inserted + removed == 0 {
-            if replaced > 0 {
-                report.path = UpdatePath::InPlace;
-                self.tree.change(|tree| {
-                    apply::replace(&stream, &mut tree.storage, &changes, &found)?;
-                    Ok(stream.synchronize()?)
-                })?;
-            }
-            return Ok(report);
-        }
-        let len = tree.len + inserted - removed;
-        if len == 0 {
-            let empty = Tree::build::<K::Bits, V>(&self.device, order, fill, &[], &[])?;
-            self.tree.replace(empty);
-            report.path = UpdatePath::Rebuilt;
-            return Ok(report);
-        }
-        let full = full(order, fill).max(u64::from(order).div_ceil(2));
-        let tree = self.tree.get_mut()?;
-        let plan = Plan::new(&stream, tree, &found, full as u32)?;
-        let above: u64 = match plan.layers.last() {
-            Some(layer) if plan.root_after.is_some() => levels_above(layer.pieces.total, full).iter().sum(),
-            _ => 0,
-        };
-        let nodes = tree.end + plan.taken() + above;
-        if nodes >= u64::from(u32::MAX) {
-            return Err(too_many(len, order));
-        }
-        tree.storage.reserve(nodes)?;
-        let work = tree.prepare(&stream, &plan, &changes, &found, full)?;
-        stream.synchronize()?;
-        report.path = UpdatePath::Moved;
-        self.tree.change(|tree| {
-            apply::replace(&stream, &mut tree.storage, &changes, &found)?;
-            tree.carry_out(&stream, len, work)
-        })?;
         Ok(report)
     }
 

@@ -1,187 +1,240 @@
-//! The plan of a batch: what becomes of each layer, from the leaves upwards (the paper's CountAddNodeNum). The tree is only
-//! read, but for marks.
+//! The plan of a batch: what it does to the leaves, and how many nodes each layer takes (the paper's CountAddNodeNum). The
+//! tree is only read.
 
-use super::batch::Found;
-use super::sums::{Runs, Sums, first};
+use super::scratch::{SMALL, SORT, TALLY, UpdateScratch};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::pointers::optional;
 use lanetree_frame::{Result, Stream};
-use lanetree_kernels_cubpt::{CHANGED, GroupArgs, GroupsMut, PlannedGroups, SHRUNK, TouchArgs, calls};
+use lanetree_kernels_cubpt::{ExpandArgs, SearchArgs, TouchArgs, TouchedNodes, calls};
+use lanetree_layout::Key;
+use lanetree_primitives::{Pairs, PairsMut, RunScratch, ScanScratch, exclusive_scan, last_by_key};
 use lanetree_runtime::Buffer;
+use lanetree_simt::{Global, GlobalMut};
+
+/// Nodes of a layer with changes, and what becomes of them.
+pub(super) struct Touched {
+    pub(super) numbers: Buffer<u32>,
+    lasts: Buffer<u32>,
+    /// How many there are.
+    found: Buffer<u64>,
+    after: Buffer<u32>,
+    taken: Buffer<u64>,
+}
 
 /// What becomes of a layer.
 pub(super) struct LayerPlan {
-    /// Touched nodes, and what they have afterwards.
-    pub(super) touched: Buffer<u32>,
-    pub(super) after: Buffer<u32>,
-    /// Their parents, and where the touched children of each begin; `None` in the root's layer.
-    pub(super) parents: Option<(Buffer<u32>, Buffer<u64>)>,
-    /// The groups: their parents' places and first slots, and the rest as sums.
-    pub(super) of_parents: Buffer<u32>,
-    pub(super) slots: Buffer<u32>,
-    pub(super) members: Sums,
-    pub(super) totals: Sums,
-    pub(super) pieces: Sums,
-    pub(super) taken: Sums,
-    pub(super) freed: Sums,
+    pub(super) changes: Buffer<u32>,
+    /// In the leaves' layer: the pairs that come and go before each change.
+    pub(super) sums: Option<Buffer<u64>>,
+    pub(super) touched: Touched,
+    pub(super) touched_count: u64,
+    /// The numbers of new nodes.
+    pub(super) new: Buffer<u32>,
+    /// New nodes.
+    pub(super) taken: u64,
 }
 
-impl LayerPlan {
-    /// The groups for a kernel.
-    pub(super) fn groups(&self, stream: &Stream) -> Result<PlannedGroups> {
-        Ok(PlannedGroups {
-            parents: self.of_parents.read_on(stream)?,
-            slots: self.slots.read_on(stream)?,
-            members: self.members.before.read_on(stream)?,
-            pieces: self.pieces.before.read_on(stream)?,
-            count: self.touched.len() as u64,
-        })
-    }
+/// What a batch does.
+pub(super) struct Found {
+    pub(super) inserted: u64,
+    pub(super) replaced: u64,
+    pub(super) removed: u64,
+    pub(super) unmatched: u64,
+    pub(super) leaves: LayerPlan,
+    /// A bit for each touched leaf that becomes too small, and how many there are.
+    pub(super) small: Buffer<u32>,
+    pub(super) small_count: u64,
 }
 
-/// The layers that change, from the leaves upwards.
-pub(super) struct Plan {
-    pub(super) layers: Vec<LayerPlan>,
-    /// What the root has afterwards, if it changes.
-    pub(super) root_after: Option<u32>,
-}
-
-/// Touched nodes of a layer.
-struct Touched {
-    numbers: Buffer<u32>,
-    after: Buffer<u32>,
-    changed: Buffer<u32>,
+/// New nodes, as changes of the layer above.
+struct Expanded {
     parents: Buffer<u32>,
-}
-
-impl Plan {
-    /// Plans a batch that inserts or removes pairs.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn new(stream: &Stream, tree: &mut Tree, found: &Found, full: u32) -> Result<Self> {
-        let mut touched = Touched::leaves(stream, tree, found)?;
-        let mut plan = Self { layers: Vec::new(), root_after: None };
-        for _ in 0..tree.height {
-            let (layer, above) = touched.group(stream, tree, full)?;
-            plan.layers.push(layer);
-            if Sums::of(stream, &above.changed)?.total == 0 {
-                return Ok(plan);
-            }
-            touched = above;
-        }
-        // The root alone.
-        let [mut after, mut changed] = [[0]; 2];
-        touched.after.copy_range_to(0, &mut after)?;
-        touched.changed.copy_range_to(0, &mut changed)?;
-        if changed[0] & (CHANGED | SHRUNK) != 0 {
-            plan.root_after = Some(after[0]);
-            plan.layers.push(touched.root(stream, tree.storage.node().order, full, after[0])?);
-        }
-        Ok(plan)
-    }
-
-    /// Nodes that all layers take together, without those above the old root.
-    pub(super) fn taken(&self) -> u64 {
-        self.layers.iter().map(|layer| layer.taken.total).sum()
-    }
-
-    /// Nodes that all layers give back.
-    pub(super) fn freed(&self) -> u64 {
-        self.layers.iter().map(|layer| layer.freed.total).sum()
-    }
+    changes: Buffer<u32>,
+    leads: Buffer<u32>,
+    indexes: Buffer<u32>,
 }
 
 impl Touched {
-    fn leaves(stream: &Stream, tree: &mut Tree, found: &Found) -> Result<Self> {
-        let device = stream.device();
-        let Runs { keys: numbers, starts } = Runs::of(stream, &found.leaves)?;
-        let count = numbers.len();
-        let [mut after, mut changed, mut parents] = [device.alloc(count)?, device.alloc(count)?, device.alloc(count)?];
-        let args = TouchArgs {
-            leaves: numbers.read_on(stream)?,
-            starts: starts.read_on(stream)?,
-            count: count as u64,
-            inserts: found.inserts.before.read_on(stream)?,
-            removals: found.removals.before.read_on(stream)?,
-            after: after.write_on(stream)?,
-            changed: changed.write_on(stream)?,
-            parents: parents.write_on(stream)?,
-            nodes: tree.storage.nodes_mut(stream)?,
-        };
-        // SAFETY: leaves of the tree, and their changes; a place for each.
-        unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::touch(&args)) }?;
-        Ok(Self { numbers, after, changed, parents })
-    }
-
-    /// The groups of a layer below the root's, and the touched nodes of the layer above.
-    fn group(self, stream: &Stream, tree: &Tree, full: u32) -> Result<(LayerPlan, Self)> {
-        let (device, count) = (stream.device(), self.numbers.len());
-        let Runs { keys: parents, starts } = Runs::of(stream, &self.parents)?;
+    /// The nodes of changes, and what becomes of them. In the stream's order.
+    fn new<K: Key>(
+        stream: &Stream,
+        scratch: &mut UpdateScratch<K>,
+        tree: &Tree,
+        (nodes, indexes): (&Buffer<u32>, &Buffer<u32>),
+        sums: Option<&Buffer<u64>>,
+        full: u64,
+    ) -> Result<(Self, Option<Buffer<u32>>)> {
+        let (device, count) = (scratch.device(), nodes.len());
         let words = || device.alloc::<u32>(count);
-        let [mut of_parents, mut slots, mut members, mut totals] = [words()?, words()?, words()?, words()?];
-        let [mut pieces, mut taken, mut freed] = [words()?, words()?, words()?];
-        let of_parent = || device.alloc::<u32>(parents.len());
-        let [mut after, mut changed, mut grandparents] = [of_parent()?, of_parent()?, of_parent()?];
-        let args = GroupArgs {
+        let [mut numbers, mut lasts, mut after, mut taken] = [words()?, words()?, words()?, words()?];
+        let (mut found, mut before) = (device.alloc(1)?, device.alloc(count + 1)?);
+        last_by_key(
+            stream,
+            Pairs { keys: nodes, values: indexes, count: count.into() },
+            PairsMut { keys: &mut numbers, values: &mut lasts, count: &mut found },
+            &mut RunScratch::new(&device, count)?,
+        )?;
+        let mut small = match sums {
+            Some(_) => Some(device.alloc(count.div_ceil(32))?),
+            None => None,
+        };
+        let (mut unsorted, mut small_count) = (Global::null(), GlobalMut::null());
+        if sums.is_some() {
+            let findings = scratch.findings.write_on(stream)?;
+            (unsorted, small_count) =
+                (findings.as_const().byte_add((SORT as u64 + 1) * 8), findings.byte_add(SMALL as u64 * 8));
+        }
+        let args = TouchArgs {
             nodes: tree.storage.nodes(stream)?,
-            touched: self.numbers.read_on(stream)?,
-            after: self.after.read_on(stream)?,
-            changed: self.changed.read_on(stream)?,
-            parents: parents.read_on(stream)?,
-            starts: starts.read_on(stream)?,
-            count: parents.len() as u64,
+            numbers: numbers.read_on(stream)?,
+            lasts: lasts.read_on(stream)?,
+            touched: found.read_on(stream)?,
+            count: count as u64,
+            unsorted,
+            sums: optional(sums, stream)?,
             full,
-            groups: GroupsMut {
-                parents: of_parents.write_on(stream)?,
-                slots: slots.write_on(stream)?,
-                members: members.write_on(stream)?,
-                totals: totals.write_on(stream)?,
-                pieces: pieces.write_on(stream)?,
-                taken: taken.write_on(stream)?,
-                freed: freed.write_on(stream)?,
-            },
-            parents_after: after.write_on(stream)?,
-            parents_changed: changed.write_on(stream)?,
-            grandparents: grandparents.write_on(stream)?,
+            after: after.write_on(stream)?,
+            taken: taken.write_on(stream)?,
+            small: lanetree_frame::pointers::optional_mut(small.as_mut(), stream)?,
+            small_count,
         };
-        // SAFETY: nodes of the tree; a place for each touched node, and for each parent.
-        unsafe { launch::over(stream, parents.len() as u64, 1, THREADS)?.run(calls::group(&args)) }?;
-        let above = Self { numbers: first(stream, &parents, parents.len())?, after, changed, parents: grandparents };
-        let layer = LayerPlan {
-            touched: self.numbers,
-            after: self.after,
-            parents: Some((parents, starts)),
-            of_parents,
-            slots,
-            members: Sums::of(stream, &members)?,
-            totals: Sums::of(stream, &totals)?,
-            pieces: Sums::of(stream, &pieces)?,
-            taken: Sums::of(stream, &taken)?,
-            freed: Sums::of(stream, &freed)?,
-        };
-        Ok((layer, above))
+        // SAFETY: nodes of the tree and their changes; a place for as many as there may be.
+        unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::touch(&args)) }?;
+        exclusive_scan(stream, &taken, count, &mut before, &mut ScanScratch::new(&device, count)?)?;
+        Ok((Self { numbers, lasts, found, after, taken: before }, small))
     }
+}
 
-    /// The root's group.
-    fn root(self, stream: &Stream, order: u32, full: u32, after: u32) -> Result<LayerPlan> {
-        let device = stream.device();
-        // At least one, so that there is a root.
-        let pieces = if after <= order { 1 } else { after.div_ceil(full) };
-        let sums = |count: u32| -> Result<Sums> {
-            Ok(Sums { before: device.upload(&[0, u64::from(count)])?, total: count.into() })
-        };
-        Ok(LayerPlan {
-            touched: self.numbers,
-            after: self.after,
-            parents: None,
-            of_parents: device.upload(&[0])?,
-            slots: device.upload(&[0])?,
-            members: sums(1)?,
-            totals: sums(after)?,
-            pieces: sums(pieces)?,
-            taken: sums(pieces - 1)?,
-            freed: sums(0)?,
+impl LayerPlan {
+    /// The touched nodes for a kernel.
+    pub(super) fn nodes(&self, stream: &Stream) -> Result<TouchedNodes> {
+        let Touched { numbers, lasts, after, taken, .. } = &self.touched;
+        Ok(TouchedNodes {
+            numbers: numbers.read_on(stream)?,
+            lasts: lasts.read_on(stream)?,
+            after: after.read_on(stream)?,
+            taken: taken.read_on(stream)?,
+            new: self.new.read_on(stream)?,
+            count: self.touched_count,
         })
     }
+}
+
+impl Found {
+    /// Sorts and searches a batch of at least one operation: the paper's first stage. Waits for what it does.
+    ///
+    /// # Errors
+    /// [`UnknownKinds`](lanetree_frame::Error::UnknownKinds); [`Runtime`](lanetree_frame::Error::Runtime).
+    pub(super) fn search<K: Key>(
+        stream: &Stream,
+        scratch: &mut UpdateScratch<K>,
+        tree: &Tree,
+        (keys, kinds): (&Buffer<K>, Option<&Buffer<u32>>),
+        full: u64,
+    ) -> Result<Self> {
+        let (device, count) = (scratch.device(), keys.len());
+        loop {
+            scratch.findings.fill_zero(stream)?;
+            scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORT)?;
+            let words = || device.alloc::<u32>(count);
+            let [mut leaves, mut changes, mut indexes] = [words()?, words()?, words()?];
+            let (mut nets, mut sums) = (device.alloc(count)?, device.alloc(count + 1)?);
+            let findings = scratch.findings.write_on(stream)?;
+            let args = SearchArgs {
+                tree: tree.tree_ref(stream, K::FLIP)?,
+                keys: lanetree_frame::fixed::bits(stream, scratch.sort.sorted())?,
+                kinds: optional(scratch.sort.folded(), stream)?,
+                count: count as u64,
+                unsorted: findings.as_const().byte_add((SORT as u64 + 1) * 8),
+                leaves: leaves.write_on(stream)?,
+                changes: changes.write_on(stream)?,
+                nets: nets.write_on(stream)?,
+                indexes: indexes.write_on(stream)?,
+                tally: findings.byte_add(TALLY as u64 * 8),
+            };
+            // SAFETY: the tree is valid, and there is a place for each operation; the findings have their words.
+            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::search(&args)) }?;
+            exclusive_scan(stream, &nets, count, &mut sums, &mut ScanScratch::new(&device, count)?)?;
+            let (touched, small) = Touched::new(stream, scratch, tree, (&leaves, &indexes), Some(&sums), full)?;
+            let (found, touched_count, taken) = scratch.wait(stream, &touched.found, &touched.taken)?;
+            if !scratch.sort.check(&found[SORT..])? {
+                continue;
+            }
+            let [inserted, replaced, removed, unmatched] = core::array::from_fn(|i| found[TALLY + i]);
+            let new = device.alloc(0)?;
+            let leaves = LayerPlan { changes, sums: Some(sums), touched, touched_count, new, taken };
+            let small = small.expect("removals make leaves small");
+            return Ok(Self { inserted, replaced, removed, unmatched, leaves, small, small_count: found[SMALL] });
+        }
+    }
+}
+
+/// Numbers the new nodes of the leaves' layer, and plans the layers above as long as they take nodes. The number of nodes that
+/// all take, without those above the root, and the layers from the leaves upwards.
+///
+/// # Errors
+/// [`Runtime`](lanetree_frame::Error::Runtime).
+pub(super) fn plan<K: Key>(
+    stream: &Stream,
+    scratch: &mut UpdateScratch<K>,
+    tree: &Tree,
+    leaves: LayerPlan,
+    full: u64,
+) -> Result<(Vec<LayerPlan>, u64)> {
+    let (mut layers, mut leads, mut base) = (vec![leaves], None, 0);
+    loop {
+        let level = layers.len() - 1;
+        let layer = &mut layers[level];
+        if layer.taken == 0 {
+            return Ok((layers, base));
+        }
+        let is_root = level as u32 == tree.height;
+        let expanded = expand(stream, scratch, tree, layer, (leads.as_ref(), base), is_root)?;
+        base += layer.taken;
+        let Some(Expanded { parents, changes, leads: new_leads, indexes }) = expanded else {
+            return Ok((layers, base));
+        };
+        let (touched, _) = Touched::new(stream, scratch, tree, (&parents, &indexes), None, full)?;
+        let (_, touched_count, taken) = scratch.wait(stream, &touched.found, &touched.taken)?;
+        let new = scratch.device().alloc(0)?;
+        layers.push(LayerPlan { changes, sums: None, touched, touched_count, new, taken });
+        leads = Some(new_leads);
+    }
+}
+
+/// Numbers a layer's new nodes, and makes changes of the layer above of them, if there is one.
+fn expand<K: Key>(
+    stream: &Stream,
+    scratch: &UpdateScratch<K>,
+    tree: &Tree,
+    layer: &mut LayerPlan,
+    (leads, base): (Option<&Buffer<u32>>, u64),
+    is_root: bool,
+) -> Result<Option<Expanded>> {
+    let (device, count) = (scratch.device(), layer.taken as usize);
+    let words = || device.alloc::<u32>(if is_root { 0 } else { count });
+    let [mut parents, mut changes, mut new_leads, mut indexes] = [words()?, words()?, words()?, words()?];
+    let mut numbers = device.alloc(count)?;
+    let args = ExpandArgs::<K::Bits> {
+        nodes: tree.storage.nodes(stream)?,
+        touched: layer.nodes(stream)?,
+        leads: optional(leads, stream)?,
+        keys: if is_root { Global::null() } else { lanetree_frame::fixed::bits(stream, scratch.sort.sorted())? },
+        flip: K::FLIP,
+        count: layer.taken,
+        base,
+        free: tree.free.read_on(stream)?,
+        free_count: tree.free_count,
+        end: tree.end,
+        numbers: numbers.write_on(stream)?,
+        parents: parents.write_on(stream)?,
+        changes: changes.write_on(stream)?,
+        new_leads: new_leads.write_on(stream)?,
+        indexes: indexes.write_on(stream)?,
+    };
+    // SAFETY: new nodes of the plan, whose operations lead to their parents; a place for each.
+    unsafe { launch::over(stream, layer.taken, 1, THREADS)?.run(calls::expand(&args)) }?;
+    layer.new = numbers;
+    Ok((!is_root).then_some(Expanded { parents, changes, leads: new_leads, indexes }))
 }

@@ -9,15 +9,14 @@ use super::{Op, UpdatePath, UpdateReport};
 use crate::Harmonia;
 use crate::build::Regions;
 use crate::launch;
-use lanetree_frame::error::same_device;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, RebuildArgs, apply_warps};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{MOST_OPERATIONS, ScanScratch, UploadedOperations, exclusive_scan};
-use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_primitives::{ScanScratch, UploadedOperations, exclusive_scan};
+use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::WARP;
 use plan::{FINDINGS, Findings};
 
@@ -52,8 +51,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<UpdateReport> {
         let count = keys.len();
-        self.check_batch(stream, count, values, kinds, scratch)?;
-        same_device(&self.device, keys.device(), "the keys' buffer")?;
+        self.whole.check()?;
+        scratch.sort.check_batch(&self.device, stream, keys, values, kinds)?;
         if count == 0 {
             return Ok(UpdateReport::default());
         }
@@ -82,38 +81,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let mut scratch = UpdateScratch::new(&device, count)?;
         let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
         self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch)
-    }
-
-    fn check_batch(
-        &self,
-        stream: &Stream,
-        count: usize,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
-        scratch: &UpdateScratch<K, V>,
-    ) -> Result<()> {
-        if self.device.kind() == DeviceKind::Host {
-            return Err(Error::NoUpdates { device: self.device.to_string() });
-        }
-        self.whole.check()?;
-        if count > MOST_OPERATIONS {
-            return Err(Error::TooManyOperations { operations: count });
-        }
-        let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
-        for (what, actual, device) in [
-            ("the values' buffer", values.len(), values.device()),
-            ("the scratch memory of updates", scratch.sort.operations(), &scratch.device),
-            ("the stream", count, stream.device()),
-        ]
-        .into_iter()
-        .chain(kinds)
-        {
-            if actual < count {
-                return Err(Error::OutputLength { what, expected: count, actual });
-            }
-            same_device(&self.device, device, what)?;
-        }
-        Ok(())
     }
 
     /// Applies changes that fit.

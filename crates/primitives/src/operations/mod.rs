@@ -5,6 +5,7 @@ mod range;
 use crate::check::buffer;
 use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_scan, local_sort, radix_argsort};
 use core::ops::Range;
+use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
 use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Op, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
@@ -97,6 +98,44 @@ impl<K: Key> OperationSort<K> {
     /// remove; 3 at the others.
     pub fn folded(&self) -> Option<&Buffer<u32>> {
         self.folded.as_ref().map(|folded| &folded.kinds)
+    }
+
+    /// Checks a batch for an index on a device.
+    ///
+    /// # Errors
+    /// [`Error::NoUpdates`] on the host; [`Error::TooManyOperations`]; [`Error::OutputLength`] for buffers that are too small,
+    /// or more operations than this is for; [`Error::Runtime`] for another device.
+    pub fn check_batch<V: Word>(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        kinds: Option<&Buffer<u32>>,
+    ) -> Result<()> {
+        if device.kind() == DeviceKind::Host {
+            return Err(Error::NoUpdates { device: device.to_string() });
+        }
+        let count = keys.len();
+        if count > MOST_OPERATIONS {
+            return Err(Error::TooManyOperations { operations: count });
+        }
+        let kinds = kinds.map(|kinds| ("the kinds' buffer", kinds.len(), kinds.device()));
+        for (what, actual, own) in [
+            ("the keys' buffer", count, keys.device()),
+            ("the values' buffer", values.len(), values.device()),
+            ("the scratch memory of updates", self.operations, &self.device),
+            ("the stream", count, stream.device()),
+        ]
+        .into_iter()
+        .chain(kinds)
+        {
+            if actual < count {
+                return Err(Error::OutputLength { what, expected: count, actual });
+            }
+            same_device(device, own, what)?;
+        }
+        Ok(())
     }
 
     /// The bits of its keys by which a batch of so many operations is sorted next.

@@ -1,9 +1,9 @@
 //! What single indexes have beside the traits.
 
+mod batched;
 mod cuart;
-mod harmonia;
 mod hybrid;
 
+pub use batched::{BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, Way, cubpt_builders, harmonia_builders};
 pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
-pub use harmonia::{HarmoniaBuilder, HarmoniaHooks, Way, harmonia_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};

@@ -1,9 +1,234 @@
-//! A batch of changes is carried out, layer by layer from the leaves: the members of groups are gathered, changed, and written
-//! to the groups' pieces.
+//! Nodes that removals have made too small, put together with those beside them: layer by layer from the leaves.
+//!
+//! *Touched* nodes are those with other elements afterwards; in the leaves' layer, those that are too small. Under each parent,
+//! touched nodes that are too small are in a *group* with as many neighbours as it takes, and what they hold is laid out anew,
+//! evenly, in the fewest nodes (the group's *pieces*, the first of its members); the others are given back. A touched node
+//! that is large enough is a group, too, with itself as its piece. Groups of other sizes change the parent, which is touched in its
+//! turn. First all layers are planned ([`Group`]), then what they hold is gathered, and at last written
+//! ([`WriteNodes`](crate::WriteNodes)). The paper has no removals.
 
+use crate::batch::{SMALL, partition_point};
 use crate::layout::{Head, NONE, Nodes, NodesMut};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+/// A touched node has other elements.
+pub const CHANGED: u32 = 1;
+/// It has fewer than before.
+pub const SHRUNK: u32 = 2;
+
+kernel_args! {
+    /// Arguments of [`Start`].
+    pub struct StartArgs {
+        /// The tree's nodes.
+        pub nodes: Nodes,
+        /// Leaves that are too small: `[count]`.
+        pub leaves: Global<u32>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the keys of each.
+        pub after: GlobalMut<u32>,
+        /// Out: `[count]`, [`CHANGED`] and [`SHRUNK`].
+        pub changed: GlobalMut<u32>,
+        /// Out: `[count]`, the parent of each.
+        pub parents: GlobalMut<u32>,
+    }
+}
+
+/// Begins with leaves that are too small: a thread per leaf; any block.
+#[derive(Debug)]
+pub struct Start;
+
+impl Kernel for Start {
+    type Args = StartArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: the place of a leaf.
+            unsafe {
+                let leaf = args.nodes.at(simt, simt.load(args.leaves, index, Hint::ReadOnly));
+                simt.store(args.after, index, leaf.head(simt, Head::Count), Hint::Default);
+                simt.store(args.changed, index, CHANGED | SHRUNK, Hint::Default);
+                simt.store(args.parents, index, leaf.head(simt, Head::Parent), Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Groups of a layer: as many as there are touched nodes, in the order of their keys; those that are too many have no
+    /// members.
+    pub struct GroupsMut {
+        /// The parent's place among the parents.
+        pub parents: GlobalMut<u32>,
+        /// The first member's slot in the parent; the largest number for a group without members.
+        pub slots: GlobalMut<u32>,
+        /// Nodes.
+        pub members: GlobalMut<u32>,
+        /// Elements afterwards.
+        pub totals: GlobalMut<u32>,
+        /// Nodes afterwards.
+        pub pieces: GlobalMut<u32>,
+        /// Members that it does not need.
+        pub freed: GlobalMut<u32>,
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Group`].
+    pub struct GroupArgs {
+        /// The tree's nodes.
+        pub nodes: Nodes,
+        /// Touched nodes: in the order of their keys.
+        pub touched: Global<u32>,
+        /// How many keys each has afterwards.
+        pub after: Global<u32>,
+        /// [`CHANGED`] and [`SHRUNK`].
+        pub changed: Global<u32>,
+        /// Their parents, each once: `[count]`.
+        pub parents: Global<u32>,
+        /// Where the touched children of each begin: `[count + 1]`.
+        pub starts: Global<u64>,
+        /// How many parents.
+        pub count: u64,
+        /// Keys of a node, if elements go into several.
+        pub full: u64,
+        /// Out: the groups, at the places of the touched nodes.
+        pub groups: GroupsMut,
+        /// Out: `[count]`, the keys of each parent afterwards.
+        pub parents_after: GlobalMut<u32>,
+        /// Out: `[count]`, [`CHANGED`] and [`SHRUNK`].
+        pub parents_changed: GlobalMut<u32>,
+        /// Out: `[count]`, the parent of each parent.
+        pub grandparents: GlobalMut<u32>,
+    }
+}
+
+/// Groups the touched children of nodes: a thread per parent; any block.
+#[derive(Debug)]
+pub struct Group;
+
+/// Neighbours that are laid out together.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u32,
+    end: u32,
+    total: u32,
+}
+
+impl Run {
+    /// Whether it is too small. An empty one needs no other.
+    #[inline(always)]
+    fn is_small(self, least: u32) -> bool {
+        0 < self.total && self.total < least
+    }
+
+    /// In how many nodes it goes: no more than it has.
+    #[inline(always)]
+    fn pieces(self, order: u32, full: u32) -> u32 {
+        if self.total <= order {
+            return u32::from(self.total > 0);
+        }
+        self.total.div_ceil(full.max(1)).min(self.end - self.start)
+    }
+}
+
+impl Kernel for Group {
+    type Args = GroupArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        let (order, groups) = (args.nodes.node.order, &args.groups);
+        // SAFETY: a parent, its children, and the places of its touched ones, which are this thread's.
+        unsafe {
+            let number = simt.load(args.parents, index, Hint::ReadOnly);
+            let parent = args.nodes.at(simt, number);
+            let count = parent.head(simt, Head::Count);
+            let [first, last] = [index, index + 1].map(|at| simt.load(args.starts, at, Hint::ReadOnly));
+            let (mut touched, mut group, mut slot) = (first, first, 0);
+            // The keys of a child afterwards, and whether it has changed; goes on to the next touched one.
+            let size_of = |slot: u32, touched: &mut u64| {
+                let child = simt.load(parent.children(), u64::from(slot), Hint::ReadOnly);
+                if *touched < last && simt.load(args.touched, *touched, Hint::ReadOnly) == child {
+                    *touched += 1;
+                    let at = *touched - 1;
+                    return (simt.load(args.after, at, Hint::ReadOnly), simt.load(args.changed, at, Hint::ReadOnly));
+                }
+                (args.nodes.at(simt, child).head(simt, Head::Count), 0)
+            };
+            let (mut gone, mut come) = (0, 0);
+            let mut is_same = true;
+            while slot < count {
+                let (total, changed) = size_of(slot, &mut touched);
+                if changed == 0 {
+                    slot += 1;
+                    continue;
+                }
+                let mut run = Run { start: slot, end: slot + 1, total };
+                if changed & SHRUNK != 0 {
+                    while run.is_small(order / SMALL) && run.end < count {
+                        run.total += size_of(run.end, &mut touched).0;
+                        run.end += 1;
+                    }
+                    while run.is_small(order / SMALL) && run.start > 0 {
+                        let before = group.wrapping_sub(1);
+                        let is_beside = group > first && {
+                            let start = simt.load(groups.slots.as_const(), before, Hint::Default);
+                            start + simt.load(groups.members.as_const(), before, Hint::Default) == run.start
+                        };
+                        if is_beside {
+                            // It becomes a part of this one.
+                            group = before;
+                            let members = simt.load(groups.members.as_const(), before, Hint::Default);
+                            run.start -= members;
+                            run.total += simt.load(groups.totals.as_const(), before, Hint::Default);
+                            gone -= members;
+                            come -= simt.load(groups.pieces.as_const(), before, Hint::Default);
+                        } else {
+                            run.start -= 1;
+                            let child = simt.load(parent.children(), u64::from(run.start), Hint::ReadOnly);
+                            run.total += args.nodes.at(simt, child).head(simt, Head::Count);
+                        }
+                    }
+                }
+                let (members, pieces) = (run.end - run.start, run.pieces(order, args.full as u32));
+                is_same &= members == 1 && pieces == 1;
+                gone += members;
+                come += pieces;
+                simt.store(groups.slots, group, run.start, Hint::Default);
+                simt.store(groups.members, group, members, Hint::Default);
+                simt.store(groups.totals, group, run.total, Hint::Default);
+                simt.store(groups.pieces, group, pieces, Hint::Default);
+                simt.store(groups.freed, group, members - pieces, Hint::Default);
+                group += 1;
+                slot = run.end;
+            }
+            while group < last {
+                simt.store(groups.slots, group, u32::MAX, Hint::Default);
+                for words in [groups.members, groups.totals, groups.pieces, groups.freed] {
+                    simt.store(words, group, 0, Hint::Default);
+                }
+                group += 1;
+            }
+            let mut at = first;
+            while at < last {
+                simt.store(groups.parents, at, index as u32, Hint::Default);
+                at += 1;
+            }
+            let after = count - gone + come;
+            let shrunk = if after < count { SHRUNK } else { 0 };
+            simt.store(args.parents_after, index, after, Hint::Default);
+            simt.store(args.parents_changed, index, if is_same { 0 } else { CHANGED | shrunk }, Hint::Default);
+            simt.store(args.grandparents, index, parent.head(simt, Head::Parent), Hint::Default);
+        }
+    }
+}
 
 kernel_args! {
     /// Groups of a layer, planned.
@@ -136,20 +361,12 @@ kernel_args! {
         pub count: u64,
         /// The members' numbers.
         pub members: Global<u32>,
-        /// The nodes that the groups before take: `[groups + 1]`.
-        pub taken: Global<u64>,
-        /// Free numbers, the last ones taken first.
-        pub free: Global<u32>,
-        /// How many of them there are.
-        pub free_count: u64,
-        /// The first number that no node has had.
-        pub end: u64,
         /// Out: `[count]`, the number of each piece.
         pub numbers: GlobalMut<u32>,
     }
 }
 
-/// Gives pieces their numbers: those of the group's members, then free ones, then new ones. A thread per piece; any block.
+/// Gives pieces the numbers of their groups' members. A thread per piece; any block.
 #[derive(Debug)]
 pub struct Numbers;
 
@@ -162,22 +379,12 @@ impl Kernel for Numbers {
         if piece >= args.count {
             return;
         }
-        // SAFETY: a piece, its group, and the group's members.
+        // SAFETY: a piece, its group, and a member of the group.
         unsafe {
             let group = u64::from(simt.load(args.of_piece, piece, Hint::ReadOnly));
             let within = piece - simt.load(args.groups.pieces, group, Hint::ReadOnly);
-            let (start, end) = PlannedGroups::range(simt, args.groups.members, group);
-            let number = if within < end - start {
-                simt.load(args.members, start + within, Hint::ReadOnly)
-            } else {
-                let other = simt.load(args.taken, group, Hint::ReadOnly) + within - (end - start);
-                if other < args.free_count {
-                    simt.load(args.free, args.free_count - 1 - other, Hint::ReadOnly)
-                } else {
-                    (args.end + other - args.free_count) as u32
-                }
-            };
-            simt.store(args.numbers, piece, number, Hint::Default);
+            let member = simt.load(args.groups.members, group, Hint::ReadOnly) + within;
+            simt.store(args.numbers, piece, simt.load(args.members, member, Hint::ReadOnly), Hint::Default);
         }
     }
 }
@@ -281,9 +488,7 @@ kernel_args! {
         pub offsets: Global<u64>,
         /// How many members.
         pub count: u64,
-        /// Exclusive-or mask between ordered words and the caller's keys.
-        pub flip: K,
-        /// Out: keys, in the caller's form.
+        /// Out: their ordered words.
         pub keys: GlobalMut<K>,
         /// Out: their values.
         pub values: GlobalMut<V>,
@@ -309,151 +514,10 @@ impl<K: Word, V: Word> Kernel for GatherPairs<K, V> {
             let start = simt.load(args.offsets, index, Hint::ReadOnly);
             if slot < simt.load(args.offsets, index + 1, Hint::ReadOnly) - start {
                 let leaf = args.nodes.at(simt, simt.load(args.members, index, Hint::ReadOnly));
-                let key = simt.load(leaf.keys::<K>(), slot, Hint::ReadOnly).xor(args.flip);
+                let key = simt.load(leaf.keys::<K>(), slot, Hint::ReadOnly);
                 simt.store(args.keys, start + slot, key, Hint::Default);
                 let value = simt.load(leaf.values::<V>(), slot, Hint::ReadOnly);
                 simt.store(args.values, start + slot, value, Hint::Default);
-            }
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Drop`].
-    pub struct DropArgs {
-        /// The tree's nodes.
-        pub nodes: Nodes,
-        /// The leaf of each change: `[count]`.
-        pub leaves: Global<u32>,
-        /// Its slot.
-        pub slots: Global<u32>,
-        /// 1 if it removes a pair.
-        pub removals: Global<u32>,
-        /// Changes.
-        pub count: u64,
-        /// Where the pairs of each member begin.
-        pub offsets: Global<u64>,
-        /// In: a bit for each pair, set. Out: not set for those that are removed.
-        pub kept: GlobalMut<u32>,
-    }
-}
-
-/// Takes removed pairs out of a mask: a thread per change; any block. Leaves are marked with their places among the members.
-#[derive(Debug)]
-pub struct Drop;
-
-impl Kernel for Drop {
-    type Args = DropArgs;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: the place of a change; its leaf is a member, and its slot has a pair.
-        unsafe {
-            if simt.load(args.removals, index, Hint::Streaming) != 0 {
-                let leaf = args.nodes.at(simt, simt.load(args.leaves, index, Hint::ReadOnly));
-                let member = u64::from(leaf.head(simt, Head::Mark));
-                let pair = simt.load(args.offsets, member, Hint::ReadOnly)
-                    + u64::from(simt.load(args.slots, index, Hint::ReadOnly));
-                let (word, bit) = (pair / u64::from(WARP), 1_u32 << (pair % u64::from(WARP)));
-                // The bit is set, and no other change is this pair's: so nothing is borrowed.
-                simt.atomic_add(args.kept, word, bit.wrapping_neg(), Order::Relaxed, Scope::Device);
-            }
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Replace`].
-    pub struct ReplaceArgs<V> {
-        /// The tree's nodes.
-        pub nodes: NodesMut,
-        /// The leaf of each change: `[count]`.
-        pub leaves: Global<u32>,
-        /// Its slot.
-        pub slots: Global<u32>,
-        /// 1 if it replaces a value.
-        pub replacements: Global<u32>,
-        /// The values.
-        pub values: Global<V>,
-        /// Changes.
-        pub count: u64,
-    }
-}
-
-/// Writes the values of keys that are there: a thread per change; any block.
-#[derive(Debug)]
-pub struct Replace<V>(PhantomData<V>);
-
-impl<V: Word> Kernel for Replace<V> {
-    type Args = ReplaceArgs<V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: the place of a change, and of its pair, which no other thread has.
-        unsafe {
-            if simt.load(args.replacements, index, Hint::Streaming) != 0 {
-                let leaf = args.nodes.at(simt, simt.load(args.leaves, index, Hint::Streaming));
-                let slot = u64::from(simt.load(args.slots, index, Hint::Streaming));
-                simt.store(leaf.ptrs(), slot, simt.load(args.values, index, Hint::Streaming), Hint::Default);
-            }
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`ReplaceGathered`].
-    pub struct ReplaceGatheredArgs<V> {
-        /// The tree's nodes.
-        pub nodes: Nodes,
-        /// The leaf of each change: `[count]`.
-        pub leaves: Global<u32>,
-        /// Its slot.
-        pub slots: Global<u32>,
-        /// 1 if it replaces a value.
-        pub replacements: Global<u32>,
-        /// The values.
-        pub values: Global<V>,
-        /// Changes.
-        pub count: u64,
-        /// Where the pairs of each member begin.
-        pub offsets: Global<u64>,
-        /// Out: the values of gathered pairs.
-        pub gathered: GlobalMut<V>,
-    }
-}
-
-/// Writes the values of keys that are in gathered leaves: a thread per change; any block. Leaves of changes are marked with their
-/// places among the members, if they have one.
-#[derive(Debug)]
-pub struct ReplaceGathered<V>(PhantomData<V>);
-
-impl<V: Word> Kernel for ReplaceGathered<V> {
-    type Args = ReplaceGatheredArgs<V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: the place of a change, and of its pair among those of its member.
-        unsafe {
-            if simt.load(args.replacements, index, Hint::Streaming) != 0 {
-                let leaf = args.nodes.at(simt, simt.load(args.leaves, index, Hint::ReadOnly));
-                let member = leaf.head(simt, Head::Mark);
-                if member != NONE {
-                    let pair = simt.load(args.offsets, u64::from(member), Hint::ReadOnly)
-                        + u64::from(simt.load(args.slots, index, Hint::ReadOnly));
-                    simt.store(args.gathered, pair, simt.load(args.values, index, Hint::Streaming), Hint::Default);
-                }
             }
         }
     }
@@ -510,15 +574,9 @@ impl<K: Word> Kernel for GatherChildren<K> {
             if mark != NONE {
                 let (first, past) = PlannedGroups::range(simt, args.starts, u64::from(mark));
                 // The groups whose first slot is not above; those without members come last.
-                let (mut low, mut high) = (first, past);
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    if u64::from(simt.load(args.below.slots, middle, Hint::ReadOnly)) <= slot {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
+                let low = partition_point(first, past, |group| {
+                    u64::from(simt.load(args.below.slots, group, Hint::ReadOnly)) <= slot
+                });
                 if low > first {
                     let (start, end) = PlannedGroups::range(simt, args.below.members, low - 1);
                     if slot < u64::from(simt.load(args.below.slots, low - 1, Hint::ReadOnly)) + (end - start) {

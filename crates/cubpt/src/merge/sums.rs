@@ -1,7 +1,6 @@
 //! Counts that the host waits for.
 
-use crate::order::last;
-use lanetree_frame::{Result, Stream};
+use lanetree_frame::{Device, Result, Stream};
 use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
 use lanetree_runtime::Buffer;
 
@@ -16,8 +15,8 @@ impl Sums {
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn of(stream: &Stream, counts: &Buffer<u32>) -> Result<Self> {
-        let (device, count) = (stream.device(), counts.len());
+    pub(super) fn of(stream: &Stream, device: &Device, counts: &Buffer<u32>) -> Result<Self> {
+        let count = counts.len();
         let mut before = device.alloc(count + 1)?;
         exclusive_scan(stream, counts, count, &mut before, &mut ScanScratch::new(device, count)?)?;
         let total = last(&before)?;
@@ -37,15 +36,15 @@ impl Runs {
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn of(stream: &Stream, words: &Buffer<u32>) -> Result<Self> {
-        let (device, count) = (stream.device(), words.len());
+    pub(super) fn of(stream: &Stream, device: &Device, words: &Buffer<u32>) -> Result<Self> {
+        let count = words.len();
         let (mut keys, mut lengths) = (device.alloc::<u32>(count)?, device.alloc::<u32>(count)?);
         let mut found = device.alloc(1)?;
         let (input, scratch) = (Keys { keys: words, count: count.into() }, &mut RunScratch::new(device, count)?);
         run_lengths(stream, input, PairsMut { keys: &mut keys, values: &mut lengths, count: &mut found }, scratch)?;
         let runs = last(&found)? as usize;
-        let (keys, lengths) = (first(stream, &keys, runs)?, first(stream, &lengths, runs)?);
-        Ok(Self { keys, starts: Sums::of(stream, &lengths)?.before })
+        let (keys, lengths) = (first(stream, device, &keys, runs)?, first(stream, device, &lengths, runs)?);
+        Ok(Self { keys, starts: Sums::of(stream, device, &lengths)?.before })
     }
 }
 
@@ -53,8 +52,15 @@ impl Runs {
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
-pub(super) fn first(stream: &Stream, buffer: &Buffer<u32>, count: usize) -> Result<Buffer<u32>> {
-    let mut first = stream.device().alloc(count)?;
+fn first(stream: &Stream, device: &Device, buffer: &Buffer<u32>, count: usize) -> Result<Buffer<u32>> {
+    let mut first = device.alloc(count)?;
     first.copy_from_buffer(stream, 0, buffer, 0..count)?;
     Ok(first)
+}
+
+/// The last of some prefix sums.
+fn last(offsets: &Buffer<u64>) -> Result<u64> {
+    let mut last = [0];
+    offsets.copy_range_to(offsets.len() - 1, &mut last)?;
+    Ok(last[0])
 }

@@ -1,0 +1,242 @@
+//! Indexes that are built, and changed, in device form, too: Harmonia and CUBPT.
+
+use crate::hooks::{PairsOf, fixed_count, fixed_neighbor, fixed_range};
+use crate::model::Range;
+use crate::operations::value_of;
+use crate::{Change, Counts, Hooks, Numbered, Side};
+use core::fmt::Debug;
+use lanetree::harmonia::FANOUTS;
+use lanetree::{
+    Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, NeighborsOf, Op, Result, Stream, UpdateReport,
+    Word, cubpt, harmonia,
+};
+use lanetree_frame::fixed::FixedIndex;
+
+/// Room of the scratch memory that all batches of an index in device form share.
+const MOST_OPERATIONS: usize = 160;
+
+/// An index that takes batches of changes from buffers.
+pub trait Batched: FixedIndex {
+    /// The memory that batches work in.
+    type Scratch: Debug;
+
+    /// # Errors
+    /// The index's own, here and below.
+    fn scratch(&self, operations: usize) -> Result<Self::Scratch>;
+
+    /// Its `apply_on`.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn apply_on(
+        &mut self,
+        stream: &Stream,
+        pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<UpdateReport>;
+
+    /// [`Hooks::relocate`].
+    ///
+    /// # Errors
+    /// The index's own.
+    fn relocate(self) -> Result<Self> {
+        Ok(self)
+    }
+}
+
+impl<K: Key, V: Word> Batched for Harmonia<K, V> {
+    type Scratch = harmonia::UpdateScratch<K, V>;
+
+    fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
+        harmonia::UpdateScratch::new(self.device(), operations)
+    }
+
+    fn apply_on(
+        &mut self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<UpdateReport> {
+        self.apply_on(stream, keys, values, kinds, scratch)
+    }
+
+    /// From the host to a device, and back.
+    fn relocate(self) -> Result<Self> {
+        self.to_device(&match self.device().kind() {
+            DeviceKind::Host => Device::emulated_with_seed(5),
+            _ => Device::host(),
+        })
+    }
+}
+
+impl<K: Key, V: Word> Batched for Cubpt<K, V> {
+    type Scratch = cubpt::UpdateScratch<K>;
+
+    fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
+        cubpt::UpdateScratch::new(self.device(), operations)
+    }
+
+    fn apply_on(
+        &mut self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<UpdateReport> {
+        let report = self.apply_on(stream, keys, values, kinds, scratch)?;
+        // After some batches at once, after others when the next one comes.
+        if report.removed % 2 == 1 {
+            self.merge_small(stream, scratch)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Which call builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From pairs in any order.
+    Unsorted,
+    /// From sorted pairs.
+    Sorted,
+    /// On the device.
+    OnDevice,
+}
+
+macro_rules! by_way {
+    ($(#[$doc:meta] $name:ident: $module:ident, $index:ident;)*) => {$(
+        #[$doc]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<K, V> {
+            builder: $module::Builder<K, V>,
+            way: Way,
+        }
+
+        impl<K: Key, V: Word> $name<K, V> {
+            /// Each of the ways in turn.
+            fn all(builders: impl IntoIterator<Item = $module::Builder<K, V>>) -> Vec<Self> {
+                let ways = [Way::Unsorted, Way::Sorted, Way::OnDevice].into_iter().cycle();
+                builders.into_iter().zip(ways).map(|(builder, way)| Self { builder, way }).collect()
+            }
+        }
+
+        impl<K: Key, V: Word> IndexBuilder for $name<K, V> {
+            type Index = $index<K, V>;
+
+            fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<$index<K, V>> {
+                match self.way {
+                    Way::Sorted if keys.len() == values.len() => {
+                        // Stable: of equal keys, the last one stays the last.
+                        let mut sorted: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
+                        sorted.sort_by_key(|pair| pair.0);
+                        let (keys, values): (Vec<K>, Vec<V>) = sorted.into_iter().unzip();
+                        self.builder.build_sorted(device, &keys, &values)
+                    }
+                    Way::OnDevice if keys.len() == values.len() => {
+                        let (count, keys, values) = (keys.len(), device.upload(keys)?, device.upload(values)?);
+                        let mut scratch = $module::BuildScratch::for_unsorted(device, count)?;
+                        self.builder.build_on(&device.stream()?, (&keys, &values), count, &mut scratch)
+                    }
+                    _ => self.builder.build(device, keys, values),
+                }
+            }
+        }
+    )*};
+}
+by_way! {
+    /// Builds Harmonia by one of its builder's calls.
+    HarmoniaBuilder: harmonia, Harmonia;
+    /// Builds CUBPT by one of its builder's calls.
+    CubptBuilder: cubpt, Cubpt;
+}
+
+/// Every fanout with several fills, and each of the ways in turn.
+pub fn harmonia_builders<K: Key, V: Word>() -> Vec<HarmoniaBuilder<K, V>> {
+    let mut builders = Vec::new();
+    for (i, fill) in [1.0, 0.75, 0.5].into_iter().enumerate() {
+        let of_fill = FANOUTS.map(|fanout| Harmonia::builder().fanout(fanout).fill(fill));
+        let mut of_fill = HarmoniaBuilder::all(of_fill.into_iter().cycle().skip(i).take(FANOUTS.len()));
+        builders.append(&mut of_fill);
+    }
+    builders
+}
+
+/// Several orders, full and with room in each node, and each of the ways in turn.
+pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
+    let of = |(order, fill)| Cubpt::builder().order(order).fill(fill);
+    CubptBuilder::all([(8, 1.0), (16, 0.5), (40, 0.7)].map(of))
+}
+
+/// The operations' kinds, as the device form takes them.
+fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<u32>> {
+    let kind = |op: &Op<K, V>| match op {
+        Op::Insert(..) => 0,
+        Op::Update(..) => 1,
+        Op::Remove(_) => 2,
+    };
+    Ok(device.upload(&ops.iter().map(kind).collect::<Vec<u32>>())?)
+}
+
+/// Changes in device form, and the scratch memory that they share.
+#[derive(Debug)]
+pub struct BatchHooks<I: Batched> {
+    scratch: I::Scratch,
+}
+
+impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
+    fn start(index: &I, _: u8) -> Result<Self> {
+        Ok(Self { scratch: index.scratch(MOST_OPERATIONS)? })
+    }
+
+    fn apply(
+        &mut self,
+        index: &mut I,
+        stream: &Stream,
+        change: Change,
+        ops: &[Op<<I as FixedIndex>::Key, <I as FixedIndex>::Value>],
+    ) -> Option<Result<Counts>> {
+        if FixedIndex::device(index).kind() == DeviceKind::Host || ops.len() > MOST_OPERATIONS {
+            return None;
+        }
+        let mut apply = || {
+            let device = FixedIndex::device(index).clone();
+            let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
+            let values = device.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
+            let kinds = match change {
+                Change::Insert => None,
+                _ => Some(upload_kinds(&device, ops)?),
+            };
+            Ok(index.apply_on(stream, (&keys, &values), kinds.as_ref(), &mut self.scratch)?.into())
+        };
+        Some(apply())
+    }
+
+    fn neighbor(
+        &self,
+        index: &I,
+        stream: &Stream,
+        keys: &[<I as FixedIndex>::Key],
+        side: Side,
+    ) -> Option<Result<NeighborsOf<I>>> {
+        Some(fixed_neighbor(index, stream, keys, side))
+    }
+
+    fn range(
+        &self,
+        index: &I,
+        stream: &Stream,
+        ranges: &[Range<<I as FixedIndex>::Key>],
+    ) -> Option<Result<Vec<PairsOf<I>>>> {
+        fixed_range(index, stream, ranges)
+    }
+
+    fn count(&self, index: &I, stream: &Stream, ranges: &[Range<<I as FixedIndex>::Key>]) -> Option<Result<Vec<u64>>> {
+        fixed_count(index, stream, ranges)
+    }
+
+    fn relocate(index: I) -> Result<I> {
+        Batched::relocate(index)
+    }
+}
