@@ -174,6 +174,23 @@ impl<W: Word, P: Pod> Arena<W, P> {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes sure that this many unused nodes have memory that the system has supplied and cleared.
+    pub(super) fn reserve(&self, nodes: usize) {
+        let mut taken = Vec::new();
+        while taken.len() < nodes {
+            self.take_block(&mut taken);
+        }
+        for &number in &taken {
+            // SAFETY: the node was just taken, so nobody else knows it.
+            let node = unsafe { self.node_mut(number) };
+            *node.len = 0;
+            node.keys.fill(W::MIN);
+            node.slots.fill(P::zeroed());
+        }
+        // In this order, the first ones taken are the first to be taken again.
+        self.unused().returned.extend(taken.chunks(BLOCK as usize).rev().flatten());
+    }
+
     /// Takes [`BLOCK`] nodes, the one to be used first last: those that were given back before fresh ones.
     ///
     /// # Panics

@@ -7,18 +7,19 @@ use lanetree_layout::Word;
 /// Pairs that a node gets and loses.
 pub(super) struct Edits<W, P> {
     /// New pairs in the order of their keys.
-    inserts: Vec<New<W, P>>,
+    inserts: Vec<New>,
     /// Pairs to be removed, in order, by their numbers.
     removed: Vec<u32>,
     /// The pairs of a node that is being split.
     old: Vec<(W, P)>,
 }
 
-struct New<W, P> {
+/// A new pair. It is named and not copied, since a batch may have millions for one leaf.
+struct New {
     /// The number of the old pair that it is put before.
     before: u32,
-    key: W,
-    slot: P,
+    /// What the caller knows the pair by.
+    name: u32,
 }
 
 impl<W, P> Default for Edits<W, P> {
@@ -28,10 +29,10 @@ impl<W, P> Default for Edits<W, P> {
 }
 
 impl<W: Word, P: Pod> Edits<W, P> {
-    /// Puts a pair before the old pair of this number; pairs that were put there earlier come first.
+    /// Puts the pair of this name before the old pair of this number; pairs that were put there earlier come first.
     #[inline(always)]
-    pub(super) fn insert(&mut self, before: usize, key: W, slot: P) {
-        self.inserts.push(New { before: before as u32, key, slot });
+    pub(super) fn insert(&mut self, before: usize, name: usize) {
+        self.inserts.push(New { before: before as u32, name: name as u32 });
     }
 
     /// Removes the old pair of this number.
@@ -41,7 +42,8 @@ impl<W: Word, P: Pod> Edits<W, P> {
     }
 
     /// Carries out the edits, which are then forgotten, and returns the pairs that `node` keeps. What the node has no room
-    /// for goes to new nodes, of which `split` gets the first key and the number, in order. Pairs are spread evenly.
+    /// for goes to new nodes, of which `split` gets the first key and the number, in order. Pairs are spread evenly. `pair`
+    /// tells what a name stands for.
     ///
     /// # Safety
     /// As of [`Arena::node_mut`].
@@ -50,6 +52,7 @@ impl<W: Word, P: Pod> Edits<W, P> {
         arena: &Arena<W, P>,
         pocket: &mut Pocket<'_, W, P>,
         node: u32,
+        pair: impl Fn(usize) -> (W, P),
         split: impl FnMut(W, u32),
     ) -> usize {
         // SAFETY: by this function's contract.
@@ -59,10 +62,10 @@ impl<W: Word, P: Pod> Edits<W, P> {
         }
         let total = *node.len as usize + self.inserts.len();
         if total <= arena.order() {
-            self.open_gaps(&mut node);
+            self.open_gaps(&mut node, pair);
             *node.len = total as u32;
         } else {
-            self.split(arena, pocket, &mut node, total, split);
+            self.split(arena, pocket, &mut node, pair, split);
         }
         self.inserts.clear();
         *node.len as usize
@@ -90,24 +93,24 @@ impl<W: Word, P: Pod> Edits<W, P> {
     }
 
     /// Moves pairs apart, from the last one on, so that none is overwritten before it has moved.
-    fn open_gaps(&self, node: &mut NodeMut<'_, W, P>) {
+    fn open_gaps(&self, node: &mut NodeMut<'_, W, P>, pair: impl Fn(usize) -> (W, P)) {
         let mut end = *node.len as usize;
         for (i, new) in self.inserts.iter().enumerate().rev() {
             let before = new.before as usize;
             node.keys.copy_within(before..end, before + i + 1);
             node.slots.copy_within(before..end, before + i + 1);
-            (node.keys[before + i], node.slots[before + i]) = (new.key, new.slot);
+            (node.keys[before + i], node.slots[before + i]) = pair(new.name as usize);
             end = before;
         }
     }
 
-    /// Spreads `total` pairs, more than fit, over the node and new ones.
+    /// Spreads the pairs, more than fit, over the node and new ones.
     fn split(
         &mut self,
         arena: &Arena<W, P>,
         pocket: &mut Pocket<'_, W, P>,
         node: &mut NodeMut<'_, W, P>,
-        total: usize,
+        pair: impl Fn(usize) -> (W, P),
         mut split: impl FnMut(W, u32),
     ) {
         let len = *node.len as usize;
@@ -115,7 +118,7 @@ impl<W: Word, P: Pod> Edits<W, P> {
         self.old.extend(node.keys[..len].iter().copied().zip(node.slots[..len].iter().copied()));
         let (mut old, mut new) = (0, self.inserts.iter().peekable());
         let mut next = || match new.next_if(|new| new.before as usize == old) {
-            Some(new) => (new.key, new.slot),
+            Some(new) => pair(new.name as usize),
             None => {
                 old += 1;
                 self.old[old - 1]
@@ -127,6 +130,7 @@ impl<W: Word, P: Pod> Edits<W, P> {
                 (*key, *slot) = next();
             }
         };
+        let total = len + self.inserts.len();
         let pieces = total.div_ceil(arena.order());
         let (short, longer) = (total / pieces, total % pieces);
         fill(node, short + usize::from(longer > 0));

@@ -50,7 +50,7 @@ mod worker;
 
 use crate::lines::{self, Descent, flip};
 use crate::simd::{Simd, Vector};
-use batch::{Entry, Kind, Workers};
+use batch::{Entry, Kind};
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -137,20 +137,17 @@ impl<K: Key, V: Word> Tree<K, V> {
         assert!((4..=4096).contains(&order), "order {order}: not in 4..=4096");
         assert!(fill > 0.0 && fill <= 1.0, "fill {fill}: not above 0 and at most 1");
         assert!((1..=1024).contains(&threads), "{threads} threads: not in 1..=1024");
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads for a baseline");
-        Self { nodes: Nodes::new(order, fill), pool, keys: PhantomData }
+        Self { nodes: Nodes::new(order, fill), pool: pool(threads), keys: PhantomData }
     }
 
-    /// SingleBuild: of pairs in any order, by the calling thread alone; of equal keys, the last one's value is kept. The
-    /// tree's threads serve its batches.
+    /// SingleBuild: of pairs in any order, by one thread; of equal keys, the last one's value is kept. The tree's threads
+    /// serve its batches.
     ///
     /// # Panics
     /// As [`new`](Self::new); if the lengths differ, or there are 2³² pairs or more.
     pub fn build_single(keys: &[K], values: &[V], options: Options) -> (Self, Report) {
         let mut tree = Self::new(options);
-        let start = Instant::now();
-        let entries = insertions(keys, values, Workers::Caller);
-        let report = build(&mut tree.nodes, entries, Workers::Caller, start);
+        let report = build(&mut tree.nodes, keys, values, &pool(1));
         (tree, report)
     }
 
@@ -160,13 +157,21 @@ impl<K: Key, V: Word> Tree<K, V> {
     /// As `build_single`.
     pub fn build_parallel(keys: &[K], values: &[V], options: Options) -> (Self, Report) {
         let mut tree = Self::new(options);
-        let start = Instant::now();
-        let Self { nodes, pool, .. } = &mut tree;
-        let report = pool.install(|| {
-            let entries = insertions(keys, values, Workers::Pool);
-            build(nodes, entries, Workers::Pool, start)
-        });
+        let report = build(&mut tree.nodes, keys, values, &tree.pool);
         (tree, report)
+    }
+
+    /// Prepares memory for this many more pairs, and for nodes that are half full. Without it, a batch includes the time
+    /// that the system takes to supply new pages, which is often longer than the rest.
+    ///
+    /// # Panics
+    /// Without memory.
+    pub fn reserve(&mut self, pairs: usize) {
+        let order = self.nodes.leaves.order();
+        let leaves = 2 * pairs.div_ceil(order);
+        self.nodes.leaves.reserve(leaves);
+        // Of all levels: each has at most half as many nodes as a half full one has children.
+        self.nodes.inner.reserve(2 * leaves.div_ceil(order / 2));
     }
 
     /// PBI's batch: inserts pairs, or replaces the values of keys that are present; of equal keys, the last one's value is
@@ -176,7 +181,7 @@ impl<K: Key, V: Word> Tree<K, V> {
     /// If the lengths differ, or there are 2³² pairs or more; without memory.
     pub fn insert_pbi(&mut self, keys: &[K], values: &[V]) -> Report {
         let start = Instant::now();
-        let batch = self.pool.install(|| insertions(keys, values, Workers::Pool));
+        let batch = self.pool.install(|| insertions(keys, values));
         self.run(&batch, &mut [], rounds::pbi, start)
     }
 
@@ -186,7 +191,7 @@ impl<K: Key, V: Word> Tree<K, V> {
     /// As `insert_pbi`.
     pub fn insert_palm(&mut self, keys: &[K], values: &[V]) -> Report {
         let start = Instant::now();
-        let batch = self.pool.install(|| insertions(keys, values, Workers::Pool));
+        let batch = self.pool.install(|| insertions(keys, values));
         self.run(&batch, &mut [], rounds::palm, start)
     }
 
@@ -205,7 +210,7 @@ impl<K: Key, V: Word> Tree<K, V> {
             };
             Entry { key: key.encode(), value, number, kind }
         };
-        let batch = self.pool.install(|| batch::sorted(operations.len(), entry, Workers::Pool));
+        let batch = self.pool.install(|| batch::sorted(operations.len(), entry));
         self.run(&batch, found, rounds::palm, start)
     }
 
@@ -234,7 +239,7 @@ impl<K: Key, V: Word> Tree<K, V> {
         } else if !top.is_empty() {
             let old = (K::Bits::MIN, self.nodes.root);
             let roots = core::iter::once(old).chain(top.iter().map(|change| (change.separator, change.node)));
-            self.nodes.raise(roots.collect(), Workers::Caller);
+            self.pool.install(|| self.nodes.raise(roots.collect()));
         }
         self.nodes.lower();
     }
@@ -290,31 +295,34 @@ type Way<K, V> = fn(
     &ThreadPool,
 ) -> Outcome<<K as Key>::Bits>;
 
+fn pool(threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(threads).build().expect("threads for a baseline")
+}
+
 /// The sorted entries of pairs that are inserted.
-fn insertions<K: Key, V: Word>(keys: &[K], values: &[V], workers: Workers) -> Vec<Entry<K::Bits, V>> {
+fn insertions<K: Key, V: Word>(keys: &[K], values: &[V]) -> Vec<Entry<K::Bits, V>> {
     assert_eq!(keys.len(), values.len(), "each key needs one value");
     let entry = |number: u32| {
         let (key, value) = (keys[number as usize].encode(), values[number as usize]);
         Entry { key, value, number, kind: Kind::Insert }
     };
-    batch::sorted(keys.len(), entry, workers)
+    batch::sorted(keys.len(), entry)
 }
 
-/// Builds an empty tree bottom up from sorted entries.
-fn build<W: Word, V: Word>(
-    nodes: &mut Nodes<W, V>,
-    mut entries: Vec<Entry<W, V>>,
-    workers: Workers,
-    start: Instant,
-) -> Report {
-    batch::keep_last(&mut entries, workers);
-    let sort = start.elapsed();
-    let leaves = nodes.fill(&entries, workers);
-    let filled = start.elapsed();
-    nodes.raise(leaves, workers);
-    let total = start.elapsed();
-    let (leaves, inner) = (filled - sort, total - filled);
-    Report { inserted: nodes.len, sort, leaves, inner, total, ..Report::default() }
+/// Builds an empty tree bottom up.
+fn build<K: Key, V: Word>(nodes: &mut Nodes<K::Bits, V>, keys: &[K], values: &[V], pool: &ThreadPool) -> Report {
+    pool.install(|| {
+        let start = Instant::now();
+        let mut entries = insertions(keys, values);
+        batch::keep_last(&mut entries);
+        let sort = start.elapsed();
+        let leaves = nodes.fill(&entries);
+        let filled = start.elapsed();
+        nodes.raise(leaves);
+        let total = start.elapsed();
+        let (leaves, inner) = (filled - sort, total - filled);
+        Report { inserted: nodes.len, sort, leaves, inner, total, ..Report::default() }
+    })
 }
 
 /// The nodes of one level, as look-ups see them.

@@ -1,7 +1,8 @@
-//! The tree's nodes: leaves, levels of inner nodes, and how many of them; built bottom up.
+//! The tree's nodes: leaves, levels of inner nodes, and how many of them; built bottom up by the threads of the current
+//! rayon pool.
 
 use crate::palm::arena::{Arena, Node, Pocket};
-use crate::palm::batch::{Entry, Workers};
+use crate::palm::batch::Entry;
 use bytemuck::Pod;
 use lanetree_layout::Word;
 use rayon::prelude::*;
@@ -52,12 +53,12 @@ impl<W: Word, V: Word> Nodes<W, V> {
 
     /// Fills an empty tree's leaves with pairs of strictly ascending keys. Returns the leaves with their first keys, for
     /// [`raise`](Self::raise).
-    pub(super) fn fill(&mut self, pairs: &[Entry<W, V>], workers: Workers) -> Vec<(W, u32)> {
+    pub(super) fn fill(&mut self, pairs: &[Entry<W, V>]) -> Vec<(W, u32)> {
         self.len = pairs.len();
         if pairs.is_empty() {
             return vec![(W::MIN, self.root)];
         }
-        let leaves = layer(&self.leaves, self.per_node, workers, pairs.len(), |i| (pairs[i].key, pairs[i].value));
+        let leaves = layer(&self.leaves, self.per_node, pairs.len(), |i| (pairs[i].key, pairs[i].value));
         Pocket::new(&self.leaves).put(self.root);
         self.root = leaves[0].1;
         leaves
@@ -65,9 +66,9 @@ impl<W: Word, V: Word> Nodes<W, V> {
 
     /// Builds inner levels above nodes of the top level until one node is left, the root. The nodes come with their
     /// first separators; there is at least one.
-    pub(super) fn raise(&mut self, mut nodes: Vec<(W, u32)>, workers: Workers) {
+    pub(super) fn raise(&mut self, mut nodes: Vec<(W, u32)>) {
         while nodes.len() > 1 {
-            nodes = layer(&self.inner, self.per_node, workers, nodes.len(), |i| nodes[i]);
+            nodes = layer(&self.inner, self.per_node, nodes.len(), |i| nodes[i]);
             self.depth += 1;
         }
         self.root = nodes[0].1;
@@ -113,7 +114,6 @@ impl<W: Word, V: Word> Nodes<W, V> {
 fn layer<W: Word, P: Pod + Send + Sync>(
     arena: &Arena<W, P>,
     per_node: usize,
-    workers: Workers,
     pairs: usize,
     pair: impl Fn(usize) -> (W, P) + Sync,
 ) -> Vec<(W, u32)> {
@@ -132,8 +132,5 @@ fn layer<W: Word, P: Pod + Send + Sync>(
         }
         (node.keys[0], nodes[number])
     };
-    match workers {
-        Workers::Caller => (0..count).map(fill).collect(),
-        Workers::Pool => (0..count).into_par_iter().map(fill).collect(),
-    }
+    (0..count).into_par_iter().map(fill).collect()
 }

@@ -198,6 +198,7 @@ fn builds_keep_the_last_of_equal_keys() {
 fn a_tree_empties_and_fills_again() {
     for threads in [1, 3] {
         let mut tree = Tree::<u64, u32>::new(Options { order: 8, fill: 1.0, threads });
+        tree.reserve(1000);
         let mut map = BTreeMap::new();
         let insert: Vec<_> = (0..4000).map(|key| Operation::Insert(key * 7 % 4001, key as u32)).collect();
         let remove: Vec<_> = (0..4001).map(Operation::Remove).collect();

@@ -124,37 +124,38 @@ impl<'a, W: Word, V: Word> Worker<'a, W, V> {
         while let Some(&Entry { key, .. }) = entries.get(next) {
             at = seek(keys, at, |&other| other < key);
             let before = keys.get(at).filter(|&&other| other == key).map(|_| leaf.slots[at]);
-            let (mut after, mut written) = (before, false);
-            // All operations on the key, one after another.
+            // What the operations on the key leave, one after another; and which of them wrote it.
+            let (mut after, mut writer) = (before, None);
             while let Some(entry) = entries.get(next).filter(|entry| entry.key == key) {
                 match entry.kind {
                     // SAFETY: the entry is this thread's, and no other entry has its number.
                     Kind::Search => unsafe { self.found.set(entry.number as usize, after) },
-                    Kind::Insert => (after, written) = (Some(entry.value), true),
-                    Kind::Remove => after = None,
+                    Kind::Insert => (after, writer) = (Some(entry.value), Some(next)),
+                    Kind::Remove => (after, writer) = (None, None),
                 }
                 next += 1;
             }
-            match (before, after) {
-                (None, None) => {}
-                (None, Some(value)) => {
-                    self.leaf_edits.insert(at, key, value);
+            match (before, after, writer) {
+                (Some(_), Some(value), Some(_)) => {
+                    leaf.slots[at] = value;
+                    self.counts.replaced += 1;
+                }
+                (None, _, Some(writer)) => {
+                    self.leaf_edits.insert(at, writer);
                     self.counts.inserted += 1;
                 }
-                (Some(_), None) => {
+                (Some(_), None, _) => {
                     self.leaf_edits.remove(at);
                     self.counts.removed += 1;
                 }
-                (Some(_), Some(value)) => {
-                    leaf.slots[at] = value;
-                    self.counts.replaced += usize::from(written);
-                }
+                _ => {}
             }
         }
         let Self { nodes, leaves, leaf_edits, changes, .. } = self;
+        let pair = |entry: usize| (entries[entry].key, entries[entry].value);
         let split = |separator, node| changes.push(Change { separator, node, place: group.place });
         // SAFETY: by this function's contract.
-        let left = unsafe { leaf_edits.apply(&nodes.leaves, leaves, group.node, split) };
+        let left = unsafe { leaf_edits.apply(&nodes.leaves, leaves, group.node, pair, split) };
         // The root stays, even without pairs.
         if left == 0 && group.place.parent != NONE {
             leaves.put(group.node);
@@ -184,17 +185,18 @@ impl<'a, W: Word, V: Word> Worker<'a, W, V> {
     /// # Safety
     /// As of [`modify_parents`](Self::modify_parents).
     unsafe fn modify_inner(&mut self, parent: u32, place: Place, family: &[Change<W>]) {
-        for change in family {
+        for (name, change) in family.iter().enumerate() {
             let slot = change.place.slot as usize;
             match change.node {
                 NONE => self.inner_edits.remove(slot),
-                node => self.inner_edits.insert(slot + 1, change.separator, node),
+                _ => self.inner_edits.insert(slot + 1, name),
             }
         }
         let Self { nodes, inner, inner_edits, changes, .. } = self;
+        let pair = |name: usize| (family[name].separator, family[name].node);
         let split = |separator, node| changes.push(Change { separator, node, place });
         // SAFETY: by this function's contract.
-        let left = unsafe { inner_edits.apply(&nodes.inner, inner, parent, split) };
+        let left = unsafe { inner_edits.apply(&nodes.inner, inner, parent, pair, split) };
         if left == 0 {
             inner.put(parent);
             changes.push(Change { separator: W::MIN, node: NONE, place });
