@@ -122,7 +122,8 @@ impl<W: Word, P: Pod> Edits<W, P> {
         self.old.push((W::MIN, P::zeroed()));
         self.inserts.push(New { before: u32::MAX, name: 0 });
         let (mut old, mut new) = (0, 0);
-        // No branch, since a processor can't predict which of the two comes next: a third faster.
+        // No branch, since a processor can't predict which of the two comes next. At order 16, a batch that splits most
+        // leaves spends a quarter less time on them.
         let mut next = || {
             let New { before, name } = self.inserts[new];
             let is_new = before as usize == old;

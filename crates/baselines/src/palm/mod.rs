@@ -22,9 +22,9 @@
 //! The ways differ in stages 3 and 4. PBI hands out nodes as tasks, and all threads wait for each other after each level. In
 //! PALM, a thread has a fixed part of the batch, and waits only for the threads whose parts border on its nodes.
 //!
-//! After removals, nodes may have any number of pairs but none: a node without pairs is removed from its parent. Nodes
-//! are not merged, which is what PALM's paper proposes, too, for trees that grow more than they shrink. A root with a
-//! single child makes place for it.
+//! After removals, a node may have any number of pairs but none: without pairs, it is removed from its parent. PALM's paper
+//! dissolves underfull nodes and inserts their pairs again; here they stay until they are full or empty. A root with a
+//! single child gives way to it.
 //!
 //! ```
 //! use lanetree_baselines::palm::{Operation::*, Options, Tree};
@@ -99,7 +99,7 @@ pub enum Operation<K, V> {
 /// What a batch or a build did, and how long its stages took.
 ///
 /// Times of stages that threads pass on their own are of the thread that took longest, and include its waits for others.
-/// So they may add up to more than the total.
+/// So they may add up to more than the total. What CUBPT's paper calls the insertion stage is `total - sort - search`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Keys that the tree did not have before and has now.
@@ -188,7 +188,8 @@ impl<K: Key, V: Word> Tree<K, V> {
     /// PALM's batch of insertions alone; the same as [`insert_pbi`](Self::insert_pbi) in what it does.
     ///
     /// # Panics
-    /// As `insert_pbi`.
+    /// If the lengths differ, or there are 2³² pairs or more. Without memory, the process ends: threads that wait for one
+    /// that panicked would wait for ever.
     pub fn insert_palm(&mut self, keys: &[K], values: &[V]) -> Report {
         let start = Instant::now();
         let batch = self.pool.install(|| insertions(keys, values));
@@ -198,7 +199,7 @@ impl<K: Key, V: Word> Tree<K, V> {
     /// PALM's batch. If operation `i` is a search, `found[i]` is set to what it finds; the other elements stay.
     ///
     /// # Panics
-    /// If the lengths differ, or there are 2³² operations or more; without memory.
+    /// If the lengths differ, or there are 2³² operations or more. Without memory, as `insert_palm`.
     pub fn apply_palm(&mut self, operations: &[Operation<K, V>], found: &mut [Option<V>]) -> Report {
         assert_eq!(operations.len(), found.len(), "each operation needs a place for its result");
         let start = Instant::now();

@@ -4,6 +4,7 @@ use crate::palm::batch::Entry;
 use crate::palm::nodes::Nodes;
 use crate::palm::path::{Group, Path};
 use crate::palm::worker::{Change, Counts, Found, Worker};
+use core::ops::Range;
 use core::time::Duration;
 use lanetree_layout::Word;
 use rayon::ThreadPool;
@@ -37,7 +38,7 @@ fn lap(start: &mut Instant) -> Duration {
 }
 
 /// The entries of a thread.
-fn part(len: usize, thread: usize, threads: usize) -> core::ops::Range<usize> {
+fn part(len: usize, thread: usize, threads: usize) -> Range<usize> {
     len * thread / threads..len * (thread + 1) / threads
 }
 
@@ -47,6 +48,17 @@ struct Shown<W> {
     path: OnceLock<Path>,
     /// Of each level, from the leaves up, what the parents are to be told.
     changes: Vec<OnceLock<Vec<Change<W>>>>,
+}
+
+/// Ends the process when a thread panics, since the others would wait for it for ever.
+struct Abort;
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// PALM: each thread of the pool has one part of the batch, and waits for the threads beside it only.
@@ -71,6 +83,7 @@ pub(super) fn palm<W: Word, V: Word>(
     let shown: Vec<Shown<W>> = (0..threads).map(|_| Shown { path: OnceLock::new(), changes: cells() }).collect();
     // Every thread of the pool runs this once, at the same time as the others, so waiting for each other is no deadlock.
     let done = pool.broadcast(|context| {
+        let _abort = Abort;
         let me = context.index();
         let mut times = Times::default();
         let mut clock = Instant::now();

@@ -269,3 +269,9 @@ fn look_ups_find_what_is_there() {
 fn small_orders_are_rejected() {
     Tree::<u64, u64>::new(Options { order: 3, ..Options::default() });
 }
+
+#[test]
+fn threads_may_share_a_tree() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Tree<u64, u64>>();
+}
