@@ -6,6 +6,7 @@ mod ceilings;
 mod columns;
 mod command;
 mod cuart;
+mod cubpt;
 mod data;
 mod driver;
 mod error;

@@ -32,6 +32,15 @@ impl<B: Word> Form<B> {
     pub(crate) const INNER: Self = Self { flip: B::MIN, is_leaf: false };
 }
 
+/// Lanes that work on a node of an order, as a power of two.
+pub(crate) fn lanes(order: u32) -> u32 {
+    match order {
+        0..=16 => 3,
+        17..=32 => 4,
+        _ => 5,
+    }
+}
+
 /// Groups of elements, and their pieces.
 pub(crate) struct Layer {
     /// Where each group's elements begin, and all end.
@@ -45,6 +54,8 @@ pub(crate) struct Layer {
     pub(crate) first: u64,
     /// Pieces.
     pub(crate) count: u64,
+    /// Elements, if there is one group.
+    pub(crate) total: u64,
 }
 
 impl Layer {
@@ -53,8 +64,8 @@ impl Layer {
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
     pub(crate) fn of_nodes(device: &Device, elements: u64, first: u64, count: u64) -> Result<Self> {
-        let (elements, pieces) = (device.upload(&[0, elements])?, device.upload(&[0, count])?);
-        Ok(Self { elements, pieces, of_piece: None, numbers: None, first, count })
+        let (bounds, pieces) = (device.upload(&[0, elements])?, device.upload(&[0, count])?);
+        Ok(Self { elements: bounds, pieces, of_piece: None, numbers: None, first, count, total: elements })
     }
 
     fn groups(&self, stream: &Stream) -> Result<Groups> {
@@ -62,6 +73,8 @@ impl Layer {
             elements: self.elements.read_on(stream)?,
             pieces: self.pieces.read_on(stream)?,
             of_piece: optional(self.of_piece.as_ref(), stream)?,
+            least: self.total / self.count,
+            more: self.total % self.count,
             numbers: optional(self.numbers.as_ref(), stream)?,
             first: self.first,
             count: self.count,
@@ -97,11 +110,11 @@ impl Layer {
             first_child,
             flip,
             kind: if is_leaf { LEAF } else { INNER },
+            lanes: lanes(storage.node().order),
             nodes: storage.nodes_mut(stream)?,
         };
-        let order = storage.node().order;
         // SAFETY: the caller's contract; the addresses are for this stream.
-        Ok(unsafe { launch::over(stream, self.count, order, THREADS)?.run(calls::write_nodes(&args)) }?)
+        Ok(unsafe { launch::over(stream, self.count, 1 << args.lanes, THREADS)?.run(calls::write_nodes(&args)) }?)
     }
 
     /// What the layer above gets beside the numbers: the bound of each piece. `last` are the bounds of the groups; without them

@@ -18,7 +18,9 @@ pub(crate) struct Storage {
     node: Node,
     /// Nodes of a segment, as a power of two.
     shift: u32,
-    segments: Vec<Buffer<u64>>,
+    /// Segments that were allocated together, and where each segment begins: the block, and the word there.
+    blocks: Vec<Buffer<u64>>,
+    segments: Vec<(usize, usize)>,
     /// Their addresses.
     list: Buffer<u64>,
 }
@@ -31,7 +33,8 @@ impl Storage {
     pub(crate) fn with_room(device: &Device, node: Node, nodes: u64) -> Result<Self> {
         let shift = nodes.div_ceil(BUILT).max(1).next_power_of_two().trailing_zeros().max(LEAST_SHIFT);
         let list = device.upload(&[])?;
-        let mut storage = Self { device: device.clone(), node, shift, segments: Vec::new(), list };
+        let device = device.clone();
+        let mut storage = Self { device, node, shift, blocks: Vec::new(), segments: Vec::new(), list };
         storage.reserve(nodes)?;
         Ok(storage)
     }
@@ -53,7 +56,7 @@ impl Storage {
 
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.list.bytes() + self.segments.iter().map(Buffer::bytes).sum::<usize>()) as u64
+        (self.list.bytes() + self.blocks.iter().map(Buffer::bytes).sum::<usize>()) as u64
     }
 
     /// Makes room for so many nodes. What is there stays where it is, and as it is, if this fails too.
@@ -68,14 +71,15 @@ impl Storage {
         if needed > MOST_SEGMENTS {
             return self.widen(nodes);
         }
-        let mut more = Vec::with_capacity(needed - self.segments.len());
-        for _ in self.segments.len()..needed {
-            more.push(self.device.alloc((self.node.stride as usize / 8) << self.shift)?);
-        }
-        let addresses: Vec<u64> =
-            self.segments.iter().chain(&more).map(|segment| segment.addresses().start as u64).collect();
+        let words = (self.node.stride as usize / 8) << self.shift;
+        let more = needed - self.segments.len();
+        let block = self.device.alloc(words * more)?;
+        let start = |block: &Buffer<u64>, at: usize| block.addresses().start as u64 + at as u64 * 8;
+        let addresses = self.segments.iter().map(|&(block, at)| start(&self.blocks[block], at));
+        let addresses: Vec<u64> = addresses.chain((0..more).map(|i| start(&block, i * words))).collect();
         self.list = self.device.upload(&addresses)?;
-        self.segments.append(&mut more);
+        self.segments.extend((0..more).map(|i| (self.blocks.len(), i * words)));
+        self.blocks.push(block);
         Ok(())
     }
 
@@ -84,9 +88,11 @@ impl Storage {
         let mut wider = Self::with_room(&self.device, self.node, nodes.max(2 * self.room()))?;
         let stream = self.device.stream()?;
         let (words, per_wide) = (self.node.stride as usize / 8, 1 << (wider.shift - self.shift));
-        for (i, segment) in self.segments.iter().enumerate() {
-            let at = (i % per_wide) * (words << self.shift);
-            wider.segments[i / per_wide].copy_from_buffer(&stream, at, segment, 0..segment.len())?;
+        for (i, &(block, from)) in self.segments.iter().enumerate() {
+            let (wide, start) = wider.segments[i / per_wide];
+            let at = start + (i % per_wide) * (words << self.shift);
+            let from = from..from + (words << self.shift);
+            wider.blocks[wide].copy_from_buffer(&stream, at, &self.blocks[block], from)?;
         }
         stream.synchronize()?;
         *self = wider;
@@ -99,8 +105,8 @@ impl Storage {
     /// [`Error::Runtime`] for a stream of another device.
     pub(crate) fn nodes(&self, stream: &Stream) -> Result<Nodes> {
         let mut segments = [Global::null(); MOST_SEGMENTS];
-        for (to, segment) in segments.iter_mut().zip(&self.segments) {
-            let start = segment.read_on(stream)?;
+        for (to, block) in segments.iter_mut().zip(&self.blocks) {
+            let start = block.read_on(stream)?;
             // The kernel has the address from the list.
             start.as_ptr().expose_provenance();
             *to = start.cast();
@@ -114,12 +120,19 @@ impl Storage {
     /// As [`Storage::nodes`].
     pub(crate) fn nodes_mut(&mut self, stream: &Stream) -> Result<NodesMut> {
         let mut segments = [GlobalMut::null(); MOST_SEGMENTS];
-        for (to, segment) in segments.iter_mut().zip(&mut self.segments) {
-            let start = segment.write_on(stream)?;
+        for (to, block) in segments.iter_mut().zip(&mut self.blocks) {
+            let start = block.write_on(stream)?;
             start.as_ptr().expose_provenance();
             *to = start.cast();
         }
         Ok(NodesMut { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+    }
+
+    /// The block of a node, and its first word there.
+    fn place(&self, number: u32) -> (usize, usize) {
+        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
+        let (block, at) = self.segments[segment as usize];
+        (block, at + within as usize * (self.node.stride as usize / 8))
     }
 
     /// How many children an inner node has, and the first of them. Waits for writes of the node.
@@ -127,26 +140,23 @@ impl Storage {
     /// # Errors
     /// [`Error::Runtime`] from the device.
     pub(crate) fn first_child(&self, number: u32) -> Result<(u32, u32)> {
-        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
-        let start = within as usize * (self.node.stride as usize / 8);
+        let (block, start) = self.place(number);
         let [mut children, mut head] = [[0]; 2];
-        self.segments[segment as usize].copy_range_to(start + self.node.ptrs as usize / 8, &mut children)?;
-        self.segments[segment as usize].copy_range_to(start + self.node.head as usize / 8, &mut head)?;
+        self.blocks[block].copy_range_to(start + self.node.ptrs as usize / 8, &mut children)?;
+        self.blocks[block].copy_range_to(start + self.node.head as usize / 8, &mut head)?;
         Ok((head[0] as u32, children[0] as u32))
     }
 
     /// The words of a node, if the CPU can reach them.
     pub(crate) fn words(&self, number: u32) -> Option<&[u64]> {
-        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
-        let words = self.node.stride as usize / 8;
-        Some(&self.segments[segment as usize].as_slice()?[within as usize * words..][..words])
+        let (block, start) = self.place(number);
+        Some(&self.blocks[block].as_slice()?[start..][..self.node.stride as usize / 8])
     }
 
     /// The words of a node, to be written, if the CPU can reach them.
     pub(crate) fn words_mut(&mut self, number: u32) -> Option<&mut [u64]> {
-        let (segment, within) = (number >> self.shift, number & ((1 << self.shift) - 1));
-        let words = self.node.stride as usize / 8;
-        Some(&mut self.segments[segment as usize].as_mut_slice()?[within as usize * words..][..words])
+        let (block, start) = self.place(number);
+        Some(&mut self.blocks[block].as_mut_slice()?[start..][..self.node.stride as usize / 8])
     }
 }
 

@@ -4,7 +4,7 @@ use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATI
 use crate::bench::data::{miss, mix, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::plan::main_of;
+use crate::bench::plan::{Scale, main_of};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -47,16 +47,17 @@ static TABLE: Table = Table {
 };
 
 /// The orders, fills, and sizes of batches as powers of two, that are measured on a device.
-fn plan(kind: DeviceKind) -> (&'static [u32], &'static [f64], &'static [u32]) {
-    match kind {
-        DeviceKind::Emulated => (&[8, 40], &[1.0], &[4]),
-        _ => (&[8, 16, 32, 64, 128, 256, 512], &[1.0, 0.7], &[16, 20, 22]),
+fn plan(Scale { kind, quick, .. }: Scale) -> (&'static [u32], &'static [f64], &'static [u32]) {
+    match (kind, quick) {
+        (DeviceKind::Emulated, _) => (&[8, 40], &[1.0], &[4]),
+        (_, true) => (&[32], &[0.7], &[22]),
+        (_, false) => (&[8, 16, 24, 32, 64, 128, 256, 512], &[1.0, 0.7], &[16, 20, 22]),
     }
 }
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1_usize << main_of(&request.sizes);
-    let (orders, fills, batches) = plan(session.device.kind());
+    let (orders, fills, batches) = plan(session.plan.scale);
     let seed = session.seed;
     // All different, since `mix` maps no two words to one.
     let key = move |place: usize| mix(seed ^ place as u64);
@@ -79,11 +80,11 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                 let row = row.over(len, ("u64", "u64"), "uniform").with("order", u64::from(order)).with("fill", fill);
                 row.with("bytes_per_key", index.bytes() as f64 / len as f64)
             };
-            if fill == 1.0 {
+            if fill == fills[0] {
                 build(session, &builder, &unsorted, &keys, &what, &label, false)?;
             }
             let mut index = build(session, &builder, &sorted, &keys, &what, &label, true)?;
-            if fill == 1.0 {
+            if fill == fills[0] {
                 let query = |query| key(mix(seed ^ 1 ^ query as u64) as usize % len);
                 look_ups(session, &index, &what, &label, query)?;
             }

@@ -15,6 +15,9 @@ mod cuart_sizes;
 mod cuart_updates;
 mod cuart_urls;
 mod cuart_widths;
+mod cubpt_builds;
+mod cubpt_crossover;
+mod cubpt_inserts;
 mod cubpt_orders;
 mod end_to_end;
 mod harmonia_ladder;
@@ -78,6 +81,9 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cuart_inserts::FIGURE,
     &cuart_cpu::FIGURE,
     &cuart_real::FIGURE,
+    &cubpt_builds::FIGURE,
+    &cubpt_inserts::FIGURE,
+    &cubpt_crossover::FIGURE,
     &cubpt_orders::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,

@@ -1,5 +1,5 @@
 //! B+trees for CPUs that are built and updated in batches, by one thread or many: what CUBPT's paper compares itself with
-//! (Huang, Su, Xi, "A batch building and insertion method of B+-tree on GPU", 2014, section 4).
+//! (Huang, Su, Xi, "CUBPT: Lock-free bulk insertions to B+ tree on GPU architecture", 2014, section 4).
 //!
 //! | name there | source | here |
 //! |---|---|---|

@@ -93,7 +93,8 @@ kernel_args! {
     pub struct Nodes {
         /// The address of each segment.
         pub list: Global<u64>,
-        /// The same addresses, null after the last: kernels take them from the list, and whoever launches them from here.
+        /// What was allocated for them, null after the last: kernels take the addresses of segments from the list, and whoever
+        /// launches them takes from here what they use.
         pub segments: [Global<u8>; MOST_SEGMENTS],
         /// Nodes of a segment, as a power of two.
         pub shift: u32,

@@ -30,11 +30,12 @@ kernel_args! {
     }
 }
 
-/// Lanes that read a node together.
-pub(crate) const GROUP: u32 = 8;
+/// Lanes that read a node together; they have as many queries, which they work off side by side. With eight, look-ups would take
+/// twice the instructions, and wait for these; alone, each would touch twice as many cache lines.
+const GROUP: u32 = 4;
 
-/// Queries that a group works off side by side.
-const AT_ONCE: usize = 4;
+/// Something for each query of a group.
+type OfGroup<T> = [T; GROUP as usize];
 
 /// A leaf, and how many of its keys are below a query.
 #[derive(Clone, Copy)]
@@ -67,22 +68,22 @@ pub(crate) unsafe fn rank_in<S: Simt, K: Word>(simt: S, keys: Global<K>, order: 
 #[inline(always)]
 unsafe fn ranks_in_groups<S: Simt, K: Word>(
     simt: S,
-    nodes: [NodeRef; AT_ONCE],
+    nodes: OfGroup<NodeRef>,
     order: u32,
-    words: [K; AT_ONCE],
-) -> [u32; AT_ONCE] {
+    words: OfGroup<K>,
+) -> OfGroup<u32> {
     let (within, first) = (simt.lane() % GROUP, simt.lane() / GROUP * GROUP);
-    let mut base = [0_u32; AT_ONCE];
+    let mut base = [0_u32; GROUP as usize];
     let mut left = order;
     while left > 0 {
-        // Eight keys with as many between any two of them, before the first and after the last.
+        // Keys with as many between any two of them, before the first and after the last.
         let stride = left / (GROUP + 1) + 1;
-        let is_below: [bool; AT_ONCE] = core::array::from_fn(|j| {
+        let is_below: OfGroup<bool> = core::array::from_fn(|j| {
             let index = base[j] + (within + 1) * stride - 1;
             // SAFETY: below the order.
             index < order && unsafe { simt.load(nodes[j].keys::<K>(), u64::from(index), Hint::ReadOnly) } < words[j]
         });
-        for j in 0..AT_ONCE {
+        for j in 0..GROUP as usize {
             let group = simt.ballot(FULL_MASK, is_below[j]) >> first & ((1 << GROUP) - 1);
             base[j] += group.count_ones() * stride;
         }
@@ -128,31 +129,26 @@ impl<K: Word> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn find<S: Simt>(&self, simt: S, word: K) -> Place {
         let (lane, order) = (simt.lane(), self.nodes.node.order);
+        let first = lane / GROUP * GROUP;
+        let words: OfGroup<K> = core::array::from_fn(|j| simt.shuffle(FULL_MASK, word, first + j as u32));
+        let mut numbers = [self.root; GROUP as usize];
+        let mut level = self.height;
         let mut place = Place { number: self.root, slot: 0 };
-        let mut first = lane / GROUP * GROUP;
-        let end = first + GROUP;
-        while first < end {
-            let words: [K; AT_ONCE] = core::array::from_fn(|j| simt.shuffle(FULL_MASK, word, first + j as u32));
-            let mut numbers = [self.root; AT_ONCE];
-            let mut level = self.height;
-            // SAFETY: nodes of the tree. A query beyond all keys goes to the last child, which unused slots have, too.
-            unsafe {
-                while level > 0 {
-                    let nodes = numbers.map(|number| self.nodes.at(simt, number));
-                    let slots = ranks_in_groups(simt, nodes, order, words).map(|slot| slot.min(order - 1));
-                    numbers =
-                        core::array::from_fn(|j| simt.load(nodes[j].children(), u64::from(slots[j]), Hint::ReadOnly));
-                    level -= 1;
-                }
-                let leaves = numbers.map(|number| self.nodes.at(simt, number));
-                let slots = ranks_in_groups(simt, leaves, order, words);
-                for j in 0..AT_ONCE {
-                    if lane == first + j as u32 {
-                        place = Place { number: numbers[j], slot: slots[j] };
-                    }
+        // SAFETY: nodes of the tree. A query beyond all keys goes to the last child, which unused slots have, too.
+        unsafe {
+            while level > 0 {
+                let nodes = numbers.map(|number| self.nodes.at(simt, number));
+                let slots = ranks_in_groups(simt, nodes, order, words).map(|slot| slot.min(order - 1));
+                numbers = core::array::from_fn(|j| simt.load(nodes[j].children(), u64::from(slots[j]), Hint::ReadOnly));
+                level -= 1;
+            }
+            let leaves = numbers.map(|number| self.nodes.at(simt, number));
+            let slots = ranks_in_groups(simt, leaves, order, words);
+            for j in 0..GROUP {
+                if lane == first + j {
+                    place = Place { number: numbers[j as usize], slot: slots[j as usize] };
                 }
             }
-            first += AT_ONCE as u32;
         }
         place
     }

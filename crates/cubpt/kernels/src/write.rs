@@ -1,4 +1,4 @@
-//! Nodes that are written: by a build, by merges, and above a root that was split. A thread per slot.
+//! Nodes that are written: by a build, by merges, and above a root that was split.
 //!
 //! A layer's new content is a sequence of elements, keys with their values or children, which is cut into *groups*; each group
 //! goes into some nodes, its *pieces*, evenly (formulas 1 and 2 of the paper). A build has one group in each layer.
@@ -16,6 +16,10 @@ kernel_args! {
         pub pieces: Global<u64>,
         /// The group of each piece: `[pieces]`; null if there is one group.
         pub of_piece: Global<u32>,
+        /// Of that group, the elements of each piece; but the first `more` have one more.
+        pub least: u64,
+        /// See [`Groups::least`].
+        pub more: u64,
         /// The node of each piece: `[pieces]`; null if they have consecutive numbers.
         pub numbers: Global<u32>,
         /// The first of these.
@@ -50,6 +54,9 @@ impl Groups {
     /// It is one of the pieces.
     #[inline(always)]
     unsafe fn part<S: Simt>(&self, simt: S, piece: u64) -> Part {
+        if self.of_piece.is_null() {
+            return Part::of(0, piece, self.least, self.more);
+        }
         // SAFETY: the caller's; a piece has a group, whose bounds these are.
         let [first, last, start, end] = unsafe {
             let group = self.group(simt, piece);
@@ -60,10 +67,18 @@ impl Groups {
                 simt.load(self.elements, group + 1, Hint::ReadOnly),
             ]
         };
-        // A piece has at most 512 elements, and a group fewer than 2^32 pieces. Never 0, so that the division needs no check.
-        let (pieces, within, elements) = ((last - first).max(1), piece - first, end - start);
-        let (least, more) = (elements / pieces, elements % pieces);
-        Part { start: start + within * least + within.min(more), len: least as u32 + u32::from(within < more) }
+        // Never 0, so that the division needs no check.
+        let (pieces, elements) = ((last - first).max(1), end - start);
+        Part::of(start, piece - first, elements / pieces, elements % pieces)
+    }
+}
+
+impl Part {
+    /// Of pieces with `least` elements each, `more` of which have one more.
+    #[inline(always)]
+    fn of(start: u64, within: u64, least: u64, more: u64) -> Self {
+        // A piece has at most 512 elements.
+        Self { start: start + within * least + within.min(more), len: least as u32 + u32::from(within < more) }
     }
 }
 
@@ -82,12 +97,14 @@ kernel_args! {
         pub first_child: u64,
         /// Exclusive-or mask between the elements' keys and ordered words.
         pub flip: K,
-        /// [`LEAF`](crate::layout::LEAF) or [`INNER`](crate::layout::INNER).
+        /// [`LEAF`](crate::layout::LEAF) or [`INNER`].
         pub kind: u32,
+        /// Lanes that write a node, as a power of two.
+        pub lanes: u32,
     }
 }
 
-/// Writes nodes: a thread per slot; any block. In inner nodes, each child gets its parent.
+/// Writes nodes: `2^lanes` threads per node; any block. In inner nodes, each child gets its parent.
 #[derive(Debug)]
 pub struct WriteNodes<K, P>(PhantomData<(K, P)>);
 
@@ -96,12 +113,12 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (groups, order) = (&args.groups, u64::from(args.nodes.node.order.max(1)));
-        let (piece, slot) = (simt.global_index() / order, (simt.global_index() % order) as u32);
+        let (groups, order) = (&args.groups, args.nodes.node.order);
+        let (width, piece) = (1 << args.lanes, simt.global_index() >> args.lanes);
         if piece >= groups.count {
             return;
         }
-        // SAFETY: a piece, its elements and its node; nobody else writes this slot, the head, or the parents of these children.
+        // SAFETY: a piece, its elements and its node; nobody else writes the node, or the parents of these children.
         unsafe {
             let Part { start, len } = groups.part(simt, piece);
             let number = match groups.numbers.is_null() {
@@ -113,25 +130,29 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
                 false => simt.load(args.ptrs, element, hint),
             };
             let node = args.nodes.at(simt, number);
+            let mut slot = simt.thread_index() & (width - 1);
             if slot == 0 {
                 node.set(simt, Head::Count, len);
                 node.set(simt, Head::Kind, args.kind);
             }
-            if slot >= len {
+            while slot < len {
+                let at = start + u64::from(slot);
+                let ptr = ptr_of(at, Hint::Streaming);
+                let key = simt.load(args.keys, at, Hint::Streaming).xor(args.flip);
+                simt.store(node.keys(), u64::from(slot), key, Hint::Default);
+                simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
+                if args.kind == INNER {
+                    args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
+                }
+                slot += width;
+            }
+            while slot < order {
                 simt.store(node.keys(), u64::from(slot), K::MAX, Hint::Default);
                 if args.kind == INNER && len > 0 {
                     let last = ptr_of(start + u64::from(len) - 1, Hint::ReadOnly);
                     simt.store(node.ptrs(), u64::from(slot), last, Hint::Default);
                 }
-                return;
-            }
-            let at = start + u64::from(slot);
-            let ptr = ptr_of(at, Hint::Streaming);
-            let key = simt.load(args.keys, at, Hint::Streaming).xor(args.flip);
-            simt.store(node.keys(), u64::from(slot), key, Hint::Default);
-            simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
-            if args.kind == INNER {
-                args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
+                slot += width;
             }
         }
     }

@@ -260,6 +260,7 @@ impl Tree {
             numbers: Some(numbers),
             first: 0,
             count: pieces as u64,
+            total: layer.totals.total,
         };
         let mut bounds = device.alloc(pieces)?;
         // SAFETY: the elements are those of the groups, each of which has a bound; a place for that of each piece.

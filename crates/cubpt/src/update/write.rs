@@ -3,7 +3,7 @@
 
 use super::plan::{Found, LayerPlan};
 use super::scratch::UpdateScratch;
-use crate::layer::{Above, Ptrs};
+use crate::layer::{Above, Ptrs, lanes};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::{Tree, levels_above};
 use lanetree_frame::fixed::bits;
@@ -181,15 +181,6 @@ fn small_leaves<K: Key>(
         list.copy_from_buffer(stream, 0, &selected, 0..count as usize)?;
     }
     Ok(list)
-}
-
-/// Lanes that work on a node, as a power of two.
-fn lanes(order: u32) -> u32 {
-    match order {
-        0..=16 => 3,
-        17..=32 => 4,
-        _ => 5,
-    }
 }
 
 fn leaf_args<K: Key, V: Word>(

@@ -1,0 +1,144 @@
+//! What the figures about CUBPT have in common: keys, batches, and pairs on their way to the device.
+
+use super::data::{mix, value_of};
+use super::error::Result;
+use super::session::Session;
+use lanetree::{Buffer, PinnedBuffer};
+use rayon::prelude::*;
+
+/// Where the keys of a batch lie among those of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// Anywhere.
+    Uniform,
+    /// Four of five between two neighbouring keys, so in one leaf, and the others in the first 4 % of all (the paper's section
+    /// 4.2.2).
+    Skewed,
+    /// Behind all others, in ascending order.
+    Appended,
+}
+
+impl Spread {
+    /// What tables call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Skewed => "skewed",
+            Self::Appended => "appended",
+        }
+    }
+}
+
+/// The largest random key: larger ones are appended.
+const MOST: u64 = u64::MAX / 16 * 15;
+
+/// A key of a tree or of a uniform batch, by its place; all are different.
+fn key(seed: u64, place: usize) -> u64 {
+    // `mix` maps no two words to one, and the multiplication, of which the upper half is taken, few.
+    (u128::from(mix(seed ^ place as u64)) * u128::from(MOST) >> 64) as u64
+}
+
+/// The keys of a tree in random order, each once.
+pub(crate) fn keys(seed: u64, len: usize) -> Vec<u64> {
+    let mut keys: Vec<u64> = (0..len).into_par_iter().map(|place| key(seed, place)).collect();
+    let mut sorted = keys.clone();
+    sorted.par_sort_unstable();
+    // Two in 2^60 or so: they are moved to the end of all.
+    let equal: Vec<u64> = sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    for (i, &twice) in equal.iter().enumerate() {
+        let at = keys.iter().position(|&key| key == twice).expect("it is one of them");
+        keys[at] = MOST + 1 + i as u64;
+    }
+    keys
+}
+
+/// New keys for a tree with these sorted ones, in random order but for appended ones.
+pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> Vec<u64> {
+    let is_new = |key: &u64| sorted.binary_search(key).is_err();
+    let uniform = |most: u64, count: usize| {
+        let of_most =
+            move |place: usize| (u128::from(key(seed ^ 0x5eed, place)) * u128::from(most) / u128::from(MOST)) as u64;
+        let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter(is_new).collect();
+        keys.par_sort_unstable();
+        keys.dedup();
+        keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+        keys.truncate(count);
+        keys
+    };
+    match spread {
+        Spread::Uniform => uniform(MOST, count),
+        Spread::Skewed => {
+            let among = count / 5;
+            let mut keys = uniform(MOST / 25, among);
+            // The widest gap behind those.
+            let rest = &sorted[sorted.partition_point(|&key| key <= MOST / 25)..];
+            let gap = rest.windows(2).max_by_key(|pair| pair[1] - pair[0]).expect("a tree of more than a few keys");
+            let step = (gap[1] - gap[0]) / (count as u64 + 1);
+            assert!(step > 0, "no room for {count} keys between two");
+            keys.extend((1..=(count - among) as u64).map(|i| gap[0] + i * step));
+            keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+            keys
+        }
+        Spread::Appended => (0..count as u64).map(|i| MOST + (1 << 20) + i).collect(),
+    }
+}
+
+/// Pairs in pinned memory, and room for them on the device.
+pub(crate) struct Sent {
+    host: (PinnedBuffer<u64>, PinnedBuffer<u64>),
+    pub(crate) device: (Buffer<u64>, Buffer<u64>),
+}
+
+impl Sent {
+    /// Of these keys and their values; sent.
+    pub(crate) fn new(session: &Session, keys: &[u64]) -> Result<Self> {
+        let pinned = |words: &[u64]| -> Result<PinnedBuffer<u64>> {
+            let mut pinned = session.device.pinned(words.len())?;
+            pinned.copy_from_slice(words);
+            Ok(pinned)
+        };
+        let host = (pinned(keys)?, pinned(&values(keys))?);
+        let room = || session.device.alloc(keys.len());
+        let mut sent = Self { host, device: (room()?, room()?) };
+        sent.send(session)?;
+        Ok(sent)
+    }
+
+    /// Sends them, in the stream's order.
+    pub(crate) fn send(&mut self, session: &Session) -> Result<()> {
+        let (stream, len) = (&session.stream, self.host.0.len());
+        self.device.0.upload_async(stream, 0, &self.host.0, 0..len)?;
+        Ok(self.device.1.upload_async(stream, 0, &self.host.1, 0..len)?)
+    }
+}
+
+/// The values of keys.
+pub(crate) fn values(keys: &[u64]) -> Vec<u64> {
+    keys.par_iter().map(|&key| value_of(key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn batches_are_new_keys_where_they_should_be() {
+        let mut sorted = keys(3, 10_000);
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]));
+        for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
+            let batch = batch(4, &sorted, 5000, spread);
+            let distinct: BTreeSet<u64> = batch.iter().copied().collect();
+            assert_eq!((batch.len(), distinct.len()), (5000, 5000));
+            assert!(distinct.iter().all(|key| sorted.binary_search(key).is_err()));
+            // How many keys of the tree have keys of the batch right behind them.
+            let gaps: BTreeSet<usize> = batch.iter().map(|key| sorted.partition_point(|other| other < key)).collect();
+            match spread {
+                Spread::Uniform => assert!(gaps.len() > 3000),
+                Spread::Skewed => assert!(gaps.len() < 500 && gaps.last() < Some(&10_000)),
+                Spread::Appended => assert!(gaps.len() == 1 && batch.is_sorted()),
+            }
+        }
+    }
+}

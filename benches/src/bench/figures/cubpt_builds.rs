@@ -1,0 +1,200 @@
+//! CUBPT's figures 7 and 8: bulk builds, by one thread, by several, and on the device.
+
+use crate::bench::columns::{Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
+use crate::bench::cubpt::{Sent, keys, values};
+use crate::bench::data::{miss, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree::cubpt::BuildScratch;
+use lanetree::{Cubpt, DeviceKind, Harmonia, harmonia};
+use lanetree_baselines::Checksum;
+use lanetree_baselines::palm::{Options, Report, Tree};
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cubpt-builds",
+    about: "CUBPT's paper, figures 7 and 8: bulk builds against SingleBuild and PBI",
+    table: Some(&TABLE),
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cubpt-builds",
+    title: "CUBPT: bulk builds (the paper's figures 7 and 8)",
+    columns: &[
+        INDEX,
+        DEVICE,
+        N,
+        Column::extra("order", "order", Format::Plain),
+        THREADS,
+        Column::words("timed", "timed"),
+        MS,
+        MEGA,
+        Column::extra("x single", "over_single", Format::Figure),
+        Column::extra("paper", "paper", Format::Figure),
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "u64/u64, random keys. By the CPU's clock; medians. nodes: from sorted pairs (on the device: that are there), with the",
+        "check of their order. all: from unsorted pairs in main memory, with the sort; on the device with the transfer from pinned",
+        "memory. x single: SingleBuild's time over this one, and the paper's, for order 512. All pairs were looked up.",
+    ],
+    summary: None,
+};
+
+/// Pairs of the trees.
+fn sizes(kind: DeviceKind) -> &'static [usize] {
+    match kind {
+        DeviceKind::Emulated => &[1 << 10],
+        DeviceKind::Host => &[1 << 20],
+        DeviceKind::Cuda => &[5_000_000, 10_000_000, 15_000_000, 20_000_000],
+    }
+}
+
+/// The order of the paper's trees, and one for modern caches.
+const ORDERS: [u32; 2] = [512, 32];
+
+/// Timed builds of the CPU's trees, after one that is not counted: its memory is new.
+const RUNS: usize = 2;
+
+/// The speed-ups that the paper gives for the least and the largest trees.
+fn paper(index: &str, threads: usize, timed: &str) -> Option<f64> {
+    Some(match (index, threads, timed) {
+        ("pbi", 2, "nodes") => 1.68,
+        ("pbi", 4, "nodes") => 2.16,
+        ("cubpt", _, "nodes") => 26.79,
+        ("pbi", 2, "all") => 1.99,
+        ("pbi", 4, "all") => 3.37,
+        ("cubpt", _, "all") => 73.34,
+        _ => return None,
+    })
+}
+
+/// What SingleBuild took, in milliseconds: nodes, and all.
+type Single = (f64, f64);
+
+fn measure(session: &mut Session, _: &Request) -> Result<()> {
+    for &len in sizes(session.device.kind()) {
+        let what = format!("{len} pairs");
+        if !session.has_time(&what) {
+            continue;
+        }
+        let keys = keys(session.seed, len);
+        let values = values(&keys);
+        for order in ORDERS {
+            let mut single = (f64::NAN, f64::NAN);
+            for (index, threads) in [("single_build", 1), ("pbi", 2), ("pbi", 4), ("pbi", rayon::current_num_threads())]
+            {
+                let options = Options { order: order as usize, fill: 1.0, threads };
+                let build = match index {
+                    "pbi" => Tree::build_parallel,
+                    _ => Tree::build_single,
+                };
+                let mut reports: Vec<Report> = Vec::new();
+                let mut last = None;
+                for _ in 0..=RUNS {
+                    drop(last.take());
+                    let (tree, report) = build(&keys, &values, options);
+                    reports.push(report);
+                    last = Some(tree);
+                }
+                let tree: Tree<u64, u64> = last.expect("built at least once");
+                let mut found = vec![None; len];
+                tree.get_into(&keys, &mut found);
+                let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+                let checksum = session.check_slice(&what, "values", &found, 0..len, miss(), |i| value_of(keys[i]))?;
+                let of = |part: fn(&Report) -> f64| Timing::of(reports[1..].iter().map(part).collect());
+                let nodes = of(|report| (report.total - report.sort).as_secs_f64() * 1e3);
+                let all = of(|report| report.total.as_secs_f64() * 1e3);
+                if index != "pbi" {
+                    single = (nodes.median_ms, all.median_ms);
+                }
+                push(session, index, (len, order, Some(threads)), ("nodes", nodes), checksum, single);
+                push(session, index, (len, order, Some(threads)), ("all", all), checksum, single);
+            }
+            on_device(session, &keys, order, &what, single)?;
+        }
+    }
+    Ok(())
+}
+
+/// CUBPT, and Harmonia from the same pairs.
+fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single: Single) -> Result<()> {
+    let len = keys.len();
+    let mut sorted = keys.to_vec();
+    sorted.par_sort_unstable();
+    let (sorted, mut unsorted) = (Sent::new(session, &sorted)?, Sent::new(session, keys)?);
+    let mut scratch = BuildScratch::for_unsorted(&session.device, len)?;
+    let builder = Cubpt::<u64, u64>::builder().order(order);
+    let mut tree = None;
+    let nodes = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            let pairs = (&sorted.device.0, &sorted.device.1);
+            *tree = Some(builder.build_sorted_on(&session.stream, pairs, len, &mut scratch)?);
+            Ok(())
+        },
+    )?;
+    let mut state = (tree, &mut unsorted);
+    let all = session.time_on_cpu(
+        &mut state,
+        |state| state.0 = None,
+        |(tree, pairs)| {
+            pairs.send(session)?;
+            let buffers = (&pairs.device.0, &pairs.device.1);
+            *tree = Some(builder.build_on(&session.stream, buffers, len, &mut scratch)?);
+            Ok(())
+        },
+    )?;
+    let tree = state.0.expect("built at least once");
+    let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
+    drop(tree);
+    push(session, "cubpt", (len, order, None), ("nodes", nodes), checksum, single);
+    push(session, "cubpt", (len, order, None), ("all", all), checksum, single);
+    if order != ORDERS[0] {
+        return Ok(());
+    }
+    let (mut tree, builder) = (None, harmonia::Builder::<u64, u64>::default());
+    let nodes = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree: &mut Option<Harmonia<u64, u64>>| {
+            let pairs = (&sorted.device.0, &sorted.device.1);
+            *tree = Some(builder.build_sorted_on(&session.stream, pairs, len, &mut scratch)?);
+            Ok(())
+        },
+    )?;
+    let tree = tree.expect("built at least once");
+    let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
+    push(session, "harmonia", (len, tree.fanout(), None), ("nodes", nodes), checksum, single);
+    Ok(())
+}
+
+fn all_are_there(session: &Session, what: &str, keys: &[u64], found: Vec<Option<u64>>) -> Result<Checksum> {
+    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))
+}
+
+fn push(
+    session: &mut Session,
+    index: &'static str,
+    (len, order, threads): (usize, u32, Option<usize>),
+    (timed, timing): (&'static str, Timing),
+    checksum: Checksum,
+    (nodes, all): Single,
+) {
+    let single = if timed == "nodes" { nodes } else { all };
+    let over_single = single / timing.median_ms;
+    let row = Row::new(TABLE.name, index, "build", len, timing, checksum);
+    let row =
+        row.on(if threads.is_some() { "host" } else { session.device_name() }).over(len, ("u64", "u64"), "uniform");
+    let row = row.with("order", order).with("threads", threads).with("timed", timed).with("over_single", over_single);
+    let paper = paper(index, threads.unwrap_or(0), timed).filter(|_| order == ORDERS[0]);
+    session.push(row.with("paper", paper));
+}

@@ -1,0 +1,165 @@
+//! When to take Harmonia, and when CUBPT: batches of inserts of every size and spread into both.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, RATE, power};
+use crate::bench::cubpt::{Sent, Spread, batch, keys};
+use crate::bench::data::{miss, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree::cubpt::BuildScratch;
+use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cubpt-crossover",
+    about: "Batches of inserts into Harmonia and into CUBPT: by size, uniform, skewed and appended",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cubpt-crossover",
+    title: "Harmonia or CUBPT: batches of inserts on the device",
+    columns: &[
+        INDEX,
+        DEVICE,
+        N,
+        Column::words("batch is", "spread"),
+        BATCH,
+        Column::extra("of n, %", "share", Format::Digits(3)),
+        Column::words("way", "way"),
+        MS,
+        RATE,
+        Column::extra("x Harmonia", "over_harmonia", Format::Figure),
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "u64/u64, trees filled to 0.7: Harmonia with its default fanout, CUBPT of order 32. By the CPU's clock, from the call to its",
+        "return, sort included; pairs are on the device. Each batch has new keys, and is removed again, untimed. Skewed: 80 % of",
+        "the keys between two neighbours, the others in 4 % of the leaves. All keys of the last batch were looked up.",
+    ],
+    summary: None,
+};
+
+const FILL: f64 = 0.7;
+const ORDER: u32 = 32;
+
+fn batches(kind: DeviceKind) -> &'static [u32] {
+    match kind {
+        DeviceKind::Emulated => &[4, 6],
+        _ => &[10, 12, 14, 16, 18, 20, 22, 24],
+    }
+}
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let len = 1 << main_of(&request.sizes);
+    let mut sorted = keys(session.seed, len);
+    sorted.par_sort_unstable();
+    let pairs = Sent::new(session, &sorted)?;
+    let mut scratch = BuildScratch::for_sorted(&session.device)?;
+    let from = (&pairs.device.0, &pairs.device.1);
+    for &size in batches(session.device.kind()) {
+        let count = 1 << size;
+        for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
+            let what = format!("2^{size} {} inserts, n = {}", spread.name(), power(len as u64));
+            if count > len || !session.has_time(&what) {
+                continue;
+            }
+            let batch = batch(session.seed, &sorted, count, spread);
+            let sent = Sent::new(session, &batch)?;
+            let pool = Pool::new(&session.device);
+            let removals = session.device.upload(&vec![2; count])?;
+            let builder = harmonia::Builder::<u64, u64>::default().fill(FILL);
+            let tree = builder.build_sorted_on(&session.stream, from, len, &mut scratch)?;
+            let batch_scratch = harmonia::UpdateScratch::new(&pool.device(), count)?;
+            let harmonia = time(session, (&sent, &removals), &batch, &what, OfHarmonia(tree, batch_scratch))?;
+            push(session, "harmonia", (len, count, spread), &batch, (harmonia.0.clone(), harmonia.1), 1.0);
+            let builder = Cubpt::<u64, u64>::builder().order(ORDER).fill(FILL);
+            let tree = builder.build_sorted_on(&session.stream, from, len, &mut scratch)?;
+            let batch_scratch = cubpt::UpdateScratch::new(&pool.device(), count)?;
+            let cubpt = time(session, (&sent, &removals), &batch, &what, OfCubpt(tree, batch_scratch))?;
+            let ratio = harmonia.0.median_ms / cubpt.0.median_ms;
+            push(session, "cubpt", (len, count, spread), &batch, cubpt, ratio);
+        }
+    }
+    Ok(())
+}
+
+/// A tree that takes batches from the device, with its scratch memory.
+trait Subject {
+    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport>;
+    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>>;
+}
+
+struct OfHarmonia(Harmonia<u64, u64>, harmonia::UpdateScratch<u64, u64>);
+struct OfCubpt(Cubpt<u64, u64>, cubpt::UpdateScratch<u64>);
+
+impl Subject for OfHarmonia {
+    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport> {
+        self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)
+    }
+
+    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
+        self.0.get_many(keys)
+    }
+}
+
+impl Subject for OfCubpt {
+    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport> {
+        self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)
+    }
+
+    fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
+        self.0.get_many(keys)
+    }
+}
+
+/// Inserts a batch some times; the way that the last one took.
+fn time(
+    session: &Session,
+    (sent, removals): (&Sent, &Buffer<u32>),
+    batch: &[u64],
+    what: &str,
+    subject: impl Subject,
+) -> Result<(Timing, UpdatePath)> {
+    let mut state = (subject, None, Ok(()));
+    let timing = session.time_on_cpu(
+        &mut state,
+        |(subject, path, failed)| {
+            if path.is_some() {
+                let removed = subject.apply(&session.stream, sent, Some(removals)).map(drop);
+                *failed = core::mem::replace(failed, Ok(())).and(removed);
+            }
+        },
+        |(subject, path, _)| {
+            *path = Some(subject.apply(&session.stream, sent, None)?.path);
+            Ok(())
+        },
+    )?;
+    let (subject, path, failed) = state;
+    failed?;
+    let found: Vec<u64> = subject.get_many(batch)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+    session.check_slice(&what, "values", &found, 0..batch.len(), miss(), |i| value_of(batch[i]))?;
+    Ok((timing, path.expect("a batch")))
+}
+
+fn push(
+    session: &mut Session,
+    index: &'static str,
+    (len, count, spread): (usize, usize, Spread),
+    batch: &[u64],
+    (timing, path): (Timing, UpdatePath),
+    over_harmonia: f64,
+) {
+    let checksum = lanetree_baselines::Checksum::of(&crate::bench::cubpt::values(batch), miss(), 0);
+    let row = Row::new(TABLE.name, index, "insert", count, timing, checksum).on(session.device_name());
+    let row = row.over(len, ("u64", "u64"), "uniform").with("spread", spread.name());
+    let row = row.with("share", count as f64 / len as f64 * 100.0).with("way", format!("{path:?}").to_lowercase());
+    session.push(row.with("over_harmonia", over_harmonia));
+}

@@ -1,0 +1,198 @@
+//! CUBPT's figures 9 to 16: batches of inserts into trees, uniform and skewed, against PBI and PALM.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
+use crate::bench::cubpt::{Sent, Spread, batch, keys, values};
+use crate::bench::data::{miss, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree::cubpt::{BuildScratch, UpdateScratch};
+use lanetree::{Cubpt, DeviceKind, Pool};
+use lanetree_baselines::Checksum;
+use lanetree_baselines::palm::{Options, Report, Tree};
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cubpt-inserts",
+    about: "CUBPT's paper, figures 9 to 16: batches of inserts, uniform and skewed, against PBI and PALM",
+    table: Some(&TABLE),
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cubpt-inserts",
+    title: "CUBPT: batches of inserts (the paper's figures 9 to 16)",
+    columns: &[
+        INDEX,
+        DEVICE,
+        N,
+        Column::extra("order", "order", Format::Plain),
+        Column::words("batch is", "spread"),
+        BATCH,
+        THREADS,
+        Column::words("timed", "timed"),
+        MS,
+        MEGA,
+        Column::extra("x pbi", "over_pbi", Format::Figure),
+        Column::extra("x palm 4", "over_palm", Format::Figure),
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "u64/u64; new keys into a full tree of random ones, built anew for each run. By the CPU's clock; medians. insertion: on the",
+        "CPU without the sort and the search, as in the paper; on the device sort and search included, of a batch that is there. all:",
+        "with sort and search, and with the transfer from pinned memory. Skewed: 80 % of the keys into one leaf, the others into",
+        "4 % of the leaves. x pbi: the time of PBI's insertion by one thread over this one; x palm 4: of PALM's by four.",
+        "The paper, 10 M into 10 M, all: uniform 42.8 x PBI, 13.4 x PALM by four threads; skewed 47.2 and 15.2.",
+    ],
+    summary: None,
+};
+
+/// Trees and batches.
+fn plan(kind: DeviceKind) -> (&'static [usize], &'static [usize]) {
+    match kind {
+        DeviceKind::Emulated => (&[1 << 10], &[300]),
+        DeviceKind::Host => (&[1 << 20], &[1 << 18]),
+        DeviceKind::Cuda => (&[5_000_000, 10_000_000], &[2_000_000, 4_000_000, 6_000_000, 8_000_000, 10_000_000]),
+    }
+}
+
+/// The order of the paper's trees, and one for modern caches.
+const ORDERS: [u32; 2] = [512, 32];
+
+/// Timed batches of the CPU's trees. Their memory was prepared.
+const RUNS: usize = 2;
+
+/// Milliseconds of the insertion, and of all.
+#[derive(Clone, Copy)]
+struct Times {
+    insertion: f64,
+    all: f64,
+}
+
+fn measure(session: &mut Session, _: &Request) -> Result<()> {
+    let (sizes, batches) = plan(session.device.kind());
+    for &len in sizes {
+        let keys = keys(session.seed, len);
+        let mut sorted = keys.clone();
+        sorted.par_sort_unstable();
+        for spread in [Spread::Uniform, Spread::Skewed] {
+            for &count in batches {
+                let batch = batch(session.seed, &sorted, count, spread);
+                for order in ORDERS {
+                    let what = format!("{count} {} inserts into {len}, order {order}", spread.name());
+                    if session.has_time(&what) {
+                        compare(session, &sorted, &batch, (order, spread), &what)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All ways of one batch.
+fn compare(
+    session: &mut Session,
+    sorted: &[u64],
+    batch: &[u64],
+    (order, spread): (u32, Spread),
+    what: &str,
+) -> Result<()> {
+    let of_tree = values(sorted);
+    let of_batch = values(batch);
+    let none = Times { insertion: f64::NAN, all: f64::NAN };
+    let (mut pbi, mut palm) = (none, none);
+    let mut rows = Vec::new();
+    for (index, threads) in [("pbi", 1), ("palm", 2), ("palm", 4), ("palm", rayon::current_num_threads())] {
+        // Built by all threads; then those of the row.
+        let options = Options { order: order as usize, fill: 1.0, threads };
+        let mut reports: Vec<Report> = Vec::new();
+        for run in 0..RUNS {
+            let (mut tree, _) = Tree::build_parallel(sorted, &of_tree, options);
+            tree.reserve(batch.len());
+            reports.push(match index {
+                "pbi" => tree.insert_pbi(batch, &of_batch),
+                _ => tree.insert_palm(batch, &of_batch),
+            });
+            if run + 1 == RUNS {
+                let mut found = vec![None; batch.len()];
+                tree.get_into(batch, &mut found);
+                all_are_there(session, what, batch, found)?;
+            }
+        }
+        let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
+        let insertion = of(|report| (report.total.saturating_sub(report.sort + report.search)).as_secs_f64() * 1e3);
+        let all = of(|report| report.total.as_secs_f64() * 1e3);
+        let times = Times { insertion: insertion.median_ms, all: all.median_ms };
+        match (index, threads) {
+            ("pbi", _) => pbi = times,
+            ("palm", 4) => palm = times,
+            _ => {}
+        }
+        rows.push((index, Some(threads), "insertion", insertion));
+        rows.push((index, Some(threads), "all", all));
+    }
+    let (resident, all) = on_device(session, sorted, batch, order, what)?;
+    rows.push(("cubpt", None, "insertion", resident));
+    rows.push(("cubpt", None, "all", all));
+    for (index, threads, timed, timing) in rows {
+        let over = |times: Times| (if timed == "all" { times.all } else { times.insertion }) / timing.median_ms;
+        let (over_pbi, over_palm) = (over(pbi), over(palm));
+        let checksum = Checksum::of(&of_batch, miss(), 0);
+        let row = Row::new(TABLE.name, index, "insert", batch.len(), timing, checksum);
+        let row = row.on(if threads.is_some() { "host" } else { session.device_name() });
+        let row = row.over(sorted.len(), ("u64", "u64"), "uniform").with("order", order).with("spread", spread.name());
+        let row = row.with("threads", threads).with("timed", timed);
+        session.push(row.with("over_pbi", over_pbi).with("over_palm", over_palm));
+    }
+    Ok(())
+}
+
+/// The same batch on the device: one that is there, and one in main memory.
+fn on_device(session: &Session, sorted: &[u64], batch: &[u64], order: u32, what: &str) -> Result<(Timing, Timing)> {
+    let pairs = Sent::new(session, sorted)?;
+    let pool = Pool::new(&session.device);
+    let mut build = BuildScratch::for_sorted(&session.device)?;
+    let mut fresh = || {
+        let builder = Cubpt::<u64, u64>::builder().order(order);
+        builder.build_sorted_on(&session.stream, (&pairs.device.0, &pairs.device.1), sorted.len(), &mut build)
+    };
+    let mut timings = Vec::new();
+    let mut sent = Sent::new(session, batch)?;
+    let mut scratch = UpdateScratch::new(&pool.device(), batch.len())?;
+    for is_sent in [false, true] {
+        let mut tree: Option<lanetree::Result<Cubpt<u64, u64>>> = None;
+        timings.push(session.time_on_cpu(
+            &mut tree,
+            |tree| {
+                *tree = None;
+                *tree = Some(fresh());
+            },
+            |tree| {
+                let Some(Ok(tree)) = tree else {
+                    tree.take().expect("made before")?;
+                    return Ok(());
+                };
+                if is_sent {
+                    sent.send(session)?;
+                }
+                tree.apply_on(&session.stream, &sent.device.0, &sent.device.1, None, &mut scratch)?;
+                Ok(())
+            },
+        )?);
+        let tree = tree.expect("made before")?;
+        all_are_there(session, what, batch, tree.get_many(batch)?)?;
+        all_are_there(session, what, sorted, tree.get_many(sorted)?)?;
+    }
+    let all = timings.pop().expect("two");
+    Ok((timings.pop().expect("two"), all))
+}
+
+fn all_are_there(session: &Session, what: &str, keys: &[u64], found: Vec<Option<u64>>) -> Result<()> {
+    let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+    session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i])).map(drop)
+}
