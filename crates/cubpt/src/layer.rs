@@ -6,7 +6,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
-use lanetree_kernels_cubpt::{BoundsArgs, Groups, WriteNodesArgs, calls};
+use lanetree_kernels_cubpt::{BoundsArgs, Groups, Parents, WriteNodesArgs, calls};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use lanetree_simt::Global;
@@ -40,6 +40,15 @@ pub(crate) fn lanes(order: u32) -> u32 {
         _ => 5,
     }
 }
+
+/// The parents of so many nodes in a build: so many, numbered from `first` on.
+pub(crate) fn parents(nodes: u64, first: u64, count: u64) -> Parents {
+    let (least, more) = (nodes.checked_div(count).unwrap_or(0), nodes.checked_rem(count).unwrap_or(0));
+    Parents { first, least: least as u32, more: more as u32, are_new: 1, zero: 0 }
+}
+
+/// The parents of nodes that have some.
+pub(crate) const KEPT: Parents = Parents { first: 0, least: 0, more: 0, are_new: 0, zero: 0 };
 
 /// Groups of elements, and their pieces.
 pub(crate) struct Layer {
@@ -95,6 +104,7 @@ impl Layer {
         keys: &Buffer<K>,
         ptrs: Ptrs<'_, P>,
         Form { flip, is_leaf }: Form<B>,
+        parents: Parents,
     ) -> Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -111,6 +121,7 @@ impl Layer {
             flip,
             kind: if is_leaf { LEAF } else { INNER },
             lanes: lanes(storage.node().order),
+            parents,
             nodes: storage.nodes_mut(stream)?,
         };
         // SAFETY: the caller's contract; the addresses are for this stream.
@@ -180,7 +191,8 @@ impl<B: Word> Above<B> {
         Ok(Self { levels: above })
     }
 
-    /// Writes them, above nodes with these bounds. In the stream's order; allocates nothing.
+    /// Writes them, above nodes with these bounds: which get their parents, unless all is new. In the stream's order; allocates
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launches.
@@ -193,12 +205,16 @@ impl<B: Word> Above<B> {
         storage: &mut Storage,
         bounds: &Buffer<B>,
         nodes: Ptrs<'_, u32>,
+        is_new: bool,
     ) -> Result<()> {
         let (mut below, mut ptrs) = (bounds, nodes);
-        for (layer, own) in &mut self.levels {
+        let above: Vec<(u64, u64)> = self.levels.iter().skip(1).map(|(layer, _)| (layer.first, layer.count)).collect();
+        for (level, (layer, own)) in self.levels.iter_mut().enumerate() {
+            let (first, count) = above.get(level).copied().unwrap_or((0, 0));
+            let parents = if is_new { parents(layer.count, first, count) } else { KEPT };
             // SAFETY: the caller's contract; then, the bounds and the numbers of the level before.
             unsafe {
-                layer.write(stream, storage, below, ptrs, Form::<B>::INNER)?;
+                layer.write(stream, storage, below, ptrs, Form::<B>::INNER, parents)?;
                 layer.bounds(stream, below, B::MIN, None, own)?;
             }
             (below, ptrs) = (own, layer.numbers.as_ref().map_or(Ptrs::From(layer.first), Ptrs::Listed));

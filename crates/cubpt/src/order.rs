@@ -26,11 +26,11 @@ impl Order {
         (self.leaves.bytes() + self.ranks.bytes() + self.positions.bytes()) as u64
     }
 
-    /// For leaves numbered from 0, over which pairs are spread evenly; tells each its next one. In the stream's order.
+    /// For leaves numbered from 0, over which pairs are spread evenly. In the stream's order.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn first(stream: &Stream, storage: &mut Storage, count: u64, len: u64) -> Result<Self> {
+    pub(crate) fn first(stream: &Stream, storage: &Storage, count: u64, len: u64) -> Result<Self> {
         let device = storage.device();
         let (mut leaves, mut ranks) = (device.alloc(count as usize)?, device.alloc(count as usize + 1)?);
         let mut positions = device.alloc(storage.room() as usize)?;
@@ -40,9 +40,8 @@ impl Order {
             leaves: leaves.write_on(stream)?,
             ranks: ranks.write_on(stream)?,
             positions: positions.write_on(stream)?,
-            nodes: storage.nodes_mut(stream)?,
         };
-        // SAFETY: leaves of the storage, and a place for each.
+        // SAFETY: a place for each leaf.
         unsafe { launch::over(stream, count + 1, 1, THREADS)?.run(calls::first(&args)) }?;
         Ok(Self { leaves, ranks, positions })
     }

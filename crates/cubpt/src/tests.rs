@@ -193,28 +193,44 @@ fn a_batch_that_only_replaces_values_moves_nothing() {
     assert_eq!(apply(&mut tree, &mut map, &[Op::Update(1, 1), Op::Remove(2)]), UpdatePath::Unchanged);
 }
 
+/// Work on a tree that fails at every point in turn: afterwards it has the same pairs, or says that it is lost.
+fn fails(
+    map: &BTreeMap<u64, u64>,
+    set_up: impl Fn(&Device) -> Cubpt<u64, u64>,
+    work: impl Fn(&mut Cubpt<u64, u64>) -> Result<(), Error>,
+) {
+    let failed = Failure::at_every_point(set_up, work, |tree, error| match error {
+        Error::Lost { .. } => assert!(matches!(tree.get_many(&[1]), Err(Error::Lost { .. }))),
+        _ => check(tree, map),
+    });
+    assert!(failed.iter().any(|(_, error)| matches!(error, Error::Lost { .. })));
+    assert!(failed.iter().any(|(_, error)| !matches!(error, Error::Lost { .. })));
+}
+
 #[test]
 fn a_batch_that_fails_leaves_the_tree_as_it_was_or_says_that_it_is_lost() {
-    let map: BTreeMap<u64, u64> = (0..200).filter(|i| i % 5 == 0 || *i < 60).map(|i| (i * 2, i)).collect();
-    let ops: Vec<Op<u64, u64>> = (0..400).map(|i| if i % 3 == 0 { Op::Remove(i) } else { Op::Insert(i, i) }).collect();
-    let failed = Failure::at_every_point(
+    let map: BTreeMap<u64, u64> = (0..70).map(|i| (i * 2, i)).collect();
+    let ops: Vec<Op<u64, u64>> = (0..140).map(|i| if i % 3 == 0 { Op::Remove(i) } else { Op::Insert(i, i) }).collect();
+    fails(&map, |device| build(device, 8, 0.7, &map), |tree| tree.apply(&ops).map(drop));
+}
+
+#[test]
+fn a_merge_that_fails_leaves_the_tree_as_it_was_or_says_that_it_is_lost() {
+    let all: BTreeMap<u64, u64> = (0..140).map(|i| (i, i)).collect();
+    let map: BTreeMap<u64, u64> =
+        all.iter().filter(|pair| pair.0 % 12 == 0 || *pair.0 < 50).map(|(&k, &v)| (k, v)).collect();
+    let gone: Vec<u64> = all.keys().copied().filter(|key| !map.contains_key(key)).collect();
+    fails(
+        &map,
         |device| {
-            // With leaves that this batch is to merge first.
-            let all: BTreeMap<u64, u64> = (0..400).map(|i| (i, i / 2)).collect();
             let mut tree = build(device, 8, 0.7, &all);
-            tree.remove_many(&all.keys().copied().filter(|key| !map.contains_key(key)).collect::<Vec<_>>()).unwrap();
-            assert!(!tree.tree.known().small.is_empty());
+            tree.remove_many(&gone).unwrap();
             check(&tree, &map);
             tree
         },
-        |tree| tree.apply(&ops).map(drop),
-        |tree, error| match error {
-            Error::Lost { .. } => assert!(matches!(tree.get_many(&[1]), Err(Error::Lost { .. }))),
-            _ => check(tree, &map),
-        },
+        // The next batch merges first, and then changes nothing.
+        |tree| tree.remove_many(&[1000]).map(drop),
     );
-    assert!(failed.iter().any(|(_, error)| matches!(error, Error::Lost { .. })));
-    assert!(failed.iter().any(|(_, error)| !matches!(error, Error::Lost { .. })));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The tree, and its bulk build (section 3.2.1).
 
-use crate::layer::{Above, Form, Layer, Ptrs};
+use crate::layer::{Above, Form, Layer, Ptrs, parents};
 use crate::node::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
@@ -119,11 +119,12 @@ impl Tree {
         // SAFETY: the storage has room for all nodes of the build; the pairs are those of the leaves, and so on.
         unsafe {
             let form = Form { flip: K::FLIP, is_leaf: true };
-            leaves.write(stream, &mut storage, keys, Ptrs::Listed(values), form)?;
+            let above_leaves = parents(levels[0], levels[0], levels.get(1).copied().unwrap_or(0));
+            leaves.write(stream, &mut storage, keys, Ptrs::Listed(values), form, above_leaves)?;
             leaves.bounds(stream, keys, K::FLIP, None, &mut bounds)?;
-            above.write(stream, &mut storage, &bounds, Ptrs::From(0))?;
+            above.write(stream, &mut storage, &bounds, Ptrs::From(0), true)?;
         }
-        let order = Order::first(stream, &mut storage, levels[0], len)?;
+        let order = Order::first(stream, &storage, levels[0], len)?;
         stream.synchronize()?;
         Self::of(device, storage, order, levels, len)
     }

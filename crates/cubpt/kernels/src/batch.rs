@@ -168,6 +168,10 @@ kernel_args! {
         pub touched: Global<u64>,
         /// How many there may be.
         pub count: u64,
+        /// Changes of a node that [`Shift`] puts in their places; a node with more is left to [`Put`].
+        pub few: u64,
+        /// In and out: how many nodes have more, added to what was there.
+        pub many: GlobalMut<u64>,
         /// Not 0 if the keys are not sorted after all: then nothing is done. Null: they are.
         pub unsorted: Global<u64>,
         /// The sums of [`SearchArgs::nets`] before each change, and of all; null: every change adds.
@@ -204,7 +208,7 @@ impl Kernel for Touch {
         if !args.unsorted.is_null() && unsafe { simt.load(args.unsorted, 0, Hint::ReadOnly) } != 0 {
             return;
         }
-        let mut is_small = false;
+        let (mut is_small, mut has_many) = (false, false);
         // SAFETY: the place of a node, and of its changes; a word for each 32 nodes.
         unsafe {
             let mut pieces = 1;
@@ -212,6 +216,7 @@ impl Kernel for Touch {
                 let order = args.nodes.node.order;
                 let node = args.nodes.at(simt, simt.load(args.numbers, index, Hint::ReadOnly));
                 let (start, end) = changes_of(simt, args.lasts, index);
+                has_many = end - start > args.few;
                 let (added, removed) = if args.sums.is_null() {
                     ((end - start) as u32, 0)
                 } else {
@@ -227,6 +232,10 @@ impl Kernel for Touch {
             }
             if index < args.count {
                 simt.store(args.taken, index, pieces - 1, Hint::Default);
+            }
+            let many = simt.ballot(FULL_MASK, has_many);
+            if simt.lane() == 0 && many != 0 {
+                simt.atomic_add(args.many, 0, u64::from(many.count_ones()), Order::Relaxed, Scope::Device);
             }
             if args.small.is_null() {
                 return;
@@ -546,6 +555,8 @@ kernel_args! {
         pub bounds: GlobalMut<K>,
         /// New nodes.
         pub taken: u64,
+        /// [`TouchArgs::few`]; 0 if all are left to [`Put`].
+        pub few: u64,
         /// [`LEAF`] or [`INNER`].
         pub kind: u32,
         /// Lanes that work on a node, as a power of two.
@@ -553,8 +564,8 @@ kernel_args! {
     }
 }
 
-/// Moves what nodes have to its new places: `2^lanes` threads per touched node; any block of whole warps, with shared memory
-/// for the slots of as many nodes as the block works on.
+/// Moves what nodes have to its new places, and puts there what few changes bring: `2^lanes` threads per touched node; any
+/// block of whole warps, with shared memory for the slots of as many nodes as the block works on.
 ///
 /// No other thread reads the node: its keys are all in shared memory before the first one is written.
 #[derive(Debug)]
@@ -574,7 +585,7 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
         let ptrs: Shared<P> = Shared::at(all_keys + unit * order * P::BYTES as u32, order);
         let is_valid = index < touched.count;
         // Of a warp some nodes may have nothing to move.
-        let (mut range, mut count, mut is_moved) = ((0, 0), 0, false);
+        let (mut range, mut from, mut count, mut is_moved) = ((0, 0), 0, 0, false);
         // SAFETY: a touched node, its changes, and the unit's part of shared memory.
         unsafe {
             let at = if is_valid { index } else { 0 };
@@ -586,9 +597,12 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
                     || simt.load(changes.sums, range.0, Hint::ReadOnly)
                         != simt.load(changes.sums, range.1, Hint::ReadOnly);
                 count = node.get(simt, Head::Count);
+                // What comes before the first change stays, as far as the first piece goes.
+                from = simt.load(changes.changes, range.0, Hint::ReadOnly) >> SLOT;
+                from = from.min(touched.split(simt, index).len(0));
             }
             if is_moved {
-                let mut slot = lane;
+                let mut slot = from + lane;
                 while slot < count {
                     let key = simt.load(node.keys::<K>().as_const(), u64::from(slot), Hint::Default);
                     simt.shared_store(keys, slot, key);
@@ -601,18 +615,28 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
                 }
             }
             simt.sync_warp(FULL_MASK);
-            if !is_moved {
+            if !is_valid {
                 return;
             }
             let split = touched.split(simt, index);
-            let mut slot = lane;
+            let mut change = range.0 + u64::from(lane);
+            while range.1 - range.0 <= args.few && change < range.1 {
+                args.put(simt, change, (index, range.0, split));
+                change += u64::from(width);
+            }
+            if !is_moved {
+                return;
+            }
+            let mut slot = from + lane;
             while slot < count {
                 let behind = changes.first_at(simt, range, slot + 1);
-                let is_removed = behind > range.0 && {
+                // What the slot's own key has: the last change up to it.
+                let mut own = 0;
+                if behind > range.0 {
                     let last = simt.load(changes.changes, behind - 1, Hint::ReadOnly);
-                    last == slot << SLOT | REMOVES
-                };
-                if !is_removed {
+                    own = if last >> SLOT == slot { last & EFFECT } else { 0 };
+                }
+                if own != REMOVES {
                     let to = slot.wrapping_add(changes.moved(simt, range.0, behind));
                     let mut key = simt.shared_load(keys, slot);
                     let mut to_ptr = to;
@@ -632,7 +656,8 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
                         simt.store(to.keys(), u64::from(at), key, Hint::Default);
                     }
                     let (piece, at) = split.find(to_ptr);
-                    if piece > 0 || at != slot {
+                    // A new value is put there by who has it.
+                    if own != REPLACES && (piece > 0 || at != slot) {
                         let (to, ptr) = (touched.number(simt, index, piece), simt.shared_load(ptrs, slot));
                         simt.store(args.nodes.at(simt, to).ptrs(), u64::from(at), ptr, Hint::Default);
                         if piece > 0 && args.kind == INNER {
@@ -661,7 +686,7 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
     }
 }
 
-/// Puts what changes bring into its place: a thread per change, after [`Shift`]; any block.
+/// Puts what changes bring into its place, in nodes with many: a thread per change, after [`Shift`]; any block.
 #[derive(Debug)]
 pub struct Put<K, P>(PhantomData<(K, P)>);
 
@@ -670,37 +695,53 @@ impl<K: Word, P: Word> Kernel for Put<K, P> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (index, changes, touched) = (simt.global_index(), &args.changes, &args.touched);
-        if index >= changes.count {
+        let (index, touched) = (simt.global_index(), &args.touched);
+        if index >= args.changes.count {
             return;
         }
-        // SAFETY: a change, its node, and the place of its pair or child, which no other thread has.
+        // SAFETY: a change, and its node.
         unsafe {
-            let change = simt.load(changes.changes, index, Hint::ReadOnly);
-            let effect = change & EFFECT;
+            let node = touched.of_change(simt, index);
+            let (start, end) = changes_of(simt, touched.lasts, node);
+            if end - start > args.few {
+                args.put(simt, index, (node, start, touched.split(simt, node)));
+            }
+        }
+    }
+}
+
+impl<K: Word, P: Word> ChangeArgs<K, P> {
+    /// Per thread. Puts what a change brings into its place, in a touched node whose changes begin at `start`.
+    ///
+    /// # Safety
+    /// A change of the node, which is split so. No other thread puts it, or reads the node.
+    #[inline(always)]
+    unsafe fn put<S: Simt>(&self, simt: S, change: u64, (node, start, split): (u64, u64, Split)) {
+        let (changes, touched) = (&self.changes, &self.touched);
+        // SAFETY: the caller's; the place of a pair or child, which no other thread has.
+        unsafe {
+            let word = simt.load(changes.changes, change, Hint::ReadOnly);
+            let effect = word & EFFECT;
             if effect != ADDS && effect != REPLACES {
                 return;
             }
-            let node = touched.of_change(simt, index);
-            let (start, _) = changes_of(simt, touched.lasts, node);
-            let split = touched.split(simt, node);
-            let to = (change >> SLOT).wrapping_add(changes.moved(simt, start, index));
+            let to = (word >> SLOT).wrapping_add(changes.moved(simt, start, change));
             if effect == ADDS {
                 let (piece, at) = split.find(to);
-                let key = simt.load(changes.keys, index, Hint::ReadOnly).xor(changes.flip);
-                let to = args.nodes.at(simt, touched.number(simt, node, piece));
+                let key = simt.load(changes.keys, change, Hint::ReadOnly).xor(changes.flip);
+                let to = self.nodes.at(simt, touched.number(simt, node, piece));
                 simt.store(to.keys(), u64::from(at), key, Hint::Default);
             }
-            let mut from = index;
+            let mut from = change;
             if !changes.order.is_null() {
-                from = u64::from(simt.load(changes.order, index, Hint::ReadOnly));
+                from = u64::from(simt.load(changes.order, change, Hint::ReadOnly));
             }
             let ptr = simt.load(changes.ptrs, from, Hint::ReadOnly);
-            let (piece, at) = split.find(to + u32::from(args.kind == INNER));
+            let (piece, at) = split.find(to + u32::from(self.kind == INNER));
             let to = touched.number(simt, node, piece);
-            simt.store(args.nodes.at(simt, to).ptrs(), u64::from(at), ptr, Hint::Default);
-            if args.kind == INNER {
-                args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, to);
+            simt.store(self.nodes.at(simt, to).ptrs(), u64::from(at), ptr, Hint::Default);
+            if self.kind == INNER {
+                self.nodes.at(simt, ptr.low()).set(simt, Head::Parent, to);
             }
         }
     }

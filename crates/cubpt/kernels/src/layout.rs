@@ -233,4 +233,22 @@ impl NodeMut {
         // SAFETY: the caller's.
         unsafe { simt.store(self.head(), word as u64, value, Hint::Default) };
     }
+
+    /// Per thread. Lane `lane` of at least 8 writes its word of a new head, the first ones in the order of [`Head`].
+    ///
+    /// # Safety
+    /// As [`NodeMut::set`], for all words.
+    #[inline(always)]
+    pub unsafe fn set_all<S: Simt>(self, simt: S, lane: u32, words: [u32; 5]) {
+        let mut word = 0;
+        for (place, value) in words.into_iter().enumerate() {
+            if lane == place as u32 {
+                word = value;
+            }
+        }
+        if lane < HEAD / 4 {
+            // SAFETY: the caller's; the head has so many words.
+            unsafe { simt.store(self.head(), u64::from(lane), word, Hint::Default) };
+        }
+    }
 }

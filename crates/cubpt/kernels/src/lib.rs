@@ -29,4 +29,4 @@ pub use order::{
 };
 pub use range::{GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::{Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, TreeRef};
-pub use write::{Bounds, BoundsArgs, Groups, WriteNodes, WriteNodesArgs};
+pub use write::{Bounds, BoundsArgs, Groups, Parents, WriteNodes, WriteNodesArgs};

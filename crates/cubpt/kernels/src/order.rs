@@ -7,8 +7,6 @@ use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, kernel_args};
 kernel_args! {
     /// Arguments of [`First`].
     pub struct FirstArgs {
-        /// The tree's nodes.
-        pub nodes: NodesMut,
         /// Leaves, numbered from 0 in the order of their keys.
         pub count: u64,
         /// Pairs, which are spread evenly over them.
@@ -43,8 +41,6 @@ impl Kernel for First {
                 let number = index as u32;
                 simt.store(args.leaves, index, number, Hint::Default);
                 simt.store(args.positions, index, number, Hint::Default);
-                let next = if index + 1 < args.count { number + 1 } else { NONE };
-                args.nodes.at(simt, number).set(simt, Head::Next, next);
             }
         }
     }

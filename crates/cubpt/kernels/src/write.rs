@@ -3,7 +3,7 @@
 //! A layer's new content is a sequence of elements, keys with their values or children, which is cut into *groups*; each group
 //! goes into some nodes, its *pieces*, evenly (formulas 1 and 2 of the paper). A build has one group in each layer.
 
-use crate::layout::{Head, INNER, NodesMut};
+use crate::layout::{Head, INNER, LEAF, NONE, NodesMut};
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 
@@ -97,14 +97,48 @@ kernel_args! {
         pub first_child: u64,
         /// Exclusive-or mask between the elements' keys and ordered words.
         pub flip: K,
-        /// [`LEAF`](crate::layout::LEAF) or [`INNER`].
+        /// [`LEAF`] or [`INNER`].
         pub kind: u32,
-        /// Lanes that write a node, as a power of two.
+        /// Lanes that write a node, as a power of two: at least 8.
         pub lanes: u32,
+        /// The parents of new nodes, in a build; no parents if it is the root. Else the nodes keep theirs, and each child gets
+        /// its own.
+        pub parents: Parents,
     }
 }
 
-/// Writes nodes: `2^lanes` threads per node; any block. In inner nodes, each child gets its parent.
+kernel_args! {
+    /// Parents of the nodes of a layer, over which these are spread evenly (formula 2).
+    pub struct Parents {
+        /// The number of the first.
+        pub first: u64,
+        /// Children of each.
+        pub least: u32,
+        /// Parents with one more.
+        pub more: u32,
+        /// 1 if nodes are new; 0 if they keep their parents.
+        pub are_new: u32,
+        /// 0: a struct with padding would be kept in local memory.
+        pub zero: u32,
+    }
+}
+
+impl Parents {
+    /// The parent of a piece.
+    #[inline(always)]
+    fn of(&self, piece: u32) -> u32 {
+        if self.least == 0 {
+            return NONE;
+        }
+        // Never 0, so that the divisions need no check.
+        let (long, least) = ((self.least + 1).max(1), self.least.max(1));
+        let boundary = self.more * long;
+        let place = if piece < boundary { piece / long } else { self.more + (piece - boundary) / least };
+        self.first as u32 + place
+    }
+}
+
+/// Writes nodes: `2^lanes` threads per node; any block.
 #[derive(Debug)]
 pub struct WriteNodes<K, P>(PhantomData<(K, P)>);
 
@@ -131,7 +165,14 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
             };
             let node = args.nodes.at(simt, number);
             let mut slot = simt.thread_index() & (width - 1);
-            if slot == 0 {
+            let is_new = args.parents.are_new != 0;
+            if is_new {
+                // All of the sector at once, so that it need not be read.
+                let has_next = args.kind == LEAF && piece + 1 < groups.count;
+                let next = if has_next { number + 1 } else { NONE };
+                let parent = args.parents.of(piece as u32);
+                node.set_all(simt, slot, [len, parent, args.kind, NONE, next]);
+            } else if slot == 0 {
                 node.set(simt, Head::Count, len);
                 node.set(simt, Head::Kind, args.kind);
             }
@@ -141,7 +182,7 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
                 let key = simt.load(args.keys, at, Hint::Streaming).xor(args.flip);
                 simt.store(node.keys(), u64::from(slot), key, Hint::Default);
                 simt.store(node.ptrs(), u64::from(slot), ptr, Hint::Default);
-                if args.kind == INNER {
+                if args.kind == INNER && !is_new {
                     args.nodes.at(simt, ptr.low()).set(simt, Head::Parent, number);
                 }
                 slot += width;

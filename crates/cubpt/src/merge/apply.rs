@@ -3,7 +3,7 @@
 
 use super::plan::{LayerPlan, Plan};
 use super::sums::Sums;
-use crate::layer::{Form, Layer, Ptrs};
+use crate::layer::{Form, KEPT, Layer, Ptrs};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
@@ -117,9 +117,9 @@ impl<B: Word, V: Word> Work<B, V> {
             unsafe {
                 let Prepared { layer, elements: Elements { keys, ptrs }, .. } = leaves;
                 let form = Form { flip: B::MIN, is_leaf: true };
-                layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), form)?;
+                layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), form, KEPT)?;
                 for Prepared { layer, elements: Elements { keys, ptrs }, .. } in inner {
-                    layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), Form::<B>::INNER)?;
+                    layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), Form::<B>::INNER, KEPT)?;
                 }
             }
             let changed = leaves.layer.numbers.as_ref().expect("pieces are listed");

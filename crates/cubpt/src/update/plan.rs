@@ -1,7 +1,7 @@
 //! The plan of a batch: what it does to the leaves, and how many nodes each layer takes (the paper's CountAddNodeNum). The
 //! tree is only read.
 
-use super::scratch::{SMALL, SORT, TALLY, UpdateScratch};
+use super::scratch::{MANY, SMALL, SORT, TALLY, UpdateScratch};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
@@ -33,6 +33,13 @@ pub(super) struct LayerPlan {
     pub(super) new: Buffer<u32>,
     /// New nodes.
     pub(super) taken: u64,
+    /// Whether nodes have many changes.
+    pub(super) has_many: bool,
+}
+
+/// Changes of a node that are put in their places together with what it has: more would keep its lanes too long.
+pub(super) fn few(order: u32) -> u64 {
+    2 * u64::from(order)
 }
 
 /// What a batch does.
@@ -80,8 +87,8 @@ impl Touched {
             None => None,
         };
         let (mut unsorted, mut small_count) = (Global::null(), GlobalMut::null());
+        let findings = scratch.findings.write_on(stream)?;
         if sums.is_some() {
-            let findings = scratch.findings.write_on(stream)?;
             (unsorted, small_count) =
                 (findings.as_const().byte_add((SORT as u64 + 1) * 8), findings.byte_add(SMALL as u64 * 8));
         }
@@ -91,6 +98,8 @@ impl Touched {
             lasts: lasts.read_on(stream)?,
             touched: found.read_on(stream)?,
             count: count as u64,
+            few: few(tree.storage.node().order),
+            many: findings.byte_add(MANY as u64 * 8),
             unsorted,
             sums: optional(sums, stream)?,
             full,
@@ -163,7 +172,8 @@ impl Found {
             }
             let [inserted, replaced, removed, unmatched] = core::array::from_fn(|i| found[TALLY + i]);
             let new = device.alloc(0)?;
-            let leaves = LayerPlan { changes, sums: Some(sums), touched, touched_count, new, taken };
+            let has_many = found[MANY] > 0;
+            let leaves = LayerPlan { changes, sums: Some(sums), touched, touched_count, new, taken, has_many };
             let small = small.expect("removals make leaves small");
             return Ok(Self { inserted, replaced, removed, unmatched, leaves, small, small_count: found[SMALL] });
         }
@@ -195,10 +205,12 @@ pub(super) fn plan<K: Key>(
         let Some(Expanded { parents, changes, leads: new_leads, indexes }) = expanded else {
             return Ok((layers, base));
         };
+        scratch.findings.fill_zero(stream)?;
         let (touched, _) = Touched::new(stream, scratch, tree, (&parents, &indexes), None, full)?;
-        let (_, touched_count, taken) = scratch.wait(stream, &touched.found, &touched.taken)?;
+        let (found, touched_count, taken) = scratch.wait(stream, &touched.found, &touched.taken)?;
         let new = scratch.device().alloc(0)?;
-        layers.push(LayerPlan { changes, sums: None, touched, touched_count, new, taken });
+        let has_many = found[MANY] > 0;
+        layers.push(LayerPlan { changes, sums: None, touched, touched_count, new, taken, has_many });
         leads = Some(new_leads);
     }
 }

@@ -9,8 +9,10 @@ use lanetree_runtime::{Buffer, PinnedBuffer};
 pub(super) const TALLY: usize = 0;
 /// How many leaves become too small.
 pub(super) const SMALL: usize = 4;
+/// How many nodes of a layer have many changes.
+pub(super) const MANY: usize = 5;
 /// What the sort found.
-pub(super) const SORT: usize = 5;
+pub(super) const SORT: usize = 6;
 /// Words that kernels write.
 const FINDINGS: usize = SORT + OPERATION_FINDINGS;
 

@@ -1,7 +1,7 @@
 //! A planned batch is written: from the leaves upwards, and at last a new root, if the old one was split (the paper's stages
 //! "batch insert leaf nodes layer", "batch insert internal nodes layer" and "create root node").
 
-use super::plan::{Found, LayerPlan};
+use super::plan::{Found, LayerPlan, few};
 use super::scratch::UpdateScratch;
 use crate::layer::{Above, Ptrs, lanes};
 use crate::order::{NewOrder, Outcome};
@@ -137,7 +137,7 @@ impl<B: Word> Work<B> {
             numbers.copy_from_buffer(stream, 1, &root.new, 0..taken)?;
             bounds.copy_from_buffer(stream, 0, &self.bounds[self.bounds.len() - 1], 0..taken)?;
             // SAFETY: the pieces of the old root, and room for the nodes above it.
-            unsafe { nodes.write(stream, &mut tree.storage, &bounds, Ptrs::Listed(&numbers))? };
+            unsafe { nodes.write(stream, &mut tree.storage, &bounds, Ptrs::Listed(&numbers), false)? };
             (tree.root, tree.height) = (new_root, tree.height + levels.len() as u32);
             tree.levels.extend(levels);
         }
@@ -158,7 +158,7 @@ pub(super) fn replace<K: Key, V: Word>(
     found: &Found,
 ) -> Result<()> {
     let leaves = &found.leaves;
-    let args = leaf_args(stream, scratch, values, tree, leaves, GlobalMut::null())?;
+    let args = ChangeArgs { few: 0, ..leaf_args(stream, scratch, values, tree, leaves, GlobalMut::null())? };
     // SAFETY: the leaves of the batch, none of which is split.
     unsafe { launch::over(stream, args.changes.count, 1, THREADS)?.run(calls::put(&args)) }?;
     Ok(stream.synchronize()?)
@@ -208,6 +208,7 @@ fn leaf_args<K: Key, V: Word>(
         positions: tree.order.positions.read_on(stream)?,
         bounds,
         taken: layer.taken,
+        few: few(tree.storage.node().order),
         kind: LEAF,
         lanes: lanes(tree.storage.node().order),
         nodes: tree.storage.nodes_mut(stream)?,
@@ -226,7 +227,7 @@ unsafe fn write_leaves<K: Key, V: Word>(
 ) -> Result<()> {
     let args = leaf_args(stream, scratch, values, tree, layer, bounds.write_on(stream)?)?;
     // SAFETY: the caller's contract.
-    unsafe { write_layer(stream, &args) }
+    unsafe { write_layer(stream, &args, layer.has_many) }
 }
 
 /// # Safety
@@ -255,12 +256,13 @@ unsafe fn write_inner<B: Word>(
         positions: Global::null(),
         bounds: bounds.write_on(stream)?,
         taken: layer.taken,
+        few: few(tree.storage.node().order),
         kind: INNER,
         lanes: lanes(tree.storage.node().order),
         nodes: tree.storage.nodes_mut(stream)?,
     };
     // SAFETY: the caller's contract.
-    unsafe { write_layer(stream, &args) }
+    unsafe { write_layer(stream, &args, layer.has_many) }
 }
 
 /// Most bytes of shared memory of a block.
@@ -268,7 +270,7 @@ const SHARED: u32 = 24 << 10;
 
 /// # Safety
 /// The arguments are those of a layer of the batch.
-unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>) -> Result<()> {
+unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>, has_many: bool) -> Result<()> {
     let touched = args.touched.count;
     let per_node = args.nodes.node.order * (B::BYTES + P::BYTES) as u32;
     let mut threads = THREADS;
@@ -281,8 +283,10 @@ unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>
     let shape = LaunchShape { blocks: blocks.ok_or_else(too_large)?, threads, dynamic_shared: units * per_node };
     // SAFETY: the caller's contract; shared memory for each node of a block.
     unsafe { Launch::new(stream, shape).run(calls::shift(args)) }?;
-    // SAFETY: as above.
-    unsafe { launch::over(stream, args.changes.count, 1, THREADS)?.run(calls::put(args)) }?;
+    if has_many {
+        // SAFETY: as above.
+        unsafe { launch::over(stream, args.changes.count, 1, THREADS)?.run(calls::put(args)) }?;
+    }
     let nodes = if args.kind == LEAF { args.taken } else { touched + args.taken };
     if nodes > 0 {
         // SAFETY: as above.
