@@ -32,13 +32,9 @@ impl<B: Word> Form<B> {
     pub(crate) const INNER: Self = Self { flip: B::MIN, is_leaf: false };
 }
 
-/// Lanes that work on a node of an order, as a power of two.
+/// Lanes that work on a node of an order, as a power of two: each has about 8 slots.
 pub(crate) fn lanes(order: u32) -> u32 {
-    match order {
-        0..=16 => 3,
-        17..=32 => 4,
-        _ => 5,
-    }
+    (order / 8).ilog2().clamp(2, 5)
 }
 
 /// The parents of so many nodes in a build: so many, numbered from `first` on.
@@ -50,14 +46,20 @@ pub(crate) fn parents(nodes: u64, first: u64, count: u64) -> Parents {
 /// The parents of nodes that have some.
 pub(crate) const KEPT: Parents = Parents { first: 0, least: 0, more: 0, are_new: 0, zero: 0 };
 
-/// Groups of elements, and their pieces.
-pub(crate) struct Layer {
+/// Groups of elements, if there are several.
+pub(crate) struct LayerGroups {
     /// Where each group's elements begin, and all end.
     pub(crate) elements: Buffer<u64>,
     /// Where each group's pieces begin, and all end.
     pub(crate) pieces: Buffer<u64>,
-    /// The group of each piece; `None` if there is one.
-    pub(crate) of_piece: Option<Buffer<u32>>,
+    /// The group of each piece.
+    pub(crate) of_piece: Buffer<u32>,
+}
+
+/// Groups of elements, and their pieces.
+pub(crate) struct Layer {
+    /// The groups; `None` if there is one.
+    pub(crate) groups: Option<LayerGroups>,
     /// The node of each piece; `None` if they are numbered from `first` on.
     pub(crate) numbers: Option<Buffer<u32>>,
     pub(crate) first: u64,
@@ -69,19 +71,16 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// One group of so many elements, in nodes that are numbered from `first` on.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
-    pub(crate) fn of_nodes(device: &Device, elements: u64, first: u64, count: u64) -> Result<Self> {
-        let (bounds, pieces) = (device.upload(&[0, elements])?, device.upload(&[0, count])?);
-        Ok(Self { elements: bounds, pieces, of_piece: None, numbers: None, first, count, total: elements })
+    pub(crate) fn of_nodes(elements: u64, first: u64, count: u64) -> Self {
+        Self { groups: None, numbers: None, first, count, total: elements }
     }
 
     fn groups(&self, stream: &Stream) -> Result<Groups> {
+        let groups = self.groups.as_ref();
         Ok(Groups {
-            elements: self.elements.read_on(stream)?,
-            pieces: self.pieces.read_on(stream)?,
-            of_piece: optional(self.of_piece.as_ref(), stream)?,
+            elements: optional(groups.map(|groups| &groups.elements), stream)?,
+            pieces: optional(groups.map(|groups| &groups.pieces), stream)?,
+            of_piece: optional(groups.map(|groups| &groups.of_piece), stream)?,
             least: self.total / self.count,
             more: self.total % self.count,
             numbers: optional(self.numbers.as_ref(), stream)?,
@@ -101,7 +100,7 @@ impl Layer {
         &self,
         stream: &Stream,
         storage: &mut Storage,
-        keys: &Buffer<K>,
+        (keys, at): (&Buffer<K>, usize),
         ptrs: Ptrs<'_, P>,
         Form { flip, is_leaf }: Form<B>,
         parents: Parents,
@@ -115,12 +114,13 @@ impl Layer {
         };
         let args = WriteNodesArgs::<B, P> {
             groups: self.groups(stream)?,
-            keys: keys.read_on(stream)?.cast(),
+            keys: keys.read_on(stream)?.byte_add((at * size_of::<K>()) as u64).cast(),
             ptrs,
             first_child,
             flip,
             kind: if is_leaf { LEAF } else { INNER },
-            lanes: lanes(storage.node().order),
+            // As many as words of a head.
+            lanes: lanes(storage.node().order).max(3),
             parents,
             nodes: storage.nodes_mut(stream)?,
         };
@@ -159,9 +159,12 @@ impl Layer {
     }
 }
 
-/// Levels above nodes, up to one root: and the bounds of the nodes of each.
+/// Levels above nodes, up to one root.
 pub(crate) struct Above<B> {
-    levels: Vec<(Layer, Buffer<B>)>,
+    levels: Vec<Layer>,
+    /// The bounds of the nodes below, and of those of each level.
+    pub(crate) bounds: Buffer<B>,
+    below: u64,
 }
 
 impl<B: Word> Above<B> {
@@ -171,13 +174,13 @@ impl<B: Word> Above<B> {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
     pub(crate) fn new(
         device: &Device,
-        mut below: u64,
+        below: u64,
         levels: &[u64],
         (mut listed, mut first): (&[u32], u64),
     ) -> Result<Self> {
-        let mut above = Vec::with_capacity(levels.len());
+        let (mut above, mut elements) = (Vec::with_capacity(levels.len()), below);
         for &nodes in levels {
-            let mut layer = Layer::of_nodes(device, below, first, nodes)?;
+            let mut layer = Layer::of_nodes(elements, first, nodes);
             let own;
             (own, listed) = listed.split_at(listed.len().min(nodes as usize));
             let fresh = nodes - own.len() as u64;
@@ -185,14 +188,15 @@ impl<B: Word> Above<B> {
                 let numbers: Vec<u32> = own.iter().copied().chain(first as u32..(first + fresh) as u32).collect();
                 layer.numbers = Some(device.upload(&numbers)?);
             }
-            above.push((layer, device.alloc(nodes as usize)?));
-            (below, first) = (nodes, first + fresh);
+            above.push(layer);
+            (elements, first) = (nodes, first + fresh);
         }
-        Ok(Self { levels: above })
+        let bounds = device.alloc((below + levels.iter().sum::<u64>()) as usize)?;
+        Ok(Self { levels: above, bounds, below })
     }
 
-    /// Writes them, above nodes with these bounds: which get their parents, unless all is new. In the stream's order; allocates
-    /// nothing.
+    /// Writes them, above nodes whose bounds are there: which get their parents, unless all is new. In the stream's order;
+    /// allocates nothing.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launches.
@@ -200,24 +204,29 @@ impl<B: Word> Above<B> {
     /// # Safety
     /// There is room for the nodes; as many nodes as there are to be below, and their bounds.
     pub(crate) unsafe fn write(
-        mut self,
+        &mut self,
         stream: &Stream,
         storage: &mut Storage,
-        bounds: &Buffer<B>,
         nodes: Ptrs<'_, u32>,
         is_new: bool,
     ) -> Result<()> {
-        let (mut below, mut ptrs) = (bounds, nodes);
-        let above: Vec<(u64, u64)> = self.levels.iter().skip(1).map(|(layer, _)| (layer.first, layer.count)).collect();
-        for (level, (layer, own)) in self.levels.iter_mut().enumerate() {
-            let (first, count) = above.get(level).copied().unwrap_or((0, 0));
+        let (mut at, mut own, mut ptrs) = (0, self.below as usize, nodes);
+        for (level, layer) in self.levels.iter().enumerate() {
+            let (first, count) = self.levels.get(level + 1).map_or((0, 0), |above| (above.first, above.count));
             let parents = if is_new { parents(layer.count, first, count) } else { KEPT };
             // SAFETY: the caller's contract; then, the bounds and the numbers of the level before.
-            unsafe {
-                layer.write(stream, storage, below, ptrs, Form::<B>::INNER, parents)?;
-                layer.bounds(stream, below, B::MIN, None, own)?;
-            }
-            (below, ptrs) = (own, layer.numbers.as_ref().map_or(Ptrs::From(layer.first), Ptrs::Listed));
+            unsafe { layer.write(stream, storage, (&self.bounds, at), ptrs, Form::<B>::INNER, parents)? };
+            let args = BoundsArgs::<B> {
+                groups: layer.groups(stream)?,
+                keys: self.bounds.read_on(stream)?.byte_add((at * B::BYTES) as u64),
+                flip: B::MIN,
+                last: Global::null(),
+                bounds: self.bounds.write_on(stream)?.byte_add((own * B::BYTES) as u64),
+            };
+            // SAFETY: as above, and a place for the bound of each node of the level.
+            unsafe { launch::over(stream, layer.count, 1, THREADS)?.run(calls::bounds(&args)) }?;
+            (at, own) = (own, own + layer.count as usize);
+            ptrs = layer.numbers.as_ref().map_or(Ptrs::From(layer.first), Ptrs::Listed);
         }
         Ok(())
     }

@@ -2,9 +2,9 @@
 //!
 //! Huang, Su and Xi, *CUBPT: Lock-free bulk insertions to B+ tree on GPU architecture*, Computer Modelling & New
 //! Technologies 18(10), 2014. Nodes have numbers for their children and parents, and lie in segments (section 3.1). A build
-//! writes them layer by layer (3.2.1). A batch of changes is searched, planned and carried out layer by layer: what
-//! overflows is split, and, beyond the paper, what becomes too small is merged, and numbers of nodes are used again (3.2.2).
-//! No node is locked: each is written by threads that know their places beforehand.
+//! writes them layer by layer (3.2.1). A batch of changes is searched, planned and written layer by layer; what overflows is
+//! split (3.2.2). Beyond the paper, batches remove, too: what becomes too small is merged by the next batch, and numbers of
+//! nodes are used again. No node is locked: each key is written by a thread that knows its place beforehand.
 //!
 //! It is the tree for large batches of inserts and removals, uniform or skewed, that should stay on the device.
 //!
@@ -25,13 +25,13 @@
 //! ```
 //!
 //! # When a batch fails
-//! All that a batch writes is prepared in memory of its own, while the tree is only read. A batch that finds no memory, or whose
-//! device fails until then, leaves the tree as it was. If the device fails while the nodes are written, the tree is
-//! [lost](lanetree_frame::Error::Lost).
+//! A batch takes all memory that it needs while the tree is only read. If it finds none, or the device fails until then, the tree
+//! holds what it did. If the device fails while nodes are written, the tree is [lost](lanetree_frame::Error::Lost).
 //!
 //! On the host a batch is merged with all pairs, and the tree is built anew.
 //!
-//! [`Cubpt::on`] has the device form of the queries.
+//! [`Cubpt::on`] has the device form of the queries, [`Cubpt::apply_on`] that of batches, and [`Builder::build_on`] builds from
+//! pairs that are on the device.
 
 mod build;
 mod device;

@@ -99,6 +99,12 @@ impl Storage {
         Ok(())
     }
 
+    /// Nodes of the first block.
+    fn together(&self) -> u32 {
+        let segments = self.segments.iter().filter(|&&(block, _)| block == 0).count() as u64;
+        u32::try_from(segments << self.shift).unwrap_or(u32::MAX)
+    }
+
     /// The nodes for a kernel that reads, launched next on the stream.
     ///
     /// # Errors
@@ -111,7 +117,13 @@ impl Storage {
             start.as_ptr().expose_provenance();
             *to = start.cast();
         }
-        Ok(Nodes { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+        Ok(Nodes {
+            list: self.list.read_on(stream)?,
+            segments,
+            shift: self.shift,
+            together: self.together(),
+            node: self.node,
+        })
     }
 
     /// The nodes for a kernel that writes, launched next on the stream.
@@ -125,7 +137,13 @@ impl Storage {
             start.as_ptr().expose_provenance();
             *to = start.cast();
         }
-        Ok(NodesMut { list: self.list.read_on(stream)?, segments, shift: self.shift, zero: 0, node: self.node })
+        Ok(NodesMut {
+            list: self.list.read_on(stream)?,
+            segments,
+            shift: self.shift,
+            together: self.together(),
+            node: self.node,
+        })
     }
 
     /// The block of a node, and its first word there.

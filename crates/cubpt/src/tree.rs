@@ -113,16 +113,15 @@ impl Tree {
         let len = len as u64;
         let levels = Self::plan(order, fill, len)?;
         let mut storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), levels.iter().sum())?;
-        let leaves = Layer::of_nodes(device, len, 0, levels[0])?;
-        let mut bounds = device.alloc::<K::Bits>(levels[0] as usize)?;
-        let above = Above::new(device, levels[0], &levels[1..], (&[], levels[0]))?;
+        let leaves = Layer::of_nodes(len, 0, levels[0]);
+        let mut above = Above::<K::Bits>::new(device, levels[0], &levels[1..], (&[], levels[0]))?;
         // SAFETY: the storage has room for all nodes of the build; the pairs are those of the leaves, and so on.
         unsafe {
             let form = Form { flip: K::FLIP, is_leaf: true };
             let above_leaves = parents(levels[0], levels[0], levels.get(1).copied().unwrap_or(0));
-            leaves.write(stream, &mut storage, keys, Ptrs::Listed(values), form, above_leaves)?;
-            leaves.bounds(stream, keys, K::FLIP, None, &mut bounds)?;
-            above.write(stream, &mut storage, &bounds, Ptrs::From(0), true)?;
+            leaves.write(stream, &mut storage, (keys, 0), Ptrs::Listed(values), form, above_leaves)?;
+            leaves.bounds(stream, keys, K::FLIP, None, &mut above.bounds)?;
+            above.write(stream, &mut storage, Ptrs::From(0), true)?;
         }
         let order = Order::first(stream, &storage, levels[0], len)?;
         stream.synchronize()?;

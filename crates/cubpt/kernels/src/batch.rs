@@ -83,12 +83,8 @@ impl<K: Word> Kernel for Search<K> {
         }
         simt.barrier();
         let index = simt.global_index();
-        // 4: not the last operation of its key.
-        let mut class = 4;
-        if index < args.count {
-            // SAFETY: the place of an operation; the tree is valid.
-            class = unsafe { search(simt, args, index) };
-        }
+        // SAFETY: as many operations; the tree is valid.
+        let class = unsafe { search(simt, args, index) };
         for counted in 0..4 {
             let lanes = simt.ballot(FULL_MASK, class == counted);
             if simt.lane() == 0 && lanes != 0 {
@@ -110,20 +106,25 @@ impl<K: Word> Kernel for Search<K> {
     }
 }
 
-/// Per thread. Finds an operation's leaf; its place in the tally, or 4.
+/// Warp collective (all lanes). Finds the leaf of each lane's operation; its place in the tally, or 4 if it is not the last one of
+/// its key.
 ///
 /// # Safety
-/// As for [`Search`]; the place of an operation.
+/// As for [`Search`].
 #[inline(always)]
 unsafe fn search<S: Simt, K: Word>(simt: S, args: &SearchArgs<K>, index: u64) -> u32 {
     let (tree, order) = (&args.tree, args.tree.nodes.node.order);
     // SAFETY: the caller's contract.
     unsafe {
-        let raw = simt.load(args.keys, index, Hint::ReadOnly);
+        let at = index.min(args.count - 1);
+        let raw = simt.load(args.keys, at, Hint::ReadOnly);
         let word = raw.xor(tree.flip);
         let number = tree.descend(simt, word);
+        let slot = tree.slot_in(simt, number, word);
+        if index >= args.count {
+            return 4;
+        }
         let leaf = tree.nodes.at(simt, number);
-        let slot = rank_in(simt, leaf.keys::<K>(), order, word);
         let is_hit = slot < order
             && simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly) == word
             && (word != K::MAX || slot < leaf.head(simt, Head::Count));

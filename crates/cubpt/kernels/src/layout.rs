@@ -2,7 +2,8 @@
 //!
 //! The tree is an array of nodes, all of one size, in *segments* of a fixed number of nodes; a list has the address of each
 //! segment (the paper's figure 3). Node `n` is number `n % 2^shift` of segment `n / 2^shift`. So there is room for more nodes
-//! when there is another segment, and no node moves.
+//! when there is another segment, and no node moves. Segments that were allocated together lie behind each other, so the nodes
+//! of a build are found without the list.
 //!
 //! A node of order `m`, an array of structures as in the paper (figure 2):
 //!
@@ -98,8 +99,9 @@ kernel_args! {
         pub segments: [Global<u8>; MOST_SEGMENTS],
         /// Nodes of a segment, as a power of two.
         pub shift: u32,
-        /// 0: a struct with padding would be kept in local memory.
-        pub zero: u32,
+        /// Nodes from the first one on that lie behind each other where the first segment begins: as many as were allocated
+        /// together.
+        pub together: u32,
         /// What a node is like.
         pub node: Node,
     }
@@ -114,8 +116,9 @@ kernel_args! {
         pub segments: [GlobalMut<u8>; MOST_SEGMENTS],
         /// Nodes of a segment, as a power of two.
         pub shift: u32,
-        /// 0: a struct with padding would be kept in local memory.
-        pub zero: u32,
+        /// Nodes from the first one on that lie behind each other where the first segment begins: as many as were allocated
+        /// together.
+        pub together: u32,
         /// What a node is like.
         pub node: Node,
     }
@@ -128,10 +131,13 @@ impl Nodes {
     /// It is one of the tree's.
     #[inline(always)]
     pub unsafe fn at<S: Simt>(&self, simt: S, number: u32) -> NodeRef {
-        // SAFETY: the caller's.
-        let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
-        let segment = Global::<u8>::new(core::ptr::with_exposed_provenance(address as usize));
-        let within = number & ((1 << self.shift) - 1);
+        let (mut segment, mut within) = (self.segments[0], number);
+        if number >= self.together {
+            // SAFETY: the caller's.
+            let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
+            segment = Global::new(core::ptr::with_exposed_provenance(address as usize));
+            within = number & ((1 << self.shift) - 1);
+        }
         NodeRef { start: segment.byte_add(u64::from(within) * u64::from(self.node.stride)), node: self.node }
     }
 }
@@ -143,10 +149,13 @@ impl NodesMut {
     /// As [`Nodes::at`].
     #[inline(always)]
     pub unsafe fn at<S: Simt>(&self, simt: S, number: u32) -> NodeMut {
-        // SAFETY: the caller's.
-        let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
-        let segment = GlobalMut::<u8>::new(core::ptr::with_exposed_provenance_mut(address as usize));
-        let within = number & ((1 << self.shift) - 1);
+        let (mut segment, mut within) = (self.segments[0], number);
+        if number >= self.together {
+            // SAFETY: the caller's.
+            let address = unsafe { simt.load(self.list, u64::from(number >> self.shift), Hint::ReadOnly) };
+            segment = GlobalMut::new(core::ptr::with_exposed_provenance_mut(address as usize));
+            within = number & ((1 << self.shift) - 1);
+        }
         NodeMut { start: segment.byte_add(u64::from(within) * u64::from(self.node.stride)), node: self.node }
     }
 }

@@ -10,9 +10,9 @@ use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 kernel_args! {
     /// The groups of a layer.
     pub struct Groups {
-        /// Where each group's elements begin: `[groups + 1]`.
+        /// Where each group's elements begin: `[groups + 1]`; null if there is one group.
         pub elements: Global<u64>,
-        /// Where each group's pieces begin: `[groups + 1]`.
+        /// Where each group's pieces begin: `[groups + 1]`; null if there is one group.
         pub pieces: Global<u64>,
         /// The group of each piece: `[pieces]`; null if there is one group.
         pub of_piece: Global<u32>,
@@ -237,7 +237,11 @@ impl<K: Word> Kernel for Bounds<K> {
             if len > 0 {
                 bound = simt.load(args.keys, start + u64::from(len) - 1, Hint::ReadOnly).xor(args.flip);
             }
-            if piece + 1 == simt.load(groups.pieces, group + 1, Hint::ReadOnly) {
+            let is_last = match groups.pieces.is_null() {
+                true => piece + 1 == groups.count,
+                false => piece + 1 == simt.load(groups.pieces, group + 1, Hint::ReadOnly),
+            };
+            if is_last {
                 // The last child's key may be too small.
                 let of_group = if args.last.is_null() { K::MAX } else { simt.load(args.last, group, Hint::ReadOnly) };
                 bound = bound.max(of_group);

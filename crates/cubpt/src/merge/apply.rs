@@ -3,7 +3,7 @@
 
 use super::plan::{LayerPlan, Plan};
 use super::sums::Sums;
-use crate::layer::{Form, KEPT, Layer, Ptrs};
+use crate::layer::{Form, KEPT, Layer, LayerGroups, Ptrs};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
@@ -117,9 +117,9 @@ impl<B: Word, V: Word> Work<B, V> {
             unsafe {
                 let Prepared { layer, elements: Elements { keys, ptrs }, .. } = leaves;
                 let form = Form { flip: B::MIN, is_leaf: true };
-                layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), form, KEPT)?;
+                layer.write(stream, &mut tree.storage, (keys, 0), Ptrs::Listed(ptrs), form, KEPT)?;
                 for Prepared { layer, elements: Elements { keys, ptrs }, .. } in inner {
-                    layer.write(stream, &mut tree.storage, keys, Ptrs::Listed(ptrs), Form::<B>::INNER, KEPT)?;
+                    layer.write(stream, &mut tree.storage, (keys, 0), Ptrs::Listed(ptrs), Form::<B>::INNER, KEPT)?;
                 }
             }
             let changed = leaves.layer.numbers.as_ref().expect("pieces are listed");
@@ -254,9 +254,11 @@ impl Tree {
             *free_count += layer.freed.total;
         }
         let layer = Layer {
-            elements: copy(stream, device, &layer.totals.before)?,
-            pieces: copy(stream, device, &layer.pieces.before)?,
-            of_piece: Some(of_piece),
+            groups: Some(LayerGroups {
+                elements: copy(stream, device, &layer.totals.before)?,
+                pieces: copy(stream, device, &layer.pieces.before)?,
+                of_piece,
+            }),
             numbers: Some(numbers),
             first: 0,
             count: pieces as u64,
@@ -321,11 +323,11 @@ impl Tree {
         let order = self.storage.node().order;
         // SAFETY: inner nodes, marked with their places among the parents below; a place for each child.
         unsafe { launch::over(stream, args.count, order, THREADS)?.run(calls::gather_children(&args)) }?;
-        if let (Some(of_piece), Some(numbers), true) = (&below.of_piece, &below.numbers, below.count > 0) {
+        if let (Some(groups), Some(numbers), true) = (&below.groups, &below.numbers, below.count > 0) {
             let args = PutPiecesArgs::<B> {
                 below: plan_below.groups(stream)?,
                 starts: starts.read_on(stream)?,
-                of_piece: of_piece.read_on(stream)?,
+                of_piece: groups.of_piece.read_on(stream)?,
                 bounds: bounds.read_on(stream)?,
                 numbers: numbers.read_on(stream)?,
                 count: below.count,

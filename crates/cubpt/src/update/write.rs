@@ -35,9 +35,8 @@ struct AboveRoot<B> {
     nodes: Above<B>,
     levels: Vec<u64>,
     root: u32,
-    /// Memory for the numbers and bounds of the old root's pieces.
+    /// Memory for the numbers of the old root's pieces.
     numbers: Buffer<u32>,
-    bounds: Buffer<B>,
 }
 
 impl<B: Word> Work<B> {
@@ -77,10 +76,10 @@ impl<B: Word> Work<B> {
                 tree.free.copy_range_to((tree.free_count - reused - reused_above) as usize, &mut listed)?;
                 // The last one of all.
                 let new_root = if nodes > end { nodes as u32 - 1 } else { listed[listed.len() - 1] };
-                let levels_of = Above::new(&device, below, &levels, (&listed, end))?;
-                let (numbers, mut bounds) = (device.alloc(below as usize)?, device.alloc(below as usize)?);
-                bounds.copy_range_from(root.taken as usize, &[B::MAX])?;
-                Some(AboveRoot { nodes: levels_of, levels, root: new_root, numbers, bounds })
+                let mut nodes = Above::new(&device, below, &levels, (&listed, end))?;
+                nodes.bounds.copy_range_from(root.taken as usize, &[B::MAX])?;
+                let numbers = device.alloc(below as usize)?;
+                Some(AboveRoot { nodes, levels, root: new_root, numbers })
             }
         };
         let bounds = layers.iter().map(|layer| device.alloc(layer.taken as usize)).collect::<Result<_, _>>()?;
@@ -131,13 +130,13 @@ impl<B: Word> Work<B> {
         for (nodes, layer) in tree.levels.iter_mut().zip(&self.layers) {
             *nodes += layer.taken;
         }
-        if let Some(AboveRoot { nodes, levels, root: new_root, mut numbers, mut bounds }) = self.above {
+        if let Some(AboveRoot { mut nodes, levels, root: new_root, mut numbers }) = self.above {
             let (root, taken) = (&self.layers[self.layers.len() - 1], self.bounds[self.bounds.len() - 1].len());
             numbers.copy_range_from(0, &[tree.root])?;
             numbers.copy_from_buffer(stream, 1, &root.new, 0..taken)?;
-            bounds.copy_from_buffer(stream, 0, &self.bounds[self.bounds.len() - 1], 0..taken)?;
+            nodes.bounds.copy_from_buffer(stream, 0, &self.bounds[self.bounds.len() - 1], 0..taken)?;
             // SAFETY: the pieces of the old root, and room for the nodes above it.
-            unsafe { nodes.write(stream, &mut tree.storage, &bounds, Ptrs::Listed(&numbers), false)? };
+            unsafe { nodes.write(stream, &mut tree.storage, Ptrs::Listed(&numbers), false)? };
             (tree.root, tree.height) = (new_root, tree.height + levels.len() as u32);
             tree.levels.extend(levels);
         }
@@ -266,7 +265,7 @@ unsafe fn write_inner<B: Word>(
 }
 
 /// Most bytes of shared memory of a block.
-const SHARED: u32 = 24 << 10;
+const SHARED: u32 = 32 << 10;
 
 /// # Safety
 /// The arguments are those of a layer of the batch.
