@@ -83,8 +83,12 @@ impl<K: Word> Kernel for Search<K> {
         }
         simt.barrier();
         let index = simt.global_index();
-        // SAFETY: as many operations; the tree is valid.
-        let class = unsafe { search(simt, args, index) };
+        // 4: not the last operation of its key.
+        let mut class = 4;
+        if index < args.count {
+            // SAFETY: the place of an operation; the tree is valid.
+            class = unsafe { search(simt, args, index) };
+        }
         for counted in 0..4 {
             let lanes = simt.ballot(FULL_MASK, class == counted);
             if simt.lane() == 0 && lanes != 0 {
@@ -106,25 +110,20 @@ impl<K: Word> Kernel for Search<K> {
     }
 }
 
-/// Warp collective (all lanes). Finds the leaf of each lane's operation; its place in the tally, or 4 if it is not the last one of
-/// its key.
+/// Per thread. Finds an operation's leaf; its place in the tally, or 4.
 ///
 /// # Safety
-/// As for [`Search`].
+/// As for [`Search`]; the place of an operation.
 #[inline(always)]
 unsafe fn search<S: Simt, K: Word>(simt: S, args: &SearchArgs<K>, index: u64) -> u32 {
     let (tree, order) = (&args.tree, args.tree.nodes.node.order);
     // SAFETY: the caller's contract.
     unsafe {
-        let at = index.min(args.count - 1);
-        let raw = simt.load(args.keys, at, Hint::ReadOnly);
+        let raw = simt.load(args.keys, index, Hint::ReadOnly);
         let word = raw.xor(tree.flip);
         let number = tree.descend(simt, word);
-        let slot = tree.slot_in(simt, number, word);
-        if index >= args.count {
-            return 4;
-        }
         let leaf = tree.nodes.at(simt, number);
+        let slot = rank_in(simt, leaf.keys::<K>(), order, word);
         let is_hit = slot < order
             && simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly) == word
             && (word != K::MAX || slot < leaf.head(simt, Head::Count));
@@ -179,7 +178,9 @@ kernel_args! {
         pub sums: Global<u64>,
         /// Keys of a node that is split.
         pub full: u64,
-        /// Out: the keys of each node afterwards.
+        /// Out: the keys of each node now.
+        pub lens: GlobalMut<u32>,
+        /// Out: and afterwards.
         pub after: GlobalMut<u32>,
         /// Out: `[count]`, how many new nodes it takes; 0 behind the last.
         pub taken: GlobalMut<u32>,
@@ -224,11 +225,13 @@ impl Kernel for Touch {
                     let net = simt.load(args.sums, end, Hint::ReadOnly) - simt.load(args.sums, start, Hint::ReadOnly);
                     (net as u32, (net >> 32) as u32)
                 };
-                let after = node.head(simt, Head::Count) + added - removed;
+                let len = node.head(simt, Head::Count);
+                let after = len + added - removed;
                 if after > order {
                     pieces = after.div_ceil((args.full as u32).max(1));
                 }
                 is_small = removed > added && after < order / SMALL;
+                simt.store(args.lens, index, len, Hint::Default);
                 simt.store(args.after, index, after, Hint::Default);
             }
             if index < args.count {
@@ -274,6 +277,8 @@ kernel_args! {
         pub numbers: Global<u32>,
         /// The last change of each: `[count]`.
         pub lasts: Global<u32>,
+        /// The keys of each before: `[count]`.
+        pub lens: Global<u32>,
         /// The keys of each afterwards: `[count]`.
         pub after: Global<u32>,
         /// The new nodes that those before take, and all: `[count + 1]`.
@@ -597,7 +602,7 @@ impl<K: Word, P: Word> Kernel for Shift<K, P> {
                 is_moved = changes.sums.is_null()
                     || simt.load(changes.sums, range.0, Hint::ReadOnly)
                         != simt.load(changes.sums, range.1, Hint::ReadOnly);
-                count = node.get(simt, Head::Count);
+                count = simt.load(touched.lens, index, Hint::ReadOnly);
                 // What comes before the first change stays, as far as the first piece goes.
                 from = simt.load(changes.changes, range.0, Hint::ReadOnly) >> SLOT;
                 from = from.min(touched.split(simt, index).len(0));

@@ -2,7 +2,7 @@
 //!
 //! Queries in any order: [`GROUP`] lanes read a node for one of them, so that a node costs one or two accesses to a cache line,
 //! and each lane has a query of its own that its group works off in turn. Queries in ascending order: a thread per query,
-//! which searches an inner node by halving, as in the paper (stage "search" of section 3.2.2); neighbours read the same lines.
+//! which searches a node by halving, as in the paper (stage "search" of section 3.2.2); neighbours read the same lines.
 
 use crate::layout::{Head, NONE, NodeRef, Nodes};
 use core::marker::PhantomData;
@@ -151,29 +151,6 @@ impl<K: Word> TreeRef<K> {
             }
         }
         place
-    }
-
-    /// Warp collective (all lanes). The slot of each lane's word in its node: of the first key that is not below it.
-    ///
-    /// # Safety
-    /// Nodes of the tree.
-    #[inline(always)]
-    pub(crate) unsafe fn slot_in<S: Simt>(&self, simt: S, number: u32, word: K) -> u32 {
-        let (lane, first) = (simt.lane(), simt.lane() / GROUP * GROUP);
-        let words: OfGroup<K> = core::array::from_fn(|j| simt.shuffle(FULL_MASK, word, first + j as u32));
-        // SAFETY: the caller's.
-        let slots = unsafe {
-            let nodes =
-                core::array::from_fn(|j| self.nodes.at(simt, simt.shuffle(FULL_MASK, number, first + j as u32)));
-            ranks_in_groups(simt, nodes, self.nodes.node.order, words)
-        };
-        let mut slot = 0;
-        for j in 0..GROUP {
-            if lane == first + j {
-                slot = slots[j as usize];
-            }
-        }
-        slot
     }
 
     /// Per thread. Whether the key at a place is the word.

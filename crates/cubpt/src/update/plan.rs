@@ -18,6 +18,7 @@ pub(super) struct Touched {
     lasts: Buffer<u32>,
     /// How many there are.
     found: Buffer<u64>,
+    lens: Buffer<u32>,
     after: Buffer<u32>,
     taken: Buffer<u64>,
 }
@@ -74,7 +75,8 @@ impl Touched {
     ) -> Result<(Self, Option<Buffer<u32>>)> {
         let (device, count) = (scratch.device(), nodes.len());
         let words = || device.alloc::<u32>(count);
-        let [mut numbers, mut lasts, mut after, mut taken] = [words()?, words()?, words()?, words()?];
+        let [mut numbers, mut lasts, mut taken] = [words()?, words()?, words()?];
+        let [mut lens, mut after] = [words()?, words()?];
         let (mut found, mut before) = (device.alloc(1)?, device.alloc(count + 1)?);
         last_by_key(
             stream,
@@ -103,6 +105,7 @@ impl Touched {
             unsorted,
             sums: optional(sums, stream)?,
             full,
+            lens: lens.write_on(stream)?,
             after: after.write_on(stream)?,
             taken: taken.write_on(stream)?,
             small: lanetree_frame::pointers::optional_mut(small.as_mut(), stream)?,
@@ -111,17 +114,18 @@ impl Touched {
         // SAFETY: nodes of the tree and their changes; a place for as many as there may be.
         unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::touch(&args)) }?;
         exclusive_scan(stream, &taken, count, &mut before, &mut ScanScratch::new(&device, count)?)?;
-        Ok((Self { numbers, lasts, found, after, taken: before }, small))
+        Ok((Self { numbers, lasts, found, lens, after, taken: before }, small))
     }
 }
 
 impl LayerPlan {
     /// The touched nodes for a kernel.
     pub(super) fn nodes(&self, stream: &Stream) -> Result<TouchedNodes> {
-        let Touched { numbers, lasts, after, taken, .. } = &self.touched;
+        let Touched { numbers, lasts, lens, after, taken, .. } = &self.touched;
         Ok(TouchedNodes {
             numbers: numbers.read_on(stream)?,
             lasts: lasts.read_on(stream)?,
+            lens: lens.read_on(stream)?,
             after: after.read_on(stream)?,
             taken: taken.read_on(stream)?,
             new: self.new.read_on(stream)?,

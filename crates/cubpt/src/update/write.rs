@@ -265,14 +265,15 @@ unsafe fn write_inner<B: Word>(
 }
 
 /// Most bytes of shared memory of a block.
-const SHARED: u32 = 32 << 10;
+const SHARED: u32 = 16 << 10;
 
 /// # Safety
 /// The arguments are those of a layer of the batch.
 unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>, has_many: bool) -> Result<()> {
     let touched = args.touched.count;
     let per_node = args.nodes.node.order * (B::BYTES + P::BYTES) as u32;
-    let mut threads = THREADS;
+    // Small blocks, so that as many fit as registers allow.
+    let mut threads = THREADS / 2;
     while threads > 32 && (threads >> args.lanes) * per_node > SHARED {
         threads /= 2;
     }
