@@ -376,9 +376,24 @@ mod tests {
         let rows = emulated("cubpt-orders", 8);
         let of = |order: u64| rows.iter().filter(move |row| row.integer("order") == Some(order));
         for order in [8, 40] {
-            assert!(of(order).map(|row| row.operation.as_str()).eq(["get", "insert_many", "remove_many"]));
+            let operations = of(order).map(|row| row.operation.as_str());
+            assert!(operations.eq(["build_on", "build_sorted_on", "get", "insert", "remove"]));
         }
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 10);
+    }
+
+    #[test]
+    fn cubpt_is_compared_with_trees_for_cpus_and_with_harmonia() {
+        // Four CPU trees and CUBPT, nodes and all, of two orders; and Harmonia once.
+        let rows = emulated("cubpt-builds", 8);
+        assert_eq!(rows.len(), 2 * 5 * 2 + 1);
+        assert!(rows.iter().all(|row| row.number("over_single").is_some_and(f64::is_finite)));
+        let rows = emulated("cubpt-inserts", 8);
+        assert_eq!(rows.len(), 2 * 2 * 5 * 2);
+        assert!(rows.iter().all(|row| row.number("over_palm").is_some_and(f64::is_finite)));
+        let rows = emulated("cubpt-crossover", 8);
+        assert_eq!(rows.len(), 2 * 3 * 2);
+        assert!(rows.iter().all(|row| row.text("way") != Some("unchanged")));
     }
 
     const OF_HBTREE: [&str; 17] = [

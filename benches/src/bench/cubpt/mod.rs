@@ -35,7 +35,7 @@ const MOST: u64 = u64::MAX / 16 * 15;
 /// A key of a tree or of a uniform batch, by its place; all are different.
 fn key(seed: u64, place: usize) -> u64 {
     // `mix` maps no two words to one, and the multiplication, of which the upper half is taken, few.
-    (u128::from(mix(seed ^ place as u64)) * u128::from(MOST) >> 64) as u64
+    ((u128::from(mix(seed ^ place as u64)) * u128::from(MOST)) >> 64) as u64
 }
 
 /// The keys of a tree in random order, each once.
@@ -56,8 +56,9 @@ pub(crate) fn keys(seed: u64, len: usize) -> Vec<u64> {
 pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> Vec<u64> {
     let is_new = |key: &u64| sorted.binary_search(key).is_err();
     let uniform = |most: u64, count: usize| {
-        let of_most =
-            move |place: usize| (u128::from(key(seed ^ 0x5eed, place)) * u128::from(most) / u128::from(MOST)) as u64;
+        // Other places than those of the tree's keys.
+        let key = move |place: usize| key(seed, (1 << 40) + place);
+        let of_most = move |place: usize| (u128::from(key(place)) * u128::from(most) / u128::from(MOST)) as u64;
         let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter(is_new).collect();
         keys.par_sort_unstable();
         keys.dedup();
@@ -128,7 +129,7 @@ mod tests {
         sorted.sort_unstable();
         assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]));
         for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
-            let batch = batch(4, &sorted, 5000, spread);
+            let batch = batch(3, &sorted, 5000, spread);
             let distinct: BTreeSet<u64> = batch.iter().copied().collect();
             assert_eq!((batch.len(), distinct.len()), (5000, 5000));
             assert!(distinct.iter().all(|key| sorted.binary_search(key).is_err()));

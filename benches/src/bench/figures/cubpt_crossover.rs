@@ -111,8 +111,11 @@ impl Subject for OfHarmonia {
 }
 
 impl Subject for OfCubpt {
+    /// Removals with the merging of what is too small, which the next batch would do.
     fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport> {
-        self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)
+        let report = self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)?;
+        self.0.merge_small(stream, &mut self.1)?;
+        Ok(report)
     }
 
     fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
