@@ -104,7 +104,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
     let mut jobs = Vec::new();
     // These have other data on each device.
     let own_seed = |path: &str| derived_seed(seed, &format!("{}/{path}", target.prefix()));
-    for operation in primitives::operations() {
+    for operation in primitives::operations(kind) {
         let Operation { name, words: keys, run } = operation;
         let short_name: String = name.replace([' ', ','], "_");
         for len in primitives::LENGTHS {

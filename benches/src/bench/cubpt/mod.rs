@@ -3,7 +3,7 @@
 use super::data::{mix, value_of};
 use super::error::Result;
 use super::session::Session;
-use lanetree::{Buffer, PinnedBuffer};
+use lanetree::{Buffer, PinnedBuffer, Stream};
 use rayon::prelude::*;
 
 /// Where the keys of a batch lie among those of the tree.
@@ -86,6 +86,8 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
 
 /// Pairs in pinned memory, and room for them on the device.
 pub(crate) struct Sent {
+    /// Sends the values while the keys are sorted: whoever needs them waits for it.
+    beside: Stream,
     host: (PinnedBuffer<u64>, PinnedBuffer<u64>),
     pub(crate) device: (Buffer<u64>, Buffer<u64>),
 }
@@ -100,16 +102,16 @@ impl Sent {
         };
         let host = (pinned(keys)?, pinned(&values(keys))?);
         let room = || session.device.alloc(keys.len());
-        let mut sent = Self { host, device: (room()?, room()?) };
+        let mut sent = Self { beside: session.device.stream()?, host, device: (room()?, room()?) };
         sent.send(session)?;
         Ok(sent)
     }
 
-    /// Sends them, in the stream's order.
+    /// Sends them: the keys in the session's stream, the values beside that.
     pub(crate) fn send(&mut self, session: &Session) -> Result<()> {
-        let (stream, len) = (&session.stream, self.host.0.len());
-        self.device.0.upload_async(stream, 0, &self.host.0, 0..len)?;
-        Ok(self.device.1.upload_async(stream, 0, &self.host.1, 0..len)?)
+        let len = self.host.0.len();
+        self.device.0.upload_async(&session.stream, 0, &self.host.0, 0..len)?;
+        Ok(self.device.1.upload_async(&self.beside, 0, &self.host.1, 0..len)?)
     }
 }
 

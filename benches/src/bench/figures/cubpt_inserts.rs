@@ -56,7 +56,7 @@ fn plan(kind: DeviceKind) -> (&'static [usize], &'static [usize]) {
     match kind {
         DeviceKind::Emulated => (&[1 << 10], &[300]),
         DeviceKind::Host => (&[1 << 20], &[1 << 18]),
-        DeviceKind::Cuda => (&[5_000_000, 10_000_000], &[2_000_000, 4_000_000, 6_000_000, 8_000_000, 10_000_000]),
+        DeviceKind::Cuda => (&[10_000_000, 5_000_000], &[10_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000]),
     }
 }
 

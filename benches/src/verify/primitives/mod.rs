@@ -1,5 +1,6 @@
 //! The device-wide primitives under the indexes.
 
+mod batches;
 mod local_sort;
 mod merge;
 mod runs;
@@ -9,7 +10,7 @@ mod select;
 use super::answer::Answer;
 use super::compare::{Difference, Output, Sabotage};
 use core::fmt::Debug;
-use lanetree::{Device, Result};
+use lanetree::{Device, DeviceKind, Result};
 
 /// An operation over words of given types.
 pub(crate) struct Operation {
@@ -44,8 +45,8 @@ macro_rules! pairs {
     };
 }
 
-/// Every operation.
-pub(crate) fn operations() -> Vec<Operation> {
+/// Every operation of a kind of device.
+pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
     let mut operations = vec![
         Operation { name: "exclusive_scan", words: "u64", run: scan::sums::<u64> },
         Operation { name: "exclusive_scan", words: "u32", run: scan::sums::<u32> },
@@ -56,6 +57,15 @@ pub(crate) fn operations() -> Vec<Operation> {
     operations.extend(pairs!(i32, u64, "i32-u64"));
     operations.extend(pairs!(u64, u32, "u64-u32"));
     operations.extend(pairs!(i64, u64, "i64-u64"));
+    // The CPU folds and sorts batches by itself.
+    if kind != DeviceKind::Host {
+        operations.extend([
+            Operation { name: "fold operations", words: "u64", run: batches::fold::<u64> },
+            Operation { name: "fold operations", words: "i32", run: batches::fold::<i32> },
+            Operation { name: "pairs of a build", words: "u64-u64", run: batches::build::<u64, u64> },
+            Operation { name: "pairs of a build", words: "i32-u32", run: batches::build::<i32, u32> },
+        ]);
+    }
     operations
 }
 
