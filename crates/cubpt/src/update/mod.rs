@@ -28,6 +28,23 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
     ///
+    /// ```
+    /// use lanetree::cubpt::UpdateScratch;
+    /// use lanetree::{Cubpt, Device, Pool};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Pool::new(&Device::emulated()).device();
+    /// let mut tree = Cubpt::build(&device, &[1_u64, 3], &[10_u32, 30])?;
+    /// let mut scratch = UpdateScratch::new(&device, 2)?;
+    /// // Insert 2, remove 3.
+    /// let (keys, values, kinds) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?, device.upload(&[0, 2])?);
+    /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
+    /// assert_eq!((report.inserted, report.removed), (1, 1));
+    /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// Changes wait for all reads of the tree, in any stream, so these read the tree as it was before the batch. The call
     /// returns when everything is done, so that nobody reads a half-changed tree.
     ///
