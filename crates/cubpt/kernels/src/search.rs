@@ -254,8 +254,7 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
                 let mut value = args.miss;
                 if tree.is_hit(simt, place, word) {
                     let leaf = tree.nodes.at(simt, place.number);
-                    // Nobody else needs it: not worth a place beside the inner nodes.
-                    value = simt.load(leaf.values::<V>(), u64::from(place.slot), Hint::NoAllocate);
+                    value = simt.load(leaf.values::<V>(), u64::from(place.slot), Hint::ReadOnly);
                     is_hit = true;
                 }
                 simt.store(args.values, at, value, Hint::Streaming);
