@@ -116,6 +116,12 @@ pub use lanetree_hbtree as hbtree;
 #[cfg(feature = "hbtree")]
 #[doc(inline)]
 pub use lanetree_hbtree::HbTree;
+#[cfg(feature = "lane-tree")]
+#[doc(inline)]
+pub use lanetree_lane_tree as lane_tree;
+#[cfg(feature = "lane-tree")]
+#[doc(inline)]
+pub use lanetree_lane_tree::LaneTree;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
 #[cfg(feature = "sorted")]
@@ -139,6 +145,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_harmonia::MODULES,
         #[cfg(feature = "hbtree")]
         &lanetree_hbtree::MODULES,
+        #[cfg(feature = "lane-tree")]
+        &lanetree_lane_tree::MODULES,
         #[cfg(feature = "sorted")]
         &lanetree_sorted::MODULES,
     ];

@@ -11,7 +11,7 @@ use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
     Split, Strategy, Structure, UpdateMethod,
 };
-use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, Word};
+use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Word, lane_tree};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
 /// cases a bounded run has. A new index is one line here:
@@ -43,6 +43,10 @@ macro_rules! for_each_index {
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::two_hbtrees::<$crate::lanetree::F32, u64>()), 60;
             hbtree_regular = $crate::indexes::plain("hbtree_regular", $crate::indexes::regular_hbtrees::<u64, u64>()), 100;
             hbtree_regular_narrow = $crate::indexes::plain("hbtree_regular_narrow", $crate::indexes::regular_hbtrees::<i32, u64>()), 60;
+            lanetree = $crate::indexes::fixed("lanetree", $crate::indexes::lane_trees::<u32, u32>()), 120;
+            lanetree_wide = $crate::indexes::fixed("lanetree_wide", $crate::indexes::lane_trees::<u64, u64>()), 120;
+            lanetree_signed = $crate::indexes::fixed("lanetree_signed", $crate::indexes::lane_trees::<i64, u32>()), 60;
+            lanetree_float = $crate::indexes::fixed("lanetree_float", $crate::indexes::lane_trees::<$crate::lanetree::F32, u64>()), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -208,6 +212,12 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
     builders.push(builders[0].device_updates(true));
     let ways = [1.0, 0.5, 0.003, 0.003, 0.01, 0.003, 0.02].into_iter().zip(methods.into_iter().cycle());
     builders.into_iter().zip(ways).map(|(builder, (fill, method))| builder.fill(fill).update_method(method)).collect()
+}
+
+/// LaneTrees: full ones, with levels above the lowest, and with room in their lines.
+pub fn lane_trees<K: Key, V: Word>() -> [lane_tree::Builder<K, V>; 3] {
+    let builder = LaneTree::builder();
+    [builder, builder.table_nodes(1), builder.fill(0.6).table_nodes(3)]
 }
 
 /// Harmonia.

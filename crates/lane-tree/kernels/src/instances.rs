@@ -1,0 +1,24 @@
+//! The instances that are compiled, by key word and value word; `calls` chooses among them.
+
+use crate::{Advance, Gather, Get, Locate, Neighbor, Rank};
+use lanetree_simt::instance;
+
+macro_rules! pairs {
+    ($($k:ident, $v:ident;)*) => {
+        pastey::paste! {$(
+            instance!([<lane_tree_ $k _ $v __advance>], [<lane_tree_ $k _ $v>], Advance<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
+            instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
+            instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __neighbor>], [<lane_tree_ $k _ $v>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
+        )*}
+    };
+}
+pairs! {
+    u32, u32;
+    u32, u64;
+    u64, u32;
+    u64, u64;
+}

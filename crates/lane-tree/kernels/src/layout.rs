@@ -1,0 +1,304 @@
+//! Where things lie in memory: lines, nodes, records, and how a node quantises keys.
+//!
+//! ```text
+//! a line, 64 bytes: four slots of a key and a value, 16 bytes each, or eight slots of 8 bytes if both are 32 bits wide
+//! ┌──────────┬──────────┬──────────┬──────────┐
+//! │ k0    v0 │ k1    v1 │ k2    v2 │ k2    v2 │   ascending; a slot that is free repeats the pair before it
+//! └──────────┴──────────┴──────────┴──────────┘
+//!
+//! a node, 64 bytes
+//! ┌─────────────┬───────────────────────────────────────┬──────────────────────────────────────────────┐
+//! │ first child │ base:16  rotation:6  code:10          │ 14 words of separators                       │
+//! └─────────────┴───────────────────────────────────────┴──────────────────────────────────────────────┘
+//!   bitmap:  448 cells; a set bit is the cell in which a child begins: up to 64 children
+//!   halves:  28 separators of 15 bits, two to a word, each below a guard bit: up to 29 children
+//!   exact:   7 separators of 64 bits, or 14 of 32: up to 8 or 15 children
+//!
+//! a record, 32 bytes, for each node of the lowest level: what ordered queries need to know beside
+//! ┌───────────┬───────────┬───────────┬───────────┐
+//! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a line, less one │
+//! └───────────┴───────────┴───────────┴───────────┘
+//! ```
+//!
+//! The children of a node are consecutive: nodes of the level below or, at the lowest level, lines. A node maps a key to a
+//! small number, its *place*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
+//! child begin only where the place of a key is larger than that of the key before, so a comparison of places decides
+//! exactly, and no query ever has to look into a second child. Where no such cut can be had, a node is exact: its separators
+//! are whole keys.
+//!
+//! Lines lie in the order of their keys, and those of one node are consecutive: the line before has the keys before. A line
+//! of a node that is free repeats the node's last pair.
+
+use core::ops::RangeInclusive;
+use lanetree_simt::{Word, highest_one};
+
+/// 32-bit words of a node.
+pub const NODE_WORDS: u32 = 16;
+/// 64-bit words of a line.
+pub const LINE_WORDS: u32 = 8;
+/// 64-bit words of a record.
+pub const RECORD_WORDS: u32 = 4;
+/// The words of a node before its separators: the first child and the quantiser.
+pub const HEAD_WORDS: u32 = 2;
+/// Cells of a bitmap.
+pub const CELLS: u32 = (NODE_WORDS - HEAD_WORDS) * 32;
+/// Most children of a node whose separators are a bitmap.
+pub const BITMAP_CHILDREN: u32 = 64;
+/// Most children of a node with separators of 15 bits.
+pub const HALVES_CHILDREN: u32 = (NODE_WORDS - HEAD_WORDS) * 2 + 1;
+/// A separator of 15 bits that no query reaches.
+pub const UNUSED_HALF: u32 = 0x7fff;
+/// Buckets of the table above the nodes.
+pub const TOP_BUCKETS: u32 = 1024;
+/// Slots of a line.
+pub const fn line_slots<K: Word, V: Word>() -> u32 {
+    LINE_WORDS / 2 * chunk_slots::<K, V>()
+}
+
+/// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1.
+pub const fn chunk_slots<K: Word, V: Word>() -> u32 {
+    if K::BITS == 32 && V::BITS == 32 { 2 } else { 1 }
+}
+
+/// Most children of an exact node.
+pub const fn exact_children<K: Word>() -> u32 {
+    (NODE_WORDS - HEAD_WORDS) * 32 / K::BITS + 1
+}
+
+/// The pairs in 16 bytes of a line; the second is the first, if there is only one.
+#[inline(always)]
+pub fn pairs_of<K: Word, V: Word>(chunk: [u64; 2]) -> [(K, V); 2] {
+    if chunk_slots::<K, V>() == 2 {
+        chunk.map(|word| (K::truncate(word), V::truncate(word >> 32)))
+    } else {
+        [(K::truncate(chunk[0]), V::truncate(chunk[1])); 2]
+    }
+}
+
+/// 16 bytes of a line of one pair, or of two.
+#[inline(always)]
+pub fn chunk_of<K: Word, V: Word>(pairs: [(K, V); 2]) -> [u64; 2] {
+    if chunk_slots::<K, V>() == 2 {
+        pairs.map(|(key, value)| key.widen() | value.widen() << 32)
+    } else {
+        [pairs[0].0.widen(), pairs[0].1.widen()]
+    }
+}
+
+/// How a node's separators are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Format {
+    /// A bit for each cell in which a child begins.
+    Bitmap = 1,
+    /// Separators of 15 bits.
+    Halves = 2,
+    /// Whole keys.
+    Exact = 4,
+}
+
+/// All formats.
+pub const ANY_FORMAT: u32 = Format::Bitmap as u32 | Format::Halves as u32 | Format::Exact as u32;
+
+/// Bits of a level's formats in the word that has them all.
+pub const FORMAT_BITS: u32 = 4;
+
+/// How a node maps keys to places: its second word.
+///
+/// The window of a key is its 16 low bits after a rotation to the right, less the base. The code has the format and the
+/// factor: 0 for exact nodes, whose place is of no meaning; then `factor - 446` for a bitmap, where a place is a cell,
+/// `window * factor / 2^16`; then `512 + factor` for places of 15 bits, `window * factor / 2^8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantiser(pub u32);
+
+/// The largest window of a node's own keys; only keys beyond them have a larger one.
+const LAST_WINDOW: u64 = 0xfffe;
+/// The farthest rotation to the left; to the right, it leaves the 16 highest bits.
+const MOST_LEFT: i32 = 15;
+/// Bitmaps: the factors that a code can say.
+const BITMAP_FACTORS: RangeInclusive<u64> = 447..=957;
+
+/// A word's 32 low bits after a rotation to the right.
+#[inline(always)]
+fn rotated<K: Word>(word: K, rotation: u32) -> u32 {
+    if K::BITS == 32 {
+        return word.low().rotate_right(rotation);
+    }
+    let (low, high) = if rotation & 32 == 0 { (word.low(), word.high()) } else { (word.high(), word.low()) };
+    ((u64::from(high) << 32 | u64::from(low)) >> (rotation & 31)) as u32
+}
+
+impl Quantiser {
+    /// That of exact nodes.
+    pub const EXACT: Self = Self(0);
+
+    /// The rotation and the base by which the windows of keys from `first` to `last` take most of 16 bits; and the last
+    /// window.
+    #[inline(always)]
+    fn window_of<K: Word>(first: K, last: K) -> (u32, u32, u32) {
+        let (first_wide, last_wide) = (first.widen(), last.widen());
+        let range = last_wide - first_wide;
+        let bits = if range == 0 { 0 } else { highest_one(range) + 1 };
+        let mut shift = bits as i32 - 16;
+        if shift < -MOST_LEFT {
+            shift = -MOST_LEFT;
+        }
+        // The windows' difference may be one more than that of the keys, shifted.
+        let difference = |shift: i32| match shift {
+            0.. => (last_wide >> shift) - (first_wide >> shift),
+            // What the rotation brings around from above has grown by at most one.
+            _ => (range << -shift) + 1,
+        };
+        // If the window has the highest bits, no key is beyond it.
+        if difference(shift) > LAST_WINDOW && shift + 16 < K::BITS as i32 {
+            shift += 1;
+        }
+        let rotation = if shift >= 0 { shift as u32 } else { (K::BITS as i32 + shift) as u32 };
+        let base = rotated(first, rotation) & 0xffff;
+        (rotation, base, rotated(last, rotation).wrapping_sub(base) & 0xffff)
+    }
+
+    /// For a bitmap over keys from `first` to `last`: the places of these are cells.
+    #[inline(always)]
+    pub fn bitmap<K: Word>(first: K, last: K) -> Self {
+        let (rotation, base, window) = Self::window_of(first, last);
+        let factor = (CELLS * 65536 - 1) / if window == 0 { 1 } else { window };
+        let most = *BITMAP_FACTORS.end() as u32;
+        let factor = if factor < most { factor } else { most };
+        Self(base | rotation << 16 | (factor - (*BITMAP_FACTORS.start() as u32 - 1)) << 22)
+    }
+
+    /// For places of 15 bits of keys from `first` to `last`.
+    #[inline(always)]
+    pub fn halves<K: Word>(first: K, last: K) -> Self {
+        let (rotation, base, window) = Self::window_of(first, last);
+        let factor = (UNUSED_HALF * 256 - 1) / if window == 0 { 1 } else { window };
+        let factor = if factor < 256 { factor } else { 256 };
+        Self(base | rotation << 16 | (512 + factor) << 22)
+    }
+
+    /// How the node stores its separators.
+    #[inline(always)]
+    pub fn format(self) -> Format {
+        match self.0 >> 22 {
+            0 => Format::Exact,
+            1..512 => Format::Bitmap,
+            _ => Format::Halves,
+        }
+    }
+
+    /// The place of a key that is in the node; that of others may be any.
+    #[inline(always)]
+    pub fn place<K: Word>(self, word: K) -> u32 {
+        self.scaled(self.window(word))
+    }
+
+    /// The place of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
+    /// largest.
+    #[inline(always)]
+    pub fn place_of_any<K: Word>(self, word: K, first: K) -> u32 {
+        let rotation = self.0 >> 16 & 63;
+        let mut window = self.window(word);
+        if word < first {
+            window = 0;
+        } else {
+            let distance = word.widen() - first.widen();
+            let in_reach = match rotation + 16 <= K::BITS {
+                true => distance >> rotation <= LAST_WINDOW,
+                false => distance <= LAST_WINDOW >> (K::BITS - rotation),
+            };
+            if !in_reach {
+                window = 0xffff;
+            }
+        }
+        self.scaled(window)
+    }
+
+    #[inline(always)]
+    fn window<K: Word>(self, word: K) -> u32 {
+        rotated(word, self.0 >> 16 & 63).wrapping_sub(self.0) & 0xffff
+    }
+
+    #[inline(always)]
+    fn scaled(self, window: u32) -> u32 {
+        let code = self.0 >> 22;
+        if code < 512 {
+            return (window * (code + *BITMAP_FACTORS.start() as u32 - 1)) >> 16;
+        }
+        let place = (window * (code - 512)) >> 8;
+        // Below an unused separator.
+        if place < UNUSED_HALF { place } else { UNUSED_HALF - 1 }
+    }
+}
+
+/// What the separators in one word say: how many children begin at or before the place. `index` is the word's, among those
+/// of separators.
+#[inline(always)]
+pub fn begun_in_bitmap(word: u32, index: u32, place: u32) -> u32 {
+    // The cells of the word from the first one to the place.
+    let cells = place as i32 + 1 - (index as i32) * 32;
+    let cells = if cells < 0 { 0 } else { cells };
+    if cells >= 32 { word.count_ones() } else { (word & ((1 << cells) - 1)).count_ones() }
+}
+
+/// As [`begun_in_bitmap`] for two separators of 15 bits.
+#[inline(always)]
+pub fn begun_in_halves(word: u32, place: u32) -> u32 {
+    const GUARDS: u32 = 0x8000_8000;
+    (((place | place << 16 | GUARDS) - word) & GUARDS).count_ones()
+}
+
+/// A node of the lowest level, as ordered queries see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<K> {
+    /// At most the node's first key, and the base of its places.
+    pub first: K,
+    /// Pairs in all nodes before it.
+    pub rank: u64,
+    /// Bit `l` of plane `p` is bit `p` of the number of pairs, less one, in line `l`.
+    pub planes: [u64; 3],
+}
+
+impl<K: Word> Record<K> {
+    /// A record's words in memory. With keys of 64 bits there are two planes, as lines have four slots.
+    #[inline(always)]
+    pub fn words(self) -> [u64; 4] {
+        let [a, b, c] = self.planes;
+        if K::BITS == 64 { [self.first.widen(), self.rank, a, b] } else { [self.first.widen() | self.rank << 32, a, b, c] }
+    }
+
+    /// The record with these words.
+    #[inline(always)]
+    pub fn of([w0, w1, w2, w3]: [u64; 4]) -> Self {
+        if K::BITS == 64 {
+            Self { first: K::truncate(w0), rank: w1, planes: [w2, w3, 0] }
+        } else {
+            Self { first: K::truncate(w0), rank: w0 >> 32, planes: [w1, w2, w3] }
+        }
+    }
+
+    /// The pairs in the lines before a line of the node.
+    #[inline(always)]
+    pub fn before(&self, line: u32) -> u32 {
+        // In halves: kernels count bits in 32-bit words.
+        let below = |from: u32| {
+            let bits = if line > from { line - from } else { 0 };
+            if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
+        };
+        let (low, high) = (below(0), below(32));
+        let mut pairs = line;
+        for plane in 0..if K::BITS == 64 { 2 } else { 3 } {
+            let word = self.planes[plane];
+            pairs += ((word as u32 & low).count_ones() + ((word >> 32) as u32 & high).count_ones()) << plane;
+        }
+        pairs
+    }
+
+    /// The pairs in a line.
+    #[inline(always)]
+    pub fn len(&self, line: u32) -> u32 {
+        let [a, b, c] = self.planes;
+        let bit = |plane: u64| (plane >> line & 1) as u32;
+        1 + bit(a) + 2 * bit(b) + 4 * bit(c)
+    }
+}

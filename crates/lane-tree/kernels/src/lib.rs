@@ -1,0 +1,15 @@
+//! LaneTree's kernels: an ordered index whose nodes quantise keys, so that a look-up reads one line of its leaves and few
+//! others.
+#![no_std]
+#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+
+#[cfg(not(target_os = "cuda"))]
+pub mod calls;
+mod instances;
+pub mod layout;
+pub mod modules;
+mod range;
+mod search;
+
+pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
+pub use search::{Get, GetArgs, Neighbor, NeighborArgs, QUERY_THREADS, Rank, RankArgs, TreeRef};

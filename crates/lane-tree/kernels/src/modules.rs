@@ -1,0 +1,8 @@
+//! The PTX modules: what the driver loads at once.
+
+lanetree_simt::modules! {
+    lane_tree_u32_u32,
+    lane_tree_u32_u64,
+    lane_tree_u64_u32,
+    lane_tree_u64_u64,
+}

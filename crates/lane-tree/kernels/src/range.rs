@@ -1,0 +1,237 @@
+//! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
+//! pairs it has, [`Gather`] copies the pairs along the lines.
+
+use crate::layout::{LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
+use crate::search::{BOUNDS, TABLE_BYTES, TreeRef, load_top};
+use core::marker::PhantomData;
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Locate`].
+    pub struct LocateArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// First keys of the ranges: `[count]`.
+        pub starts: Global<K>,
+        /// Last keys: `[count]`. A range whose end lies before its start is empty.
+        pub ends: Global<K>,
+        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
+        pub limits: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Most pairs of a range.
+        pub limit: u64,
+        /// Out: `[count]`, the cursor of each range's first pair: a slot's number. Null if only the counts are wanted.
+        pub cursors: GlobalMut<u64>,
+        /// Out: `[count]`, the pairs of each range.
+        pub counts: GlobalMut<u64>,
+    }
+}
+
+/// Locates a batch of ranges: two lanes per range, one for each bound; launched as [`Get`](crate::Get).
+#[derive(Debug)]
+pub struct Locate<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Locate<K, V> {
+    type Args = LocateArgs<K>;
+    const STATIC_SHARED: u32 = TABLE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        // SAFETY: there are as many ranges, and the tree is valid.
+        unsafe {
+            load_top(simt, tree);
+            // The bounds of a range are neighbours' queries.
+            let mut index = simt.global_index() / 2;
+            let is_end = simt.lane() % 2 == 1;
+            let bounds = if is_end { args.ends } else { args.starts };
+            let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim() / 2);
+            // The same for all lanes of a warp.
+            while index - u64::from(simt.lane() / 2) < args.count {
+                let (mut cursor, mut rank) = (0, 0);
+                if tree.height > 0 {
+                    let bound = tree.load(simt, bounds, index, args.count);
+                    let position = tree.find::<S, V>(simt, bound, is_end);
+                    cursor = u64::from(position.line) * u64::from(line_slots::<K, V>()) + u64::from(position.slot);
+                    rank = position.rank;
+                }
+                let end = simt.shuffle_down(FULL_MASK, rank, 1);
+                if simt.opaque(index) < args.count && !is_end {
+                    let mut limit = args.limit;
+                    if !args.limits.is_null() {
+                        limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
+                    }
+                    simt.store(args.counts, index, end.saturating_sub(rank).min(limit), Hint::Default);
+                    if !args.cursors.is_null() {
+                        simt.store(args.cursors, index, cursor, Hint::Default);
+                    }
+                }
+                index += stride;
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Gather`].
+    pub struct GatherArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
+        pub cursors: Global<u64>,
+        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
+        pub offsets: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Out: `[capacity]`, the keys of all ranges, in order.
+        pub keys: GlobalMut<K>,
+        /// Out: `[capacity]`, their values.
+        pub values: GlobalMut<V>,
+        /// Pairs for which there is room; pairs past it are not written.
+        pub capacity: u64,
+    }
+}
+
+/// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
+pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
+
+/// Copies the pairs of a batch of ranges: `G` lanes per range read 16 bytes each; any block of whole warps.
+#[derive(Debug)]
+pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
+    type Args = GatherArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let index = simt.global_index() / u64::from(G);
+        let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
+        let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
+        let slots = u64::from(chunk_slots::<K, V>());
+        // SAFETY: `index` is a range; its pairs are in the tree, whose cursors and counts these are; offsets below the
+        // capacity lie inside the outputs.
+        unsafe {
+            let (mut cursor, mut at, mut end) = (0, 0, 0);
+            if index < args.count {
+                cursor = simt.load(args.cursors, index, Hint::ReadOnly);
+                at = simt.load(args.offsets, index, Hint::ReadOnly);
+                end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            }
+            // The chunk of the first slot, and the slots before it are not wanted.
+            let mut chunk = cursor / slots;
+            let mut skip = cursor % slots;
+            let last_chunk = u64::from(tree.line_count) * u64::from(LINE_WORDS / 2) - u64::from(tree.line_count > 0);
+            // The key before the chunk in the same line; a line's first slot is compared with the line before only after
+            // the first one.
+            let mut before = K::MIN;
+            let mut has_before = false;
+            if at < end && chunk % u64::from(LINE_WORDS / 2) > 0 && skip == 0 {
+                (before, has_before) = (pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate))[slots as usize - 1].0, true);
+            }
+            while simt.any(FULL_MASK, at < end) {
+                let own = chunk + u64::from(within);
+                let own = if own < last_chunk { own } else { last_chunk };
+                let mut pairs = [(K::MIN, V::MIN); 2];
+                if at < end {
+                    pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, own * 2, Hint::NoAllocate));
+                }
+                let last = pairs[slots as usize - 1].0;
+                let left = simt.shuffle_up(FULL_MASK, last, 1);
+                let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
+                // Free slots repeat what is before them.
+                let is_new = chunk + u64::from(within) <= last_chunk && (!has_left || pairs[0].0 > left);
+                let mut new = [is_new, false];
+                if slots == 2 {
+                    new[1] = chunk + u64::from(within) <= last_chunk && pairs[1].0 > pairs[0].0;
+                }
+                if within == 0 && skip > 0 {
+                    new[0] = false;
+                }
+                let masks = new.map(|new| simt.ballot(FULL_MASK, new) & lanes);
+                let below = simt.lanes_below();
+                let place = (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
+                for (i, &(key, value)) in pairs.iter().enumerate() {
+                    let to = at + u64::from(place) + if i == 1 { u64::from(new[0]) } else { 0 };
+                    if new[i] && to < end {
+                        simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
+                        simt.store(args.values, to, value, Hint::Streaming);
+                    }
+                }
+                at += u64::from(masks[0].count_ones() + masks[1].count_ones());
+                before = simt.shuffle(FULL_MASK, last, leader + G - 1);
+                has_before = true;
+                chunk += u64::from(G);
+                skip = 0;
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Advance`].
+    pub struct AdvanceArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// A cursor, from [`LocateArgs::cursors`].
+        pub cursor: u64,
+        /// Pairs that there are after it.
+        pub pairs: u64,
+        /// Out: `[1]`, the cursor that many pairs further on.
+        pub advanced: GlobalMut<u64>,
+    }
+}
+
+/// Moves a cursor forward: one thread.
+#[derive(Debug)]
+pub struct Advance<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Advance<K, V> {
+    type Args = AdvanceArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        if simt.global_index() > 0 {
+            return;
+        }
+        let tree = &args.tree;
+        let slots = u64::from(line_slots::<K, V>());
+        // SAFETY: nodes and records of the tree.
+        unsafe {
+            let first_line = |number: u32| {
+                u64::from(simt.load(tree.nodes, u64::from(number) * u64::from(NODE_WORDS), Hint::ReadOnly))
+            };
+            let (line, slot) = (args.cursor / slots, args.cursor % slots);
+            let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
+            let record = tree.record(simt, node);
+            let within = (line - first_line(node)) as u32;
+            let len = u64::from(record.len(within));
+            let slot = if slot < len { slot } else { len };
+            let rank = record.rank + u64::from(record.before(within)) + slot + args.pairs;
+            let node = last_node(tree.leaf_nodes, |number| tree.record(simt, number).rank <= rank);
+            let (record, mut within) = (tree.record(simt, node), 0);
+            let mut left = (rank - record.rank) as u32;
+            // Past the last pair there may be no further line.
+            while left >= record.len(within) && first_line(node) + u64::from(within) + 1 < u64::from(tree.line_count) {
+                left -= record.len(within);
+                within += 1;
+            }
+            let cursor = (first_line(node) + u64::from(within)) * slots + u64::from(left);
+            simt.store(args.advanced, 0, cursor, Hint::Default);
+        }
+    }
+}
+
+/// Per thread. The last of `count` nodes for which something holds that holds for the first one.
+#[inline(always)]
+fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut base, mut left) = (0, count);
+    while left > 1 {
+        let half = left / 2;
+        base += if holds(base + half) { half } else { 0 };
+        left -= half;
+    }
+    base
+}

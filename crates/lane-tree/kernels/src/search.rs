@@ -1,0 +1,600 @@
+//! The descent, and the queries that end at a line: look-ups, ranks and neighbours.
+//!
+//! Each lane has a query. At every level four lanes read a node together, 16 bytes each, for each of their four queries in
+//! turn: so a node is one access to a cache line, and four of them are on their way at a time. The lane whose query it is
+//! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
+
+use crate::layout::{
+    FORMAT_BITS, Format, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
+    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of,
+};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, kernel_args, unroll,
+};
+
+kernel_args! {
+    /// A tree on the device: passed to kernels by value.
+    pub struct TreeRef<K> {
+        /// The lines, in the order of their keys: `[line_count]`, [`LINE_WORDS`] each.
+        pub lines: Global<u64>,
+        /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
+        pub nodes: Global<u32>,
+        /// A record for each node of the lowest level: [`RECORD_WORDS`] each.
+        pub records: Global<u64>,
+        /// The first key of each node above the lowest level.
+        pub firsts: Global<K>,
+        /// The first key of each node of the highest level: `[top_count]`.
+        pub top: Global<K>,
+        /// For each of [`TOP_BUCKETS`] buckets of keys the first and the last node of the highest level in which they may
+        /// be, 16 bits each.
+        pub table: Global<u32>,
+        /// Pairs.
+        pub len: u64,
+        /// Lines.
+        pub line_count: u32,
+        /// Nodes of the lowest level.
+        pub leaf_nodes: u32,
+        /// Nodes of the highest level.
+        pub top_count: u32,
+        /// The number of the first of them.
+        pub top_first: u32,
+        /// A key's bucket is its distance from the first key, shifted to the right by this.
+        pub top_shift: u32,
+        /// Levels of nodes; 0 for a tree without pairs.
+        pub height: u32,
+        /// The formats that nodes of each level have, [`FORMAT_BITS`] a level.
+        pub formats: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
+        /// Exclusive-or mask between the caller's keys and ordered words.
+        pub flip: K,
+    }
+}
+
+/// Lanes that read a node together, and queries that they have.
+const QUAD: u32 = 4;
+
+/// Something for each query of four lanes.
+type OfQuad<T> = [T; QUAD as usize];
+
+/// The table above the nodes, in shared memory.
+const TABLE: Shared<u32> = Shared::at(0, TOP_BUCKETS);
+
+/// Bytes of shared memory that kernels have for the table; the keys above the nodes come after it.
+pub(crate) const TABLE_BYTES: u32 = TABLE.end();
+
+/// A place with the node's format above it.
+const HALVES: u32 = 1 << 31;
+/// See [`HALVES`].
+const EXACT: u32 = 1 << 30;
+
+/// Where a query ends: in a line, after some of its pairs.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    pub(crate) line: u32,
+    /// Pairs of the line before it.
+    pub(crate) slot: u32,
+    /// Pairs of the line.
+    pub(crate) len: u32,
+    /// Pairs of the tree before it.
+    pub(crate) rank: u64,
+}
+
+/// The separators that a word passes, in a quarter of a node. The first two words of the first quarter are the head.
+#[inline(always)]
+fn begun_in_exact<K: Word>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u32 {
+    let passes = |low: u32, high: u32| u32::from(K::from_halves(low, high) < word);
+    let (head, rest) = match K::BITS {
+        64 => (passes(a, b), passes(c, d)),
+        _ => (passes(a, 0) + passes(b, 0), passes(c, 0) + passes(d, 0)),
+    };
+    rest + if within == 0 { 0 } else { head }
+}
+
+/// As [`begun_in_exact`], for the separators that begin at or before a place.
+#[inline(always)]
+fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
+    let unused = UNUSED_HALF | UNUSED_HALF << 16;
+    let (a, b) = if within == 0 { (unused, unused) } else { (a, b) };
+    in_halves(a, place) + in_halves(b, place) + in_halves(c, place) + in_halves(d, place)
+}
+
+/// As [`begun_in_halves`].
+#[inline(always)]
+fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
+    let (a, b) = if within == 0 { (0, 0) } else { (a, b) };
+    let at = (within * 4).wrapping_sub(HEAD_WORDS);
+    in_bitmap(a, at, place)
+        + in_bitmap(b, at.wrapping_add(1), place)
+        + in_bitmap(c, at.wrapping_add(2), place)
+        + in_bitmap(d, at.wrapping_add(3), place)
+}
+
+/// Block collective. Copies the table to shared memory.
+///
+/// # Safety
+/// The tree is valid, and the block has shared memory for its table.
+#[inline(always)]
+pub(crate) unsafe fn load_top<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>) {
+    let keys = Shared::<K>::at(TABLE_BYTES, tree.top_count);
+    let mut index = simt.thread_index();
+    while index < TOP_BUCKETS {
+        // SAFETY: one thread for each element, and a barrier follows.
+        unsafe { simt.shared_store(TABLE, index, simt.load(tree.table, u64::from(index), Hint::ReadOnly)) };
+        index += simt.block_dim();
+    }
+    let mut index = simt.thread_index();
+    while index < tree.top_count {
+        // SAFETY: as above.
+        unsafe { simt.shared_store(keys, index, simt.load(tree.top, u64::from(index), Hint::ReadOnly)) };
+        index += simt.block_dim();
+    }
+    simt.barrier();
+}
+
+impl<K: Word> TreeRef<K> {
+    /// Per thread. The ordered word of the query at a place; the smallest word past the last query.
+    ///
+    /// # Safety
+    /// There are `count` queries.
+    #[inline(always)]
+    pub(crate) unsafe fn load<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
+        // SAFETY: the place of a query.
+        if at < count { unsafe { simt.load(queries, at, Hint::Streaming) }.xor(self.flip) } else { K::MIN }
+    }
+
+    /// Per thread. The number of the node of the highest level for a word.
+    ///
+    /// # Safety
+    /// The table is in shared memory.
+    #[inline(always)]
+    unsafe fn top<S: Simt>(&self, simt: S, word: K) -> u32 {
+        let keys = Shared::<K>::at(TABLE_BYTES, self.top_count);
+        // SAFETY: inside the table: its nodes are below their number.
+        unsafe {
+            let first = simt.shared_load(keys, 0);
+            let distance = if word > first { word.widen() - first.widen() } else { 0 };
+            let bucket = distance >> self.top_shift;
+            let bucket = if bucket < u64::from(TOP_BUCKETS) { bucket as u32 } else { TOP_BUCKETS - 1 };
+            let bounds = simt.shared_load(TABLE, bucket);
+            let mut base = bounds & 0xffff;
+            let mut left = (bounds >> 16) - base;
+            // The last one whose first key is not above.
+            while left > 0 {
+                let half = left.div_ceil(2);
+                if simt.shared_load(keys, base + half) <= word {
+                    base += half;
+                    left -= half;
+                } else {
+                    left = half - 1;
+                }
+            }
+            self.top_first + base
+        }
+    }
+
+    /// Warp collective (all lanes). The child of each lane's node for its word. `ORDERED` for words that need not be in the
+    /// tree: then `first` is at most the node's first key.
+    ///
+    /// # Safety
+    /// Nodes of the tree, of the formats.
+    #[inline(always)]
+    unsafe fn child<S: Simt, const ORDERED: bool>(
+        &self,
+        simt: S,
+        number: u32,
+        word: K,
+        first: K,
+        formats: u32,
+    ) -> u32 {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        // SAFETY: nodes of the tree.
+        let chunks: OfQuad<[u32; 4]> = core::array::from_fn(|round| {
+            let number = simt.shuffle(FULL_MASK, number, leader + round as u32);
+            let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(within * 4);
+            unsafe { simt.load_vector(self.nodes, at, Hint::ReadOnly) }
+        });
+        let (mut child, mut quantiser) = (0, 0);
+        unroll!(QUAD as usize, round => {
+            let first = simt.shuffle(FULL_MASK, chunks[round][0], leader);
+            let second = simt.shuffle(FULL_MASK, chunks[round][1], leader);
+            if within == round as u32 {
+                (child, quantiser) = (first, second);
+            }
+        });
+        let quantiser = Quantiser(quantiser);
+        let mut place = if ORDERED { quantiser.place_of_any(word, first) } else { quantiser.place(word) };
+        match quantiser.format() {
+            Format::Bitmap => {}
+            Format::Halves => place |= HALVES,
+            Format::Exact => place = EXACT,
+        }
+        // A byte for each query.
+        let mut begun = 0;
+        unroll!(QUAD as usize, round => {
+            let source = leader + round as u32;
+            let place = simt.shuffle(FULL_MASK, place, source);
+            let mut count = 0;
+            if formats & Format::Exact as u32 != 0 {
+                let word = simt.shuffle(FULL_MASK, word, source);
+                if place & EXACT != 0 {
+                    count = begun_in_exact(chunks[round], within, word);
+                }
+            }
+            if formats & Format::Halves as u32 != 0 && place & HALVES != 0 {
+                count = begun_in_halves(chunks[round], within, place & UNUSED_HALF);
+            }
+            if formats & Format::Bitmap as u32 != 0 && place & (HALVES | EXACT) == 0 {
+                count = begun_in_bitmap(chunks[round], within, place);
+            }
+            begun |= count << (8 * round);
+        });
+        begun += simt.shuffle_xor(FULL_MASK, begun, 1);
+        begun += simt.shuffle_xor(FULL_MASK, begun, 2);
+        child + (begun >> (8 * within) & 0xff)
+    }
+
+    /// Warp collective (all lanes). The node of the lowest level for each lane's word.
+    ///
+    /// # Safety
+    /// The tree is valid and has pairs; its table is in shared memory.
+    #[inline(always)]
+    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> u32 {
+        // SAFETY: nodes of the tree, level by level.
+        unsafe {
+            let mut number = self.top(simt, word);
+            let mut level = self.height - 1;
+            while level > 0 {
+                let formats = self.formats >> (FORMAT_BITS * level);
+                let mut first = K::MIN;
+                if ORDERED {
+                    first = simt.load(self.firsts, u64::from(number - self.leaf_nodes), Hint::ReadOnly);
+                }
+                number = self.child::<S, ORDERED>(simt, number, word, first, formats);
+                level -= 1;
+            }
+            number
+        }
+    }
+
+    /// Per thread. The record of a node of the lowest level.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn record<S: Simt>(&self, simt: S, number: u32) -> Record<K> {
+        let at = u64::from(number) * u64::from(RECORD_WORDS);
+        // SAFETY: records are aligned to 32 bytes.
+        unsafe {
+            let [a, b] = simt.load_vector(self.records, at, Hint::ReadOnly);
+            let [c, d] = simt.load_vector(self.records, at + 2, Hint::ReadOnly);
+            Record::of([a, b, c, d])
+        }
+    }
+
+    /// Warp collective (all lanes). The line of each lane's word, which may be absent only if nothing but its absence is
+    /// to be seen.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    unsafe fn line<S: Simt>(&self, simt: S, word: K) -> u32 {
+        // SAFETY: the same contract.
+        unsafe {
+            let number = self.descend::<S, false>(simt, word);
+            self.child::<S, false>(simt, number, word, K::MIN, self.formats)
+        }
+    }
+
+    /// Warp collective (all lanes). Each lane's part of the lines of its four queries.
+    ///
+    /// # Safety
+    /// Lines of the tree.
+    #[inline(always)]
+    unsafe fn chunks<S: Simt>(&self, simt: S, line: u32) -> OfQuad<[u64; 2]> {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        core::array::from_fn(|round| {
+            let line = simt.shuffle(FULL_MASK, line, leader + round as u32);
+            let at = u64::from(line) * u64::from(LINE_WORDS) + u64::from(within * 2);
+            // SAFETY: a line of the tree; chunks are aligned to 16 bytes.
+            unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) }
+        })
+    }
+
+    /// Warp collective (all lanes). The position of each lane's word: after the keys below it or, with `upper`, not above
+    /// it.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    pub(crate) unsafe fn find<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> Position {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        // SAFETY: the same contract.
+        unsafe {
+            let number = self.descend::<S, true>(simt, word);
+            let record = self.record(simt, number);
+            let line = self.child::<S, true>(simt, number, word, record.first, self.formats);
+            let first_line = simt.load(self.nodes, u64::from(number) * u64::from(NODE_WORDS), Hint::ReadOnly);
+            let chunks = self.chunks(simt, line);
+            let uppers = simt.ballot(FULL_MASK, upper) >> leader;
+            let mut below = 0;
+            unroll!(QUAD as usize, round => {
+                let upper = uppers >> round & 1 != 0;
+                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                let pairs = pairs_of::<K, V>(chunks[round]);
+                let is_before = |key: K| (key < word) | (upper & (key == word));
+                let mut lanes = (simt.ballot(FULL_MASK, is_before(pairs[0].0)) >> leader & 15).count_ones();
+                if chunk_slots::<K, V>() == 2 {
+                    lanes += (simt.ballot(FULL_MASK, is_before(pairs[1].0)) >> leader & 15).count_ones();
+                }
+                if within == round as u32 {
+                    below = lanes;
+                }
+            });
+            let len = record.len(line - first_line);
+            // Free slots repeat the last pair.
+            let slot = if below < len { below } else { len };
+            let rank = record.rank + u64::from(record.before(line - first_line) + slot);
+            Position { line, slot, len, rank }
+        }
+    }
+
+    /// Per thread. The pair in a slot.
+    ///
+    /// # Safety
+    /// A slot of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn pair<S: Simt, V: Word>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
+        let slots = chunk_slots::<K, V>();
+        let at = u64::from(line) * u64::from(LINE_WORDS) + u64::from(slot / slots * 2);
+        // SAFETY: inside the line.
+        let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
+        if slot % slots == 0 { first } else { second }
+    }
+}
+
+/// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no
+/// hits past the last query.
+///
+/// # Safety
+/// There are `count` queries, and a word for each 32 of them.
+#[inline(always)]
+unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
+    if hits.is_null() {
+        return;
+    }
+    let word = simt.ballot(FULL_MASK, is_hit);
+    // The callers have branched by this before the ballot.
+    let at = simt.opaque(at);
+    if simt.lane() == 0 && at < count {
+        // SAFETY: one word per 32 queries.
+        unsafe { simt.store(hits, at / u64::from(WARP), word, Hint::Streaming) };
+    }
+}
+
+/// Most threads of a block of queries: one block fills a multiprocessor, so there is one copy of the table.
+pub const QUERY_THREADS: u32 = 1024;
+
+/// What the compiler may assume.
+pub(crate) const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
+
+/// Block collective. Calls `each` for the first query of every tile of queries that the warp has, all lanes at once; the
+/// grid may be smaller than the batch.
+///
+/// # Safety
+/// As [`load_top`].
+#[inline(always)]
+unsafe fn for_each_tile<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>, count: u64, mut each: impl FnMut(u64)) {
+    // SAFETY: the caller's contract.
+    unsafe { load_top(simt, tree) };
+    let mut at = simt.global_index();
+    let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+    // The same for all lanes of a warp.
+    while at - u64::from(simt.lane()) < count {
+        each(at);
+        at += stride;
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Get`].
+    pub struct GetArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Queries: `[count]`.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the value of each query's key, or `miss`.
+        pub values: GlobalMut<V>,
+        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
+        /// if not wanted.
+        pub hits: GlobalMut<u32>,
+        /// The value written to `values` for a key that is not present.
+        pub miss: V,
+    }
+}
+
+/// Looks up a batch of keys: one per lane; any grid of blocks of whole warps, with shared memory for the table.
+#[derive(Debug)]
+pub struct Get<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Get<K, V> {
+    type Args = GetArgs<K, V>;
+    const STATIC_SHARED: u32 = TABLE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        // SAFETY: there are as many queries, and the tree is valid.
+        unsafe {
+            for_each_tile(simt, tree, args.count, |at| {
+                let word = tree.load(simt, args.queries, at, args.count);
+                let (mut value, mut is_hit) = (args.miss, false);
+                if tree.height > 0 {
+                    let line = tree.line(simt, word);
+                    let chunks = tree.chunks(simt, line);
+                    unroll!(QUAD as usize, round => {
+                        let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                        let [(key, mut found), second] = pairs_of::<K, V>(chunks[round]);
+                        let mut is_equal = key == word;
+                        if chunk_slots::<K, V>() == 2 && second.0 == word {
+                            (found, is_equal) = (second.1, true);
+                        }
+                        let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
+                        let source = if lanes == 0 { 0 } else { lanes.trailing_zeros() };
+                        let found = simt.shuffle(FULL_MASK, found, leader + source);
+                        if within == round as u32 && lanes != 0 {
+                            (value, is_hit) = (found, true);
+                        }
+                    });
+                }
+                is_hit &= at < args.count;
+                if at < args.count {
+                    simt.store(args.values, at, value, Hint::Streaming);
+                }
+                store_hits(simt, args.hits, at, is_hit, args.count);
+            });
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Rank`].
+    pub struct RankArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Queries: `[count]`.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the number of keys below each query.
+        pub ranks: GlobalMut<u64>,
+        /// 1 to count keys that equal the query, too; otherwise 0.
+        pub upper: u32,
+    }
+}
+
+/// Ranks a batch of keys; launched as [`Get`].
+#[derive(Debug)]
+pub struct Rank<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Rank<K, V> {
+    type Args = RankArgs<K>;
+    const STATIC_SHARED: u32 = TABLE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        // SAFETY: there are as many queries, and the tree is valid.
+        unsafe {
+            for_each_tile(simt, tree, args.count, |at| {
+                let word = tree.load(simt, args.queries, at, args.count);
+                let mut rank = 0;
+                if tree.height > 0 {
+                    rank = tree.find::<S, V>(simt, word, args.upper != 0).rank;
+                }
+                if at < args.count {
+                    simt.store(args.ranks, at, rank, Hint::Streaming);
+                }
+            });
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Neighbor`].
+    pub struct NeighborArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Queries: `[count]`.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the neighbour's key; not written if there is none.
+        pub keys: GlobalMut<K>,
+        /// Out: `[count]`, its value, or `miss`.
+        pub values: GlobalMut<V>,
+        /// Out: the hit mask, as in [`GetArgs`]; null if not wanted.
+        pub hits: GlobalMut<u32>,
+        /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
+        pub predecessor: u32,
+        /// The value written to `values` if there is no neighbour.
+        pub miss: V,
+    }
+}
+
+/// Finds the predecessors or successors of a batch of keys; launched as [`Get`].
+#[derive(Debug)]
+pub struct Neighbor<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
+    type Args = NeighborArgs<K, V>;
+    const STATIC_SHARED: u32 = TABLE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let predecessor = args.predecessor != 0;
+        // SAFETY: there are as many queries, and the tree is valid.
+        unsafe {
+            for_each_tile(simt, tree, args.count, |at| {
+                let word = tree.load(simt, args.queries, at, args.count);
+                let (mut value, mut is_hit) = (args.miss, false);
+                if tree.height > 0 {
+                    let position = tree.find::<S, V>(simt, word, predecessor);
+                    if at < args.count && let Some((key, found)) = tree.beside(simt, position, predecessor) {
+                        simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
+                        (value, is_hit) = (found, true);
+                    }
+                }
+                if at < args.count {
+                    simt.store(args.values, at, value, Hint::Streaming);
+                }
+                store_hits(simt, args.hits, at, is_hit, args.count);
+            });
+        }
+    }
+}
+
+impl<K: Word> TreeRef<K> {
+    /// Per thread. The last pair before a position, or the first one after it.
+    ///
+    /// # Safety
+    /// A position in the tree.
+    #[inline(always)]
+    unsafe fn beside<S: Simt, V: Word>(&self, simt: S, position: Position, before: bool) -> Option<(K, V)> {
+        let Position { mut line, slot, len, rank } = position;
+        // SAFETY: slots of the tree: there are pairs before it, or after it.
+        unsafe {
+            if before {
+                if rank == 0 {
+                    return None;
+                }
+                // The last slot of the line before has its last pair, whether or not it is free.
+                let (line, slot) = if slot > 0 { (line, slot - 1) } else { (line - 1, line_slots::<K, V>() - 1) };
+                return Some(self.pair(simt, line, slot));
+            }
+            if rank == self.len {
+                return None;
+            }
+            if slot < len {
+                return Some(self.pair(simt, line, slot));
+            }
+            // Lines that are free repeat the pair before.
+            let last = self.pair::<S, V>(simt, line, len - 1).0;
+            loop {
+                line += 1;
+                let next = self.pair::<S, V>(simt, line, 0);
+                if next.0 > last {
+                    return Some(next);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The options of a tree, and its build from pairs in main memory.
+
+use crate::LaneTree;
+use crate::node::{Filling, Plan, boundary, divide};
+use crate::parts::{HostParts, Parts, Shape};
+use crate::upper::{Child, Upper, table};
+use core::marker::PhantomData;
+use lanetree_frame::fixed::{SortedPairs, Staging};
+use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
+use lanetree_layout::{Key, Word};
+use rayon::prelude::*;
+
+/// Most nodes that the table can lead to.
+const TABLE_NODES: u32 = 4096;
+
+/// What a tree is built with, and built anew after changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) fill: f64,
+    pub(crate) table_nodes: u32,
+}
+
+/// Options of a tree, and its bulk build.
+///
+/// ```
+/// use lanetree::{Device, LaneTree};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let tree = LaneTree::builder().fill(0.7).build(&Device::host(), &[3_u32, 1, 2, 1], &[30_u32, 10, 20, 11])?;
+/// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V> {
+    options: Options,
+    words: PhantomData<(K, V)>,
+}
+
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self { options: Options { fill: 1.0, table_nodes: TABLE_NODES }, words: PhantomData }
+    }
+}
+
+impl<K: Key, V: Word> Builder<K, V> {
+    /// The part of each line that a build fills, in (0, 1]; 1 by default. A line gets at least one pair. With 0.7, batches of
+    /// inserts find room.
+    #[must_use]
+    pub fn fill(self, fill: f64) -> Self {
+        Self { options: Options { fill, ..self.options }, ..self }
+    }
+
+    /// Most nodes that a table above them leads to, from 1 to 4096, the default; with more, there is a level above. Kernels
+    /// copy the table to shared memory: 4 KiB and a key per node.
+    #[must_use]
+    pub fn table_nodes(self, nodes: u32) -> Self {
+        Self { options: Options { table_nodes: nodes, ..self.options }, ..self }
+    }
+
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32
+    /// lines; [`Error::Runtime`] if the device has no room.
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
+        self.check()?;
+        self.upload(device, &SortedPairs::sort(keys, values)?)
+    }
+
+    /// Builds a tree over pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
+        self.check()?;
+        self.upload(device, &SortedPairs::from_sorted(keys, values)?)
+    }
+
+    fn upload(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<LaneTree<K, V>> {
+        let parts = build::<K::Bits, V>(device, pairs, self.options)?;
+        let (device, options) = (device.clone(), self.options);
+        Ok(LaneTree { device, options, parts: Guarded::new(parts), staging: Staging::default(), words: PhantomData })
+    }
+
+    fn check(&self) -> Result<()> {
+        let Options { fill, table_nodes } = self.options;
+        // Written so that a fill of NaN is also rejected.
+        if !(fill > 0.0 && fill <= 1.0) {
+            return Err(Error::Fill { fill });
+        }
+        if !(1..=TABLE_NODES).contains(&table_nodes) {
+            let (what, value) = ("a number of nodes below the table", table_nodes.to_string());
+            return Err(Error::OptionValue { what, value, allowed: "1 to 4096" });
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
+    type Index = LaneTree<K, V>;
+
+    fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
+        self.build(device, keys, values)
+    }
+}
+
+/// A tree over sorted pairs, on a device.
+pub(crate) fn build<K: Word, V: Word>(device: &Device, pairs: &SortedPairs<K, V>, options: Options) -> Result<Parts<K>> {
+    layout(pairs, options)?.upload(device)
+}
+
+/// The tree in main memory.
+fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
+    let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
+    let filling = Filling::new::<K, V>(options.fill);
+    let count = (len / filling.node).max(1);
+    // Parts of all pairs that are divided into nodes each for itself: nearly always into one.
+    let reach = (filling.node / 4).min(32);
+    let cut = |part: usize| match part {
+        0 => 0,
+        _ if part == count => len,
+        _ => boundary(keys, part * (len / count), reach),
+    };
+    let plans: Vec<Vec<(usize, usize, Plan)>> = (0..count)
+        .into_par_iter()
+        .map(|part| {
+            let (start, end) = (cut(part), cut(part + 1));
+            let mut plans = Vec::new();
+            divide(&keys[start..end], filling, |from, to, plan| plans.push((start + from, start + to, plan)));
+            plans
+        })
+        .collect();
+    let plans: Vec<(usize, usize, Plan)> = plans.into_iter().flatten().collect();
+    let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len()).sum();
+    let Ok(line_count) = u32::try_from(lines) else {
+        return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
+    };
+    let mut parts = HostParts::default();
+    let (mut formats, mut first_line) = (0, 0);
+    let mut children = Vec::with_capacity(plans.len());
+    for (start, end, plan) in &plans {
+        let keys = &keys[*start..*end];
+        parts.nodes.extend(plan.node(keys, first_line));
+        parts.records.extend(plan.record(keys, *start as u64).words());
+        plan.lines(keys, &values[*start..*end], &mut parts.lines);
+        formats |= plan.quantiser.format() as u32;
+        first_line += plan.starts.len() as u32;
+        children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
+    }
+    let leaf_nodes = children.len() as u32;
+    let upper = Upper::new(children, formats, options.table_nodes);
+    let (top_shift, buckets) = table(&upper.top);
+    parts.nodes.extend(upper.nodes);
+    parts.shape = Shape {
+        len: len as u64,
+        lines: line_count,
+        leaf_nodes,
+        top_count: upper.top.len() as u32,
+        top_first: upper.top_first,
+        top_shift,
+        height: if len == 0 { 0 } else { upper.height },
+        formats: upper.formats,
+    };
+    (parts.firsts, parts.top, parts.table) = (upper.firsts, upper.top, buckets);
+    Ok(parts)
+}

@@ -1,0 +1,175 @@
+//! The tree on a device: what the frame makes every query of.
+
+use crate::LaneTree;
+use crate::native::View;
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
+use lanetree_kernels_lane_tree::{
+    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, QUERY_THREADS, RankArgs, TreeRef, calls,
+};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut, LaunchShape};
+
+impl<K: Key, V: Word> LaneTree<K, V> {
+    /// What a kernel in a stream needs to know of the tree.
+    pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
+        self.parts.get()?.tree_ref(stream, K::FLIP)
+    }
+}
+
+/// Fewest threads of a block of queries: each block copies the table.
+const FEWEST_THREADS: u64 = 128;
+
+/// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory.
+fn over_queries<'s, K: Word>(stream: &'s Stream, count: usize, tree: &TreeRef<K>) -> Result<Launch<'s>> {
+    let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
+    let count = count as u64;
+    let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
+    let threads = threads.clamp(FEWEST_THREADS, u64::from(QUERY_THREADS));
+    let blocks = count.div_ceil(threads).min(multiprocessors) as u32;
+    let dynamic_shared = tree.top_count * K::BYTES as u32;
+    Ok(Launch::new(stream, LaunchShape { blocks, threads: threads as u32, dynamic_shared }))
+}
+
+impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
+    type Key = K;
+    type Value = V;
+    const NAME: &'static str = "lanetree";
+    type Tuning = ();
+    type View<'a> = View<'a, K, V>;
+    // A cursor is a slot's number.
+    type Walk = ();
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn len(&self) -> u64 {
+        self.parts.known().shape.len
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stats().bytes()
+    }
+
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let pairs = self.sorted_pairs()?;
+        Ok(pairs.keys.into_iter().map(K::decode).zip(pairs.values).collect())
+    }
+
+    fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        self.change(count, op)
+    }
+
+    fn staging(&self) -> &Staging<K, V> {
+        &self.staging
+    }
+
+    fn check_not_lost(&self) -> Result<()> {
+        self.parts.check()
+    }
+
+    fn view(&self) -> Option<View<'_, K, V>> {
+        View::new(self.parts.get().ok()?)
+    }
+
+    unsafe fn launch_get(
+        &self,
+        stream: &Stream,
+        (): &(),
+        queries: Global<K::Bits>,
+        count: usize,
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::get(&args)) }?)
+    }
+
+    unsafe fn launch_rank(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        side: Side,
+    ) -> Result<()> {
+        let upper = u32::from(side == Side::Upper);
+        let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::rank::<_, V>(&args)) }?)
+    }
+
+    unsafe fn launch_neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<K::Bits>,
+        count: usize,
+        NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
+        miss: V,
+        side: Side,
+    ) -> Result<()> {
+        let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::neighbor(&args)) }?)
+    }
+
+    unsafe fn launch_locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
+        limits: Global<u64>,
+        limit: u64,
+        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        let tree = self.tree_ref(stream)?;
+        let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        // A query for each bound.
+        Ok(unsafe { over_queries(stream, 2 * count, &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
+    }
+
+    unsafe fn launch_gather(
+        &self,
+        stream: &Stream,
+        count: usize,
+        expected: usize,
+        (cursors, offsets): (Global<u64>, Global<u64>),
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+        capacity: usize,
+    ) -> Result<()> {
+        let args = GatherArgs {
+            tree: self.tree_ref(stream)?,
+            cursors,
+            offsets,
+            count: count as u64,
+            keys,
+            values,
+            capacity: capacity as u64,
+        };
+        let (width, call) = match expected / count <= 2 * GATHER_WIDTHS[0] as usize {
+            true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
+            false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
+        };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+    }
+
+    fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {
+        if let Some(view) = self.native() {
+            return Ok(view.advanced(cursor, pairs));
+        }
+        let stream = self.device.stream()?;
+        let mut advanced = self.device.alloc::<u64>(1)?;
+        let args = AdvanceArgs { tree: self.tree_ref(&stream)?, cursor, pairs, advanced: advanced.write_on(&stream)? };
+        // SAFETY: the cursor is of the tree, with so many pairs after it, which is borrowed.
+        unsafe { launch::over(&stream, 1, 1, 32)?.run(calls::advance::<_, V>(&args)) }?;
+        Ok(advanced.to_vec()?[0])
+    }
+}

@@ -1,0 +1,89 @@
+//! LaneTree: an ordered index for the GPU. A random look-up reads one line of leaves, 64 bytes, and two nodes of quantised
+//! separators that stay in the caches.
+//!
+//! The layout is drawn in [`lanetree_kernels_lane_tree::layout`]. Nodes are small because they do not hold keys: a node maps
+//! the keys below it to small numbers, and the builder lets a child begin only where these numbers differ, so that they
+//! decide as exactly as keys would.
+//!
+//! ```
+//! use lanetree::{Device, LaneTree};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut index = LaneTree::build(&Device::emulated(), &[30_u64, 10, 20], &[3_u32, 1, 2])?;
+//! assert_eq!(index.get_many(&[10, 15])?, [Some(1), None]);
+//! assert_eq!(index.predecessor_many(&[15])?, [Some((10, 1))]);
+//! assert_eq!(index.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+//!
+//! let report = index.insert_many(&[15, 30], &[7, 8])?;
+//! assert_eq!((report.inserted, report.replaced), (1, 1));
+//! assert_eq!(index.lower_bound_many(&[20])?, [2]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`LaneTree::on`] has the device form of the queries.
+
+mod build;
+mod device;
+mod native;
+mod node;
+mod parts;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod update;
+mod upper;
+
+pub use build::Builder;
+pub use lanetree_frame::fixed::OnStream;
+#[doc(hidden)]
+pub use lanetree_kernels_lane_tree::modules::MODULES;
+pub use stats::Stats;
+
+use core::fmt;
+use core::marker::PhantomData;
+use lanetree_frame::fixed::Staging;
+use lanetree_frame::{Device, Guarded, Result};
+use lanetree_layout::{Key, Word};
+use build::Options;
+use parts::Parts;
+
+/// An ordered index of keys `K` with values `V`, on a device.
+pub struct LaneTree<K: Key, V: Word> {
+    device: Device,
+    options: Options,
+    parts: Guarded<Parts<K::Bits>>,
+    /// The memory of host batches.
+    staging: Staging<K, V>,
+    words: PhantomData<(K, V)>,
+}
+
+impl<K: Key, V: Word> LaneTree<K, V> {
+    /// The builder, which has the options.
+    pub fn builder() -> Builder<K, V> {
+        Builder::default()
+    }
+
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
+        Self::builder().build(device, keys, values)
+    }
+}
+
+lanetree_frame::inherent_basics! {
+    impl<K: Key, V: Word> LaneTree<K, V>
+}
+
+lanetree_frame::inherent_forms! {
+    /// Every query in host form.
+    impl<K: Key, V: Word> LaneTree<K, V>
+}
+
+impl<K: Key, V: Word> fmt::Debug for LaneTree<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, self.len(), self.device)
+    }
+}

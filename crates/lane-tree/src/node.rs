@@ -1,0 +1,200 @@
+//! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
+
+use lanetree_kernels_lane_tree::layout::{
+    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, Record, UNUSED_HALF, chunk_of,
+    chunk_slots, exact_children, line_slots,
+};
+use lanetree_layout::Word;
+
+/// How many pairs lines and nodes are to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling {
+    /// Pairs of a line, in units of 1/256.
+    line: u32,
+    /// Pairs of a node.
+    pub(crate) node: usize,
+    /// Slots of a line.
+    slots: usize,
+}
+
+impl Filling {
+    /// That of a tree whose lines are to be filled to a part of their slots.
+    pub(crate) fn new<K: Word, V: Word>(fill: f64) -> Self {
+        let slots = line_slots::<K, V>();
+        let line = ((f64::from(slots) * fill * 256.0) as u32).max(256);
+        // In a bitmap of 448 cells, 208 keys need few enough lines that are not full: 94 % of the slots are used.
+        let full = if slots == 4 { 208 } else { 400 };
+        let node = (full * line / (slots * 256)) as usize;
+        Self { line, node, slots: slots as usize }
+    }
+
+    /// Pairs that a node's line is to have.
+    fn of_line(self, line: usize) -> usize {
+        let before = |line: usize| line * self.line as usize >> 8;
+        before(line + 1) - before(line)
+    }
+}
+
+/// A plan of a node: what it quantises keys with, and where its lines begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) quantiser: Quantiser,
+    /// The first pair of each line, counted from the node's.
+    pub(crate) starts: Vec<usize>,
+}
+
+impl Plan {
+    /// A plan for one node with all the keys; `None` if they need more.
+    pub(crate) fn of<K: Word>(keys: &[K], filling: Filling) -> Option<Self> {
+        let (&first, &last) = (keys.first()?, keys.last()?);
+        [Quantiser::bitmap(first, last), Quantiser::halves(first, last), Quantiser::EXACT].into_iter().find_map(
+            |quantiser| {
+                let most = match quantiser.format() {
+                    Format::Bitmap => BITMAP_CHILDREN,
+                    Format::Halves => HALVES_CHILDREN,
+                    Format::Exact => exact_children::<K>(),
+                } as usize;
+                if keys.len() > most * filling.slots {
+                    return None;
+                }
+                let begins = |at: usize| {
+                    quantiser == Quantiser::EXACT || quantiser.place(keys[at]) != quantiser.place(keys[at - 1])
+                };
+                let starts = cut(keys.len(), filling, most, begins)?;
+                Some(Self { quantiser, starts })
+            },
+        )
+    }
+
+    /// The node, whose first line has this number.
+    pub(crate) fn node<K: Word>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
+        let firsts = self.starts[1..].iter().map(|&start| keys[start]);
+        node(self.quantiser, first_line, firsts)
+    }
+
+    /// The node's record.
+    pub(crate) fn record<K: Word>(&self, keys: &[K], rank: u64) -> Record<K> {
+        let mut planes = [0; 3];
+        for line in 0..self.starts.len() {
+            let beyond = self.end(line, keys.len()) - self.starts[line] - 1;
+            for (bit, plane) in planes.iter_mut().enumerate() {
+                *plane |= (beyond as u64 >> bit & 1) << line;
+            }
+        }
+        Record { first: keys[0], rank, planes }
+    }
+
+    /// Appends the node's lines.
+    pub(crate) fn lines<K: Word, V: Word>(&self, keys: &[K], values: &[V], lines: &mut Vec<u64>) {
+        let slots = chunk_slots::<K, V>() as usize;
+        for line in 0..self.starts.len() {
+            let last = self.end(line, keys.len()) - 1;
+            for chunk in 0..LINE_WORDS as usize / 2 {
+                let pairs = [0, 1].map(|i| {
+                    // A free slot repeats the pair before it.
+                    let at = (self.starts[line] + chunk * slots + i.min(slots - 1)).min(last);
+                    (keys[at], values[at])
+                });
+                lines.extend(chunk_of(pairs));
+            }
+        }
+    }
+
+    fn end(&self, line: usize, len: usize) -> usize {
+        self.starts.get(line + 1).copied().unwrap_or(len)
+    }
+}
+
+/// A node whose children after the first begin with these keys.
+pub(crate) fn node<K: Word>(
+    quantiser: Quantiser,
+    first_child: u32,
+    firsts: impl Iterator<Item = K>,
+) -> [u32; NODE_WORDS as usize] {
+    let mut words = [0; NODE_WORDS as usize];
+    let (head, separators) = words.split_at_mut(HEAD_WORDS as usize);
+    head.copy_from_slice(&[first_child, quantiser.0]);
+    match quantiser.format() {
+        Format::Bitmap => {
+            for first in firsts {
+                let cell = quantiser.place(first);
+                separators[cell as usize / 32] |= 1 << (cell % 32);
+            }
+        }
+        Format::Halves => {
+            separators.fill(UNUSED_HALF | UNUSED_HALF << 16);
+            for (i, first) in firsts.enumerate() {
+                let (word, shift) = (&mut separators[i / 2], i % 2 * 16);
+                *word = *word & !(0xffff << shift) | quantiser.place(first) << shift;
+            }
+        }
+        Format::Exact => {
+            // A query passes only what is below it, so the largest key separates nothing.
+            separators.fill(u32::MAX);
+            for (i, first) in firsts.enumerate() {
+                let separator = first.wrapping_add(K::MAX);
+                if K::BITS == 64 {
+                    separators[2 * i..2 * i + 2].copy_from_slice(&[separator.low(), separator.high()]);
+                } else {
+                    separators[i] = separator.low();
+                }
+            }
+        }
+    }
+    words
+}
+
+/// Cuts `len` pairs into at most `most` lines, each as long as it is to be or, if it may not end there, as near as can be.
+fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+    let mut starts = vec![0];
+    loop {
+        let line = starts.len() - 1;
+        let start = starts[line];
+        if len - start <= filling.of_line(line) {
+            return Some(starts);
+        }
+        let wanted = start + filling.of_line(line);
+        let longest = (start + filling.slots).min(len);
+        let down = (start + 1..=wanted).rev().find(|&end| begins(end));
+        let end = down.or_else(|| (wanted + 1..=longest).find(|&end| end == len || begins(end)))?;
+        if end == len {
+            return Some(starts);
+        }
+        starts.push(end);
+        if starts.len() > most {
+            return None;
+        }
+    }
+}
+
+/// Divides keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
+pub(crate) fn divide<K: Word>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
+    let mut start = 0;
+    while start < keys.len() {
+        let mut end = keys.len();
+        loop {
+            if let Some(plan) = Plan::of(&keys[start..end], filling) {
+                each(start, end, plan);
+                break;
+            }
+            // At the largest gap of the middle half.
+            let quarter = (end - start) / 4;
+            let middle = start + quarter..=end - quarter - 1;
+            end = middle.max_by_key(|&at| (gap(keys, at), core::cmp::Reverse(at))).expect("more than one key");
+        }
+        start = end;
+    }
+}
+
+/// The distance of a key from the one before.
+fn gap<K: Word>(keys: &[K], at: usize) -> u64 {
+    keys[at].widen() - keys[at - 1].widen()
+}
+
+/// Where a part of all keys begins that is to begin at `wanted`: where the gap is large, but not far off. Nodes above can
+/// tell keys apart only if they are not too close.
+pub(crate) fn boundary<K: Word>(keys: &[K], wanted: usize, reach: usize) -> usize {
+    let candidates = wanted - reach..=(wanted + reach).min(keys.len() - 1);
+    let merit = |at: usize| 4 * i64::from(gap(keys, at).ilog2()) - wanted.abs_diff(at) as i64;
+    candidates.max_by_key(|&at| (merit(at), core::cmp::Reverse(at))).unwrap_or(wanted)
+}

@@ -1,0 +1,99 @@
+//! What a tree consists of, in its device's memory.
+
+use lanetree_frame::{Device, Result, Stream};
+use lanetree_kernels_lane_tree::TreeRef;
+use lanetree_kernels_lane_tree::layout::{LINE_WORDS, RECORD_WORDS};
+use lanetree_layout::Word;
+use lanetree_runtime::Buffer;
+
+/// Numbers that describe a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) len: u64,
+    pub(crate) lines: u32,
+    /// Nodes of the lowest level.
+    pub(crate) leaf_nodes: u32,
+    /// Nodes of the highest level.
+    pub(crate) top_count: u32,
+    /// The number of the first of them.
+    pub(crate) top_first: u32,
+    pub(crate) top_shift: u32,
+    pub(crate) height: u32,
+    pub(crate) formats: u32,
+}
+
+/// A tree's memory.
+#[derive(Debug)]
+pub(crate) struct Parts<K> {
+    pub(crate) shape: Shape,
+    pub(crate) lines: Buffer<u64>,
+    pub(crate) nodes: Buffer<u32>,
+    pub(crate) records: Buffer<u64>,
+    pub(crate) firsts: Buffer<K>,
+    pub(crate) top: Buffer<K>,
+    pub(crate) table: Buffer<u32>,
+}
+
+/// The same in main memory, as a build makes it.
+#[derive(Debug, Default)]
+pub(crate) struct HostParts<K> {
+    pub(crate) shape: Shape,
+    pub(crate) lines: Vec<u64>,
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) records: Vec<u64>,
+    pub(crate) firsts: Vec<K>,
+    pub(crate) top: Vec<K>,
+    pub(crate) table: Vec<u32>,
+}
+
+impl<K: Word> HostParts<K> {
+    /// Copies them to a device.
+    pub(crate) fn upload(&self, device: &Device) -> Result<Parts<K>> {
+        Ok(Parts {
+            shape: self.shape,
+            lines: device.upload(&self.lines)?,
+            nodes: device.upload(&self.nodes)?,
+            records: device.upload(&self.records)?,
+            firsts: device.upload(&self.firsts)?,
+            top: device.upload(&self.top)?,
+            table: device.upload(&self.table)?,
+        })
+    }
+}
+
+impl<K: Word> Parts<K> {
+    /// What a kernel in a stream needs to know of the tree.
+    pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
+        let Shape { len, lines, leaf_nodes, top_count, top_first, top_shift, height, formats } = self.shape;
+        Ok(TreeRef {
+            lines: self.lines.read_on(stream)?,
+            nodes: self.nodes.read_on(stream)?,
+            records: self.records.read_on(stream)?,
+            firsts: self.firsts.read_on(stream)?,
+            top: self.top.read_on(stream)?,
+            table: self.table.read_on(stream)?,
+            len,
+            line_count: lines,
+            leaf_nodes,
+            top_count,
+            top_first,
+            top_shift,
+            height,
+            formats,
+            reserved: 0,
+            flip,
+        })
+    }
+
+    /// Bytes of the lines, of the nodes, of the records, and of all else.
+    pub(crate) fn bytes(&self) -> [u64; 4] {
+        let rest = self.firsts.bytes() + self.top.bytes() + self.table.bytes();
+        [self.lines.bytes(), self.nodes.bytes(), self.records.bytes(), rest].map(|bytes| bytes as u64)
+    }
+
+    /// The number of lines and of records that the memory has room for is that of the shape.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.lines.len() as u64 == u64::from(self.shape.lines) * u64::from(LINE_WORDS)
+            && self.records.len() as u64 == u64::from(self.shape.leaf_nodes) * u64::from(RECORD_WORDS)
+    }
+}

@@ -1,0 +1,52 @@
+//! Sizes.
+
+use super::LaneTree;
+use lanetree_layout::{Key, Word};
+
+/// The size of a tree, by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Pairs.
+    pub len: u64,
+    /// Levels of nodes above the lines.
+    pub height: u32,
+    /// Nodes of the lowest level.
+    pub leaf_nodes: u64,
+    /// Lines.
+    pub lines: u64,
+    /// Bytes of the lines, which hold the pairs.
+    pub line_bytes: u64,
+    /// Bytes of the nodes.
+    pub node_bytes: u64,
+    /// Bytes of the records, by which ordered queries know ranks.
+    pub record_bytes: u64,
+    /// Bytes of the table above the nodes, and of first keys.
+    pub other_bytes: u64,
+}
+
+impl Stats {
+    /// Bytes of device memory that the tree takes.
+    pub fn bytes(&self) -> u64 {
+        self.line_bytes + self.node_bytes + self.record_bytes + self.other_bytes
+    }
+}
+
+impl<K: Key, V: Word> LaneTree<K, V> {
+    /// The size of the tree; of a lost one, what it was.
+    pub fn stats(&self) -> Stats {
+        let parts = self.parts.known();
+        let [line_bytes, node_bytes, record_bytes, other_bytes] = parts.bytes();
+        let shape = &parts.shape;
+        Stats {
+            len: shape.len,
+            height: shape.height,
+            leaf_nodes: u64::from(shape.leaf_nodes),
+            lines: u64::from(shape.lines),
+            line_bytes,
+            node_bytes,
+            record_bytes,
+            other_bytes,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Trees over keys of many distributions: what the layout promises, and every query, on the host and the emulator.
+
+use crate::LaneTree;
+use crate::parts::Parts;
+use lanetree_frame::Device;
+use lanetree_frame::fixed::FixedIndex;
+use lanetree_kernels_lane_tree::layout::{LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of};
+use lanetree_layout::{Key, Word};
+
+/// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
+pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let sorted = |mut keys: Vec<u64>| {
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    };
+    let mut all = vec![
+        ("random", sorted((0..20_000).map(|_| random()).collect())),
+        ("dense", (1 << 40..(1 << 40) + 20_000).collect()),
+        ("dense around a power of two", ((1 << 63) - 5000..(1 << 63) + 5000).collect()),
+        ("steps", (0..20_000).map(|i| i * 1_000_003).collect()),
+        ("powers of two and beside", sorted((0..64).flat_map(|bit| (0..40).map(move |i| (1_u64 << bit).wrapping_add(i))).collect())),
+        ("two clusters", (0..5000).chain(u64::MAX - 5000..=u64::MAX).collect()),
+        ("squares", (0..20_000).map(|i: u64| i * i * i).collect()),
+        ("last bits", sorted((0..3000).map(|i| 0xabcd_ef01_2345_0000 + i).collect())),
+    ];
+    let runs = (0..200).flat_map(|_| {
+        let start = random() >> 1;
+        start..start + 64
+    });
+    all.push(("runs of 64", sorted(runs.collect())));
+    let mut at = 1_u64;
+    let skewed = (0..20_000).map(|_| {
+        at = at.saturating_add(1 << (random() % 48));
+        at
+    });
+    all.push(("log-uniform gaps", sorted(skewed.collect())));
+    all
+}
+
+/// Checks all that the layout promises.
+pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
+    let lines = parts.lines.to_vec().unwrap();
+    let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
+    assert!(parts.is_consistent(), "{what}");
+    let shape = parts.shape;
+    let slots = line_slots::<K, V>() as usize;
+    let line_of = |line: usize| -> Vec<K> {
+        let chunks = lines[line * LINE_WORDS as usize..(line + 1) * LINE_WORDS as usize].chunks_exact(2);
+        chunks.flat_map(|chunk| pairs_of::<K, V>([chunk[0], chunk[1]]).map(|pair| pair.0).into_iter().take(slots / 4)).collect()
+    };
+    let mut rank = 0;
+    let mut before: Option<K> = None;
+    for node in 0..shape.leaf_nodes as usize {
+        let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
+        let record = &records[node * RECORD_WORDS as usize..(node + 1) * RECORD_WORDS as usize];
+        let record = Record::<K>::of(record.try_into().unwrap());
+        assert_eq!(record.rank, rank, "{what}: node {node}");
+        let first = words[0] as usize;
+        let end = match node + 1 < shape.leaf_nodes as usize {
+            true => nodes[(node + 1) * NODE_WORDS as usize] as usize,
+            false => shape.lines as usize,
+        };
+        let quantiser = Quantiser(words[1]);
+        for line in first..end {
+            let keys = line_of(line);
+            let len = record.len((line - first) as u32) as usize;
+            for (slot, &key) in keys.iter().enumerate() {
+                if slot < len {
+                    assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
+                    assert!(key >= record.first, "{what}: line {line}");
+                    if quantiser != Quantiser::EXACT {
+                        assert_eq!(quantiser.place(key), quantiser.place_of_any(key, record.first), "{what}");
+                    }
+                    before = Some(key);
+                } else {
+                    assert_eq!(Some(key), before, "{what}: line {line}, slot {slot} is free");
+                }
+            }
+            rank += len as u64;
+        }
+    }
+    assert_eq!(rank, shape.len, "{what}");
+}
+
+fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) {
+    for (what, keys) in distributions() {
+        let mut keys: Vec<K> = keys.into_iter().map(|wide| K::decode(key(wide))).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let values: Vec<V> = (0..keys.len() as u64).map(V::truncate).collect();
+        let mut near = Vec::new();
+        let step = (keys.len() / 500).max(1);
+        for &key in keys.iter().step_by(step) {
+            near.extend([0, 1, u64::MAX].map(|by| K::decode(key.encode().wrapping_add(K::Bits::truncate(by)))));
+        }
+        near.extend([K::MIN, K::MAX]);
+        near.extend((0..64).map(|bit| K::decode(key(1 << bit))));
+        // So few nodes in the table that there are levels above the lowest.
+        for (device, table) in [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)] {
+            let builder = LaneTree::<K, V>::builder().fill(fill).table_nodes(table);
+            let tree = builder.build_sorted(&device, &keys, &values).unwrap();
+            validate::<K::Bits, V>(tree.parts.get().unwrap(), what);
+            let found = tree.get_many(&near).unwrap();
+            let (lower, upper) = (tree.lower_bound_many(&near).unwrap(), tree.upper_bound_many(&near).unwrap());
+            let before = tree.predecessor_many(&near).unwrap();
+            let after = tree.successor_many(&near).unwrap();
+            for (i, &query) in near.iter().enumerate() {
+                let below = keys.partition_point(|&key| key < query);
+                let upto = keys.partition_point(|&key| key <= query);
+                let pair = |at: usize| keys.get(at).map(|&key| (key, values[at]));
+                let context = format!("{what}, {query} on {device:?}, {table}");
+                assert_eq!(found[i], (below < upto).then(|| values[below]), "{context}");
+                assert_eq!([lower[i], upper[i]], [below as u64, upto as u64], "{context}");
+                assert_eq!(before[i], pair(upto.wrapping_sub(1)), "{context}");
+                assert_eq!(after[i], pair(below), "{context}");
+            }
+            let starts = near.iter().copied().take(100);
+            let ranges: Vec<_> = starts.map(|start| (start..).into()).collect();
+            let ranges: Vec<lanetree_frame::KeyRange<K>> =
+                ranges.into_iter().map(|range: lanetree_frame::KeyRange<K>| range.limit(19)).collect();
+            let rows = tree.range_many(ranges.iter().cloned()).unwrap();
+            for (i, &start) in near.iter().take(100).enumerate() {
+                let from = keys.partition_point(|&key| key < start);
+                let to = (from + 19).min(keys.len());
+                assert_eq!(rows.get(i), (&keys[from..to], &values[from..to]), "{what}: from {start}");
+            }
+            assert!(tree.pairs().unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())), "{what}");
+            // Twice the bytes of lines filled so is what no distribution may exceed.
+            let filled = (keys.len() * 64 / line_slots::<K::Bits, V>() as usize) as f64 / fill;
+            let stats = tree.stats();
+            let bytes = stats.line_bytes + stats.node_bytes + stats.record_bytes;
+            assert!((bytes as f64) < 2.0 * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
+        }
+    }
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_wide_keys() {
+    every_distribution::<u64, u64>(|wide| wide, 1.0);
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_keys_in_lines_with_room() {
+    every_distribution::<i64, u32>(|wide| wide, 0.6);
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_narrow_keys() {
+    every_distribution::<u32, u32>(|wide| (wide >> 32) as u32 ^ wide as u32, 1.0);
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_narrow_keys_with_wide_values() {
+    every_distribution::<u32, u64>(|wide| (wide >> 16) as u32, 0.8);
+}

@@ -1,0 +1,90 @@
+//! The nodes above the lowest level, and the table above them.
+
+use crate::node::node;
+use lanetree_kernels_lane_tree::layout::{
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, exact_children,
+};
+use lanetree_layout::Word;
+
+/// A node, seen from above.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Child<K> {
+    /// Its first key.
+    pub(crate) first: K,
+    /// Its last key.
+    pub(crate) last: K,
+}
+
+/// The nodes above the lowest level, level by level.
+#[derive(Debug)]
+pub(crate) struct Upper<K> {
+    pub(crate) nodes: Vec<u32>,
+    /// The first key of each.
+    pub(crate) firsts: Vec<K>,
+    /// The first keys of the highest level's nodes, which may be the lowest level.
+    pub(crate) top: Vec<K>,
+    /// The number of the first of these.
+    pub(crate) top_first: u32,
+    /// Levels, the lowest included.
+    pub(crate) height: u32,
+    /// Formats of these levels.
+    pub(crate) formats: u32,
+}
+
+impl<K: Word> Upper<K> {
+    /// The levels above nodes that have these formats, until there are at most `table_nodes`.
+    pub(crate) fn new(mut children: Vec<Child<K>>, formats: u32, table_nodes: u32) -> Self {
+        let mut upper =
+            Self { nodes: Vec::new(), firsts: Vec::new(), top: Vec::new(), top_first: 0, height: 1, formats };
+        while children.len() > table_nodes as usize {
+            let below = children.len() as u32;
+            let mut level = Vec::new();
+            let mut start = 0;
+            while start < children.len() {
+                let (quantiser, count) = choose(&children[start..], upper.height);
+                let part = &children[start..start + count];
+                upper.formats |= (quantiser.format() as u32) << (FORMAT_BITS * upper.height);
+                let firsts = part[1..].iter().map(|child| child.first);
+                upper.nodes.extend(node(quantiser, upper.top_first + start as u32, firsts));
+                level.push(Child { first: part[0].first, last: part[count - 1].last });
+                start += count;
+            }
+            upper.firsts.extend(level.iter().map(|child| child.first));
+            upper.top_first += below;
+            upper.height += 1;
+            children = level;
+        }
+        upper.top = children.iter().map(|child| child.first).collect();
+        debug_assert_eq!(upper.nodes.len(), upper.firsts.len() * NODE_WORDS as usize);
+        upper
+    }
+}
+
+/// How the next node of a level is made, and how many children it has. Above the first level, nodes are exact: a node of so
+/// many keys could rarely tell its children apart by 15 bits.
+fn choose<K: Word>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
+    let most = HALVES_CHILDREN as usize;
+    for count in [most, most.div_ceil(2)] {
+        let part = &children[..count.min(children.len())];
+        let quantiser = Quantiser::halves(part[0].first, part[part.len() - 1].last);
+        let mut neighbors = part.windows(2);
+        if level == 1 && part.len() > exact_children::<K>() as usize && neighbors.all(|pair| quantiser.place(pair[0].last) < quantiser.place(pair[1].first)) {
+            return (quantiser, part.len());
+        }
+    }
+    (Quantiser::EXACT, children.len().min(exact_children::<K>() as usize))
+}
+
+/// The shift and the buckets of the table above nodes with these first keys.
+pub(crate) fn table<K: Word>(top: &[K]) -> (u32, Vec<u32>) {
+    let Some((&first, &last)) = top.first().zip(top.last()) else { return (0, vec![0; TOP_BUCKETS as usize]) };
+    let range = last.widen() - first.widen();
+    let bits = if range == 0 { 0 } else { range.ilog2() + 1 };
+    let shift = bits.saturating_sub(TOP_BUCKETS.ilog2());
+    let upto = |distance: u64| top.partition_point(|key| key.widen() - first.widen() <= distance) as u32 - 1;
+    let buckets = (0..u64::from(TOP_BUCKETS)).map(|bucket| {
+        let start = bucket << shift;
+        upto(start) | upto(start + ((1 << shift) - 1)) << 16
+    });
+    (shift, buckets.collect())
+}
