@@ -14,6 +14,7 @@ mod figure;
 mod figures;
 mod gathers;
 mod hbtree;
+mod lane_tree;
 mod machine;
 mod plan;
 mod psa;

@@ -1,13 +1,15 @@
 //! The options of a tree, and its build from pairs in main memory.
 
 use crate::LaneTree;
+use crate::bulk::build_on;
 use crate::node::{Filling, Plan, boundary, divide};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Upper, table};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
-use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
+use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::{BuildScratch, DevicePairs};
 use rayon::prelude::*;
 
 /// Most nodes that the table can lead to.
@@ -77,10 +79,68 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.upload(device, &SortedPairs::from_sorted(keys, values)?)
     }
 
+    /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
+    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept. Returns when the tree is complete, whose
+    /// memory, and later what its host batches take, comes from the stream's device. On the host as [`Builder::build`],
+    /// without the scratch memory.
+    ///
+    /// # Errors
+    /// As [`Builder::build`]; [`Error::OutputLength`] for buffers or scratch memory that are too small; [`Error::Runtime`] for
+    /// buffers of another device than the stream's.
+    pub fn build_on(
+        &self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        len: usize,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<LaneTree<K, V>> {
+        self.check()?;
+        scratch.check(stream, (keys, values, len))?;
+        if let (DeviceKind::Host, Some(keys), Some(values)) =
+            (stream.device().kind(), keys.as_slice(), values.as_slice())
+        {
+            return self.build(stream.device(), &keys[..len], &values[..len]);
+        }
+        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+    }
+
+    /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
+    /// value is kept. Otherwise like [`Builder::build_on`].
+    ///
+    /// # Errors
+    /// As [`Builder::build_on`], and [`Error::NotSorted`].
+    pub fn build_sorted_on(
+        &self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        len: usize,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<LaneTree<K, V>> {
+        self.check()?;
+        scratch.check(stream, (keys, values, len))?;
+        if let (DeviceKind::Host, Some(keys), Some(values)) =
+            (stream.device().kind(), keys.as_slice(), values.as_slice())
+        {
+            return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
+        }
+        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+    }
+
+    fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {
+        let device = stream.device();
+        if pairs.2 == 0 {
+            return self.upload(device, &SortedPairs::default());
+        }
+        Ok(self.of(device, build_on(stream, device, self.options, pairs)?))
+    }
+
     fn upload(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<LaneTree<K, V>> {
-        let parts = build::<K::Bits, V>(device, pairs, self.options)?;
-        let (device, options) = (device.clone(), self.options);
-        Ok(LaneTree { device, options, parts: Guarded::new(parts), staging: Staging::default(), words: PhantomData })
+        Ok(self.of(device, build::<K, V>(device, pairs, self.options)?))
+    }
+
+    fn of(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
+        let (device, options, parts) = (device.clone(), self.options, Guarded::new(parts));
+        LaneTree { device, options, parts, staging: Staging::default(), words: PhantomData }
     }
 
     fn check(&self) -> Result<()> {
@@ -106,17 +166,24 @@ impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
 }
 
 /// A tree over sorted pairs, on a device.
-pub(crate) fn build<K: Word, V: Word>(device: &Device, pairs: &SortedPairs<K, V>, options: Options) -> Result<Parts<K>> {
-    layout(pairs, options)?.upload(device)
+pub(crate) fn build<K: Key, V: Word>(
+    device: &Device,
+    pairs: &SortedPairs<K::Bits, V>,
+    options: Options,
+) -> Result<Parts<K::Bits>> {
+    if device.kind() == DeviceKind::Host || pairs.keys.is_empty() {
+        return layout(pairs, options)?.upload(device);
+    }
+    let keys: Vec<K> = pairs.keys.par_iter().map(|&word| K::decode(word)).collect();
+    let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
+    build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))
 }
 
 /// The tree in main memory.
 fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
-    let count = (len / filling.node).max(1);
-    // Parts of all pairs that are divided into nodes each for itself: nearly always into one.
-    let reach = (filling.node / 4).min(32);
+    let (count, reach) = (filling.parts(len), filling.reach());
     let cut = |part: usize| match part {
         0 => 0,
         _ if part == count => len,
@@ -150,18 +217,19 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
     }
     let leaf_nodes = children.len() as u32;
     let upper = Upper::new(children, formats, options.table_nodes);
-    let (top_shift, buckets) = table(&upper.top);
+    let top_start = upper.firsts.len() - upper.top_count as usize;
+    let (top_shift, buckets) = table(&upper.firsts[top_start..]);
     parts.nodes.extend(upper.nodes);
     parts.shape = Shape {
         len: len as u64,
         lines: line_count,
         leaf_nodes,
-        top_count: upper.top.len() as u32,
+        top_count: upper.top_count,
         top_first: upper.top_first,
         top_shift,
         height: if len == 0 { 0 } else { upper.height },
         formats: upper.formats,
     };
-    (parts.firsts, parts.top, parts.table) = (upper.firsts, upper.top, buckets);
+    (parts.firsts, parts.table) = (upper.firsts, buckets);
     Ok(parts)
 }

@@ -24,6 +24,7 @@
 //! [`LaneTree::on`] has the device form of the queries.
 
 mod build;
+mod bulk;
 mod device;
 mod native;
 mod node;
@@ -38,14 +39,15 @@ pub use build::Builder;
 pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_lane_tree::modules::MODULES;
+pub use lanetree_primitives::BuildScratch;
 pub use stats::Stats;
 
+use build::Options;
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Device, Guarded, Result};
 use lanetree_layout::{Key, Word};
-use build::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.

@@ -50,7 +50,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
             nodes: parts.nodes.as_slice()?,
             records: parts.records.as_slice()?,
             firsts: parts.firsts.as_slice()?,
-            top: parts.top.as_slice()?,
+            top: parts.firsts.as_slice()?.get(parts.shape.top_start()..)?,
             table: parts.table.as_slice()?,
             values: PhantomData,
         })

@@ -1,8 +1,8 @@
 //! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
 
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, Record, UNUSED_HALF, chunk_of,
-    chunk_slots, exact_children, line_slots,
+    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, Record, UNUSED_HALF,
+    chunk_of, chunk_slots, exact_children, line_slots,
 };
 use lanetree_layout::Word;
 
@@ -10,9 +10,9 @@ use lanetree_layout::Word;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
     /// Pairs of a line, in units of 1/256.
-    line: u32,
+    pub(crate) line: u32,
     /// Pairs of a node.
-    pub(crate) node: usize,
+    node: usize,
     /// Slots of a line.
     slots: usize,
 }
@@ -26,6 +26,16 @@ impl Filling {
         let full = if slots == 4 { 208 } else { 400 };
         let node = (full * line / (slots * 256)) as usize;
         Self { line, node, slots: slots as usize }
+    }
+
+    /// Parts of so many pairs that are divided into nodes each for itself: nearly always into one.
+    pub(crate) fn parts(self, len: usize) -> usize {
+        (len / self.node).max(1)
+    }
+
+    /// How far a part's boundary may be from where it would be if all were equal.
+    pub(crate) fn reach(self) -> usize {
+        (self.node / 4).min(32)
     }
 
     /// Pairs that a node's line is to have.

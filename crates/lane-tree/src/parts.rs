@@ -2,7 +2,6 @@
 
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
-use lanetree_kernels_lane_tree::layout::{LINE_WORDS, RECORD_WORDS};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 
@@ -22,6 +21,13 @@ pub(crate) struct Shape {
     pub(crate) formats: u32,
 }
 
+impl Shape {
+    /// Where the first keys of the highest level's nodes begin, among all first keys.
+    pub(crate) fn top_start(&self) -> usize {
+        if self.height > 1 { (self.top_first - self.leaf_nodes) as usize } else { 0 }
+    }
+}
+
 /// A tree's memory.
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
@@ -29,8 +35,9 @@ pub(crate) struct Parts<K> {
     pub(crate) lines: Buffer<u64>,
     pub(crate) nodes: Buffer<u32>,
     pub(crate) records: Buffer<u64>,
+    /// The first keys of the nodes above the lowest level; if there are none, of those of the lowest. The last ones of them are
+    /// the highest level's.
     pub(crate) firsts: Buffer<K>,
-    pub(crate) top: Buffer<K>,
     pub(crate) table: Buffer<u32>,
 }
 
@@ -42,7 +49,6 @@ pub(crate) struct HostParts<K> {
     pub(crate) nodes: Vec<u32>,
     pub(crate) records: Vec<u64>,
     pub(crate) firsts: Vec<K>,
-    pub(crate) top: Vec<K>,
     pub(crate) table: Vec<u32>,
 }
 
@@ -55,7 +61,6 @@ impl<K: Word> HostParts<K> {
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
             firsts: device.upload(&self.firsts)?,
-            top: device.upload(&self.top)?,
             table: device.upload(&self.table)?,
         })
     }
@@ -70,7 +75,7 @@ impl<K: Word> Parts<K> {
             nodes: self.nodes.read_on(stream)?,
             records: self.records.read_on(stream)?,
             firsts: self.firsts.read_on(stream)?,
-            top: self.top.read_on(stream)?,
+            top: self.firsts.read_on(stream)?.byte_add((self.shape.top_start() * K::BYTES) as u64),
             table: self.table.read_on(stream)?,
             len,
             line_count: lines,
@@ -87,13 +92,7 @@ impl<K: Word> Parts<K> {
 
     /// Bytes of the lines, of the nodes, of the records, and of all else.
     pub(crate) fn bytes(&self) -> [u64; 4] {
-        let rest = self.firsts.bytes() + self.top.bytes() + self.table.bytes();
+        let rest = self.firsts.bytes() + self.table.bytes();
         [self.lines.bytes(), self.nodes.bytes(), self.records.bytes(), rest].map(|bytes| bytes as u64)
-    }
-
-    /// The number of lines and of records that the memory has room for is that of the shape.
-    pub(crate) fn is_consistent(&self) -> bool {
-        self.lines.len() as u64 == u64::from(self.shape.lines) * u64::from(LINE_WORDS)
-            && self.records.len() as u64 == u64::from(self.shape.leaf_nodes) * u64::from(RECORD_WORDS)
     }
 }

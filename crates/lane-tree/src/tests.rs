@@ -4,7 +4,9 @@ use crate::LaneTree;
 use crate::parts::Parts;
 use lanetree_frame::Device;
 use lanetree_frame::fixed::FixedIndex;
-use lanetree_kernels_lane_tree::layout::{LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of};
+use lanetree_kernels_lane_tree::layout::{
+    LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
+};
 use lanetree_layout::{Key, Word};
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
@@ -26,7 +28,10 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
         ("dense", (1 << 40..(1 << 40) + 20_000).collect()),
         ("dense around a power of two", ((1 << 63) - 5000..(1 << 63) + 5000).collect()),
         ("steps", (0..20_000).map(|i| i * 1_000_003).collect()),
-        ("powers of two and beside", sorted((0..64).flat_map(|bit| (0..40).map(move |i| (1_u64 << bit).wrapping_add(i))).collect())),
+        (
+            "powers of two and beside",
+            sorted((0..64).flat_map(|bit| (0..40).map(move |i| (1_u64 << bit).wrapping_add(i))).collect()),
+        ),
         ("two clusters", (0..5000).chain(u64::MAX - 5000..=u64::MAX).collect()),
         ("squares", (0..20_000).map(|i: u64| i * i * i).collect()),
         ("last bits", sorted((0..3000).map(|i| 0xabcd_ef01_2345_0000 + i).collect())),
@@ -49,12 +54,15 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
 pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
     let lines = parts.lines.to_vec().unwrap();
     let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
-    assert!(parts.is_consistent(), "{what}");
     let shape = parts.shape;
+    assert_eq!(lines.len(), (shape.lines * LINE_WORDS) as usize, "{what}");
+    assert_eq!(records.len(), (shape.leaf_nodes * RECORD_WORDS) as usize, "{what}");
     let slots = line_slots::<K, V>() as usize;
     let line_of = |line: usize| -> Vec<K> {
         let chunks = lines[line * LINE_WORDS as usize..(line + 1) * LINE_WORDS as usize].chunks_exact(2);
-        chunks.flat_map(|chunk| pairs_of::<K, V>([chunk[0], chunk[1]]).map(|pair| pair.0).into_iter().take(slots / 4)).collect()
+        chunks
+            .flat_map(|chunk| pairs_of::<K, V>([chunk[0], chunk[1]]).map(|pair| pair.0).into_iter().take(slots / 4))
+            .collect()
     };
     let mut rank = 0;
     let mut before: Option<K> = None;
@@ -104,7 +112,9 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
         near.extend([K::MIN, K::MAX]);
         near.extend((0..64).map(|bit| K::decode(key(1 << bit))));
         // So few nodes in the table that there are levels above the lowest.
-        for (device, table) in [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)] {
+        for (device, table) in
+            [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)]
+        {
             let builder = LaneTree::<K, V>::builder().fill(fill).table_nodes(table);
             let tree = builder.build_sorted(&device, &keys, &values).unwrap();
             validate::<K::Bits, V>(tree.parts.get().unwrap(), what);

@@ -17,7 +17,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         let old = self.sorted_pairs()?;
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op))?;
         if report.path != UpdatePath::Unchanged {
-            self.parts.replace(build(&self.device, &pairs, self.options)?);
+            self.parts.replace(build::<K, V>(&self.device, &pairs, self.options)?);
         }
         Ok(report)
     }

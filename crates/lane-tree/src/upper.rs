@@ -2,7 +2,7 @@
 
 use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, exact_children,
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children,
 };
 use lanetree_layout::Word;
 
@@ -19,10 +19,10 @@ pub(crate) struct Child<K> {
 #[derive(Debug)]
 pub(crate) struct Upper<K> {
     pub(crate) nodes: Vec<u32>,
-    /// The first key of each.
+    /// The first key of each; if there are none, of the nodes of the lowest level.
     pub(crate) firsts: Vec<K>,
-    /// The first keys of the highest level's nodes, which may be the lowest level.
-    pub(crate) top: Vec<K>,
+    /// Nodes of the highest level, which may be the lowest.
+    pub(crate) top_count: u32,
     /// The number of the first of these.
     pub(crate) top_first: u32,
     /// Levels, the lowest included.
@@ -34,8 +34,7 @@ pub(crate) struct Upper<K> {
 impl<K: Word> Upper<K> {
     /// The levels above nodes that have these formats, until there are at most `table_nodes`.
     pub(crate) fn new(mut children: Vec<Child<K>>, formats: u32, table_nodes: u32) -> Self {
-        let mut upper =
-            Self { nodes: Vec::new(), firsts: Vec::new(), top: Vec::new(), top_first: 0, height: 1, formats };
+        let mut upper = Self { nodes: Vec::new(), firsts: Vec::new(), top_count: 0, top_first: 0, height: 1, formats };
         while children.len() > table_nodes as usize {
             let below = children.len() as u32;
             let mut level = Vec::new();
@@ -54,8 +53,11 @@ impl<K: Word> Upper<K> {
             upper.height += 1;
             children = level;
         }
-        upper.top = children.iter().map(|child| child.first).collect();
         debug_assert_eq!(upper.nodes.len(), upper.firsts.len() * NODE_WORDS as usize);
+        if upper.height == 1 {
+            upper.firsts.extend(children.iter().map(|child| child.first));
+        }
+        upper.top_count = children.len() as u32;
         upper
     }
 }
@@ -66,21 +68,30 @@ fn choose<K: Word>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
     let most = HALVES_CHILDREN as usize;
     for count in [most, most.div_ceil(2)] {
         let part = &children[..count.min(children.len())];
-        let quantiser = Quantiser::halves(part[0].first, part[part.len() - 1].last);
+        let next = children.get(part.len()).map_or((K::MIN, false), |next| (next.first, true));
+        let quantiser = Quantiser::halves(part[0].first, covered(part[0].first, part[part.len() - 1].last, next));
         let mut neighbors = part.windows(2);
-        if level == 1 && part.len() > exact_children::<K>() as usize && neighbors.all(|pair| quantiser.place(pair[0].last) < quantiser.place(pair[1].first)) {
+        if level == 1
+            && part.len() > exact_children::<K>() as usize
+            && neighbors.all(|pair| quantiser.place(pair[0].last) < quantiser.place(pair[1].first))
+        {
             return (quantiser, part.len());
         }
     }
     (Quantiser::EXACT, children.len().min(exact_children::<K>() as usize))
 }
 
+/// The shift by which distances from the first to the last key of a level become buckets of the table.
+pub(crate) fn table_shift<K: Word>(first: K, last: K) -> u32 {
+    let range = last.widen() - first.widen();
+    let bits = if range == 0 { 0 } else { range.ilog2() + 1 };
+    bits.saturating_sub(TOP_BUCKETS.ilog2())
+}
+
 /// The shift and the buckets of the table above nodes with these first keys.
 pub(crate) fn table<K: Word>(top: &[K]) -> (u32, Vec<u32>) {
     let Some((&first, &last)) = top.first().zip(top.last()) else { return (0, vec![0; TOP_BUCKETS as usize]) };
-    let range = last.widen() - first.widen();
-    let bits = if range == 0 { 0 } else { range.ilog2() + 1 };
-    let shift = bits.saturating_sub(TOP_BUCKETS.ilog2());
+    let shift = table_shift(first, last);
     let upto = |distance: u64| top.partition_point(|key| key.widen() - first.widen() <= distance) as u32 - 1;
     let buckets = (0..u64::from(TOP_BUCKETS)).map(|bucket| {
         let start = bucket << shift;

@@ -43,6 +43,7 @@ mod hbtree_sizes;
 mod hbtree_strategies;
 mod hbtree_updates;
 mod indexes;
+mod lanetree_queries;
 mod latency;
 mod lookups;
 mod neighbors;
@@ -85,6 +86,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cubpt_inserts::FIGURE,
     &cubpt_crossover::FIGURE,
     &cubpt_orders::FIGURE,
+    &lanetree_queries::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,

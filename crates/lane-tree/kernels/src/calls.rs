@@ -1,7 +1,8 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Advance, AdvanceArgs, Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs, Neighbor, NeighborArgs, Rank, RankArgs,
+    Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs,
+    Neighbor, NeighborArgs, NodesArgs, Rank, RankArgs, Table, TableArgs, UpperArgs, Write, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -16,6 +17,8 @@ macro_rules! by_words {
 by_words! {
     /// The kernel that moves a cursor.
     advance(AdvanceArgs<K>) => Advance<K, V>;
+    /// The kernel that counts nodes and lines.
+    count(NodesArgs<K, V>) => Count<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
     /// The kernel that copies ranges, with 8 lanes per range.
@@ -28,4 +31,25 @@ by_words! {
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
     /// The rank kernel.
     rank(RankArgs<K>) => Rank<K, V>;
+    /// The kernel that writes nodes and lines.
+    write(NodesArgs<K, V>) => Write<K, V>;
+}
+
+macro_rules! by_key {
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $function<K: Word>(args: &$args<K>) -> Call<'_> {
+            Call::new(entry_by_words!(K => $kernel), args)
+        }
+    )*};
+}
+by_key! {
+    /// The kernel that counts the nodes of a level above the lowest.
+    count_upper(UpperArgs) => CountUpper<K>;
+    /// The kernel that chooses where parts begin.
+    cut(CutArgs) => Cut<K>;
+    /// The kernel that makes the table.
+    table(TableArgs) => Table<K>;
+    /// The kernel that writes a level above the lowest.
+    write_upper(UpperArgs) => WriteUpper<K>;
 }

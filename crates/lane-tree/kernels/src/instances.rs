@@ -1,18 +1,35 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
-use crate::{Advance, Gather, Get, Locate, Neighbor, Rank};
+use crate::{Advance, Count, CountUpper, Cut, Gather, Get, Locate, Neighbor, Rank, Table, Write, WriteUpper};
 use lanetree_simt::instance;
+
+macro_rules! keys {
+    ($($k:ident;)*) => {
+        pastey::paste! {$(
+            instance!([<lane_tree_ $k __count_upper>], [<lane_tree_ $k>], CountUpper<$k>);
+            instance!([<lane_tree_ $k __cut>], [<lane_tree_ $k>], Cut<$k>);
+            instance!([<lane_tree_ $k __table>], [<lane_tree_ $k>], Table<$k>);
+            instance!([<lane_tree_ $k __write_upper>], [<lane_tree_ $k>], WriteUpper<$k>);
+        )*}
+    };
+}
+keys! {
+    u32;
+    u64;
+}
 
 macro_rules! pairs {
     ($($k:ident, $v:ident;)*) => {
         pastey::paste! {$(
             instance!([<lane_tree_ $k _ $v __advance>], [<lane_tree_ $k _ $v>], Advance<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __count>], [<lane_tree_ $k _ $v>], Count<$k, $v>);
             instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
             instance!([<lane_tree_ $k _ $v __neighbor>], [<lane_tree_ $k _ $v>], Neighbor<$k, $v>);
             instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
         )*}
     };
 }

@@ -231,6 +231,19 @@ impl Quantiser {
     }
 }
 
+/// The last key that the places of a node should tell from others: all up to the next node's first key, if that is not so far
+/// that the node's own keys could be told apart less well. `to` is the last key below the node. So keys that are inserted between
+/// two nodes are found by look-ups too, which do not ask how far a key is.
+#[inline(always)]
+pub fn covered<K: Word>(from: K, to: K, (next, has_next): (K, bool)) -> K {
+    if !has_next {
+        return to;
+    }
+    let before_next = next.wrapping_add(K::MAX);
+    let is_near = (before_next.widen() - from.widen()) / 2 <= to.widen() - from.widen();
+    if is_near { before_next } else { to }
+}
+
 /// What the separators in one word say: how many children begin at or before the place. `index` is the word's, among those
 /// of separators.
 #[inline(always)]
@@ -264,7 +277,11 @@ impl<K: Word> Record<K> {
     #[inline(always)]
     pub fn words(self) -> [u64; 4] {
         let [a, b, c] = self.planes;
-        if K::BITS == 64 { [self.first.widen(), self.rank, a, b] } else { [self.first.widen() | self.rank << 32, a, b, c] }
+        if K::BITS == 64 {
+            [self.first.widen(), self.rank, a, b]
+        } else {
+            [self.first.widen() | self.rank << 32, a, b, c]
+        }
     }
 
     /// The record with these words.

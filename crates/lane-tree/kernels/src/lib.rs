@@ -3,6 +3,7 @@
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
+mod build;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 mod instances;
@@ -10,6 +11,9 @@ pub mod layout;
 pub mod modules;
 mod range;
 mod search;
+mod upper;
 
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, Write};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::{Get, GetArgs, Neighbor, NeighborArgs, QUERY_THREADS, Rank, RankArgs, TreeRef};
+pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

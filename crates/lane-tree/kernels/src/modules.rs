@@ -1,8 +1,10 @@
 //! The PTX modules: what the driver loads at once.
 
 lanetree_simt::modules! {
+    lane_tree_u32,
     lane_tree_u32_u32,
     lane_tree_u32_u64,
+    lane_tree_u64,
     lane_tree_u64_u32,
     lane_tree_u64_u64,
 }

@@ -129,7 +129,11 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
             let mut before = K::MIN;
             let mut has_before = false;
             if at < end && chunk % u64::from(LINE_WORDS / 2) > 0 && skip == 0 {
-                (before, has_before) = (pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate))[slots as usize - 1].0, true);
+                (before, has_before) = (
+                    pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate))[slots as usize - 1]
+                        .0,
+                    true,
+                );
             }
             while simt.any(FULL_MASK, at < end) {
                 let own = chunk + u64::from(within);

@@ -180,14 +180,7 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// Nodes of the tree, of the formats.
     #[inline(always)]
-    unsafe fn child<S: Simt, const ORDERED: bool>(
-        &self,
-        simt: S,
-        number: u32,
-        word: K,
-        first: K,
-        formats: u32,
-    ) -> u32 {
+    unsafe fn child<S: Simt, const ORDERED: bool>(&self, simt: S, number: u32, word: K, first: K, formats: u32) -> u32 {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: nodes of the tree.
         let chunks: OfQuad<[u32; 4]> = core::array::from_fn(|round| {
@@ -548,7 +541,9 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
                 let (mut value, mut is_hit) = (args.miss, false);
                 if tree.height > 0 {
                     let position = tree.find::<S, V>(simt, word, predecessor);
-                    if at < args.count && let Some((key, found)) = tree.beside(simt, position, predecessor) {
+                    if at < args.count
+                        && let Some((key, found)) = tree.beside(simt, position, predecessor)
+                    {
                         simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
                         (value, is_hit) = (found, true);
                     }

@@ -1,0 +1,257 @@
+//! Every query of LaneTree's, by size and words: random and sorted, all on the device.
+
+use crate::bench::columns::{
+    BATCH, Column, DEVICE, Format, HITS, INDEX, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS,
+};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::lane_tree::Distribution;
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree::harmonia::BatchOrder;
+use lanetree::{Buffer, DeviceRanges, Harmonia, LaneTree, RangeScratch};
+use lanetree_baselines::Checksum;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "lanetree-queries",
+    about: "LaneTree: every query, by size, words, order and distribution",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "lanetree-queries",
+    title: "LaneTree, queries and results on the device",
+    columns: &[
+        INDEX,
+        DEVICE,
+        WORDS,
+        KEYS,
+        N,
+        OPERATION,
+        ORDER,
+        HITS,
+        BATCH,
+        MS,
+        RATE,
+        Column::extra("x harmonia", "x_harmonia", Format::Figure),
+        SIZE,
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand.",
+        "x harmonia: the rate over that of a Harmonia over the same pairs, for the same queries, in the same run.",
+    ],
+    summary: None,
+};
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let sizes = request.sizes.clone();
+    for &size in &sizes {
+        let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
+        of_data(session, &data, true)?;
+    }
+    let size = main_of(&sizes);
+    let data = Data::<u32>::uniform(1 << size, session.seed_of(size));
+    of_data(session, &data, true)?;
+    for distribution in Distribution::OTHERS {
+        if !session.has_time(format_args!("{}, n = 2^{size}", distribution.name())) {
+            continue;
+        }
+        let data = distribution.keys(1 << size, session.seed_of(size));
+        of_data(session, &data, false)?;
+    }
+    Ok(())
+}
+
+/// A tree, and what is asked of it.
+struct Subject<'a, W: BenchWord> {
+    data: &'a Data<W>,
+    tree: LaneTree<W, W>,
+    harmonia: Option<Harmonia<W, W>>,
+}
+
+impl<W: BenchWord> Subject<'_, W> {
+    fn row(&self, session: &Session, operation: &str, count: usize, timing: Timing, checksum: Checksum) -> Row {
+        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+        let mut row = self.data.label(row);
+        row.set("bytes_per_key", self.tree.bytes() as f64 / self.data.len() as f64);
+        row
+    }
+}
+
+/// All queries, or random and sorted look-ups only.
+fn of_data<W: BenchWord>(session: &mut Session, data: &Data<W>, all: bool) -> Result<()> {
+    let what = format!("{}, n = {}", data.source, data.len());
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    session.doing(format_args!("building, {what}"));
+    let tree = LaneTree::builder().build_sorted(&session.device, &data.keys, &data.values)?;
+    let harmonia = match all {
+        true => Some(Harmonia::builder().build_sorted(&session.device, &data.keys, &data.values)?),
+        false => None,
+    };
+    let subject = Subject { data, tree, harmonia };
+    let count = 1 << session.plan.queries;
+    for misses in [false, true] {
+        if misses && !all {
+            continue;
+        }
+        let Some(sorted) = data.sorted_batch(count, misses, session.seed ^ u64::from(misses)) else { continue };
+        for order in Order::ALL {
+            if !session.has_time(format_args!("{what}, {}", order.name())) {
+                continue;
+            }
+            let batch = sorted.ordered(order, session.seed);
+            let queries = session.device.upload(&batch.queries)?;
+            look_ups(session, &subject, &batch, &queries, order, misses)?;
+            if misses && order != Order::Top16 {
+                ordered(session, &subject, &batch, &queries, order)?;
+            }
+        }
+        if misses {
+            continue;
+        }
+        let most = session.plan.queries;
+        for size in [16, 20].into_iter().filter(|&size| all && size < most) {
+            let Some(sorted) = data.sorted_batch(1 << size, false, session.seed ^ size as u64) else { continue };
+            let batch = sorted.ordered(Order::Random, session.seed);
+            let queries = session.device.upload(&batch.queries)?;
+            look_ups(session, &subject, &batch, &queries, Order::Random, false)?;
+        }
+    }
+    if all {
+        ranges(session, &subject)?;
+    }
+    Ok(())
+}
+
+fn look_ups<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<'_, W>,
+    batch: &Batch<W>,
+    queries: &Buffer<W>,
+    order: Order,
+    misses: bool,
+) -> Result<()> {
+    let what = format!("look-ups, {}, {}", subject.data.source, order.name());
+    let mut out = session.device.alloc::<W>(queries.len())?;
+    let timing = session.time_on_stream(
+        &mut out,
+        |out| session.poison(out),
+        |out| Ok(subject.tree.on(&session.stream).get(queries, out, None, miss())?),
+    )?;
+    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
+    let mut row = subject.row(session, "get", out.len(), timing, checksum);
+    if let Some(harmonia) = &subject.harmonia {
+        let order = if order == Order::Sorted { BatchOrder::Sorted } else { BatchOrder::default() };
+        let on = harmonia.on(&session.stream).order(order);
+        let timing = session.time_on_stream(
+            &mut out,
+            |out| session.poison(out),
+            |out| Ok(on.get(queries, out, None, miss())?),
+        )?;
+        session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
+        row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
+    }
+    row.set("order", order.name());
+    row.set("hit_rate", if misses { 0.5 } else { 1.0 });
+    session.push(row);
+    Ok(())
+}
+
+/// Ranks and predecessors.
+fn ordered<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<'_, W>,
+    batch: &Batch<W>,
+    queries: &Buffer<W>,
+    order: Order,
+) -> Result<()> {
+    let what = format!("ordered queries, {}, {}", subject.data.source, order.name());
+    let count = queries.len();
+    let push = |session: &mut Session, mut row: Row| {
+        row.set("order", order.name());
+        row.set("hit_rate", 0.5);
+        session.push(row);
+    };
+    let mut ranks = session.device.alloc::<u64>(count)?;
+    let timing = session.time_on_stream(
+        &mut ranks,
+        |ranks| session.poison(ranks),
+        |ranks| Ok(subject.tree.on(&session.stream).lower_bound(queries, ranks)?),
+    )?;
+    let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, |i| batch.origins[i].lower_bound())?;
+    let row = subject.row(session, "lower_bound", count, timing, checksum);
+    push(session, row);
+    drop(ranks);
+    let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
+    let timing = session.time_on_stream(
+        &mut out,
+        |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
+        |(keys, values)| Ok(subject.tree.on(&session.stream).predecessor(queries, keys, values, None, miss())?),
+    )?;
+    let (keys, values) = out;
+    let by_key = session.check(&what, "keys", &keys, count, miss(), |i| subject.data.keys[batch.origins[i].rank()])?;
+    let by_value =
+        session.check(&what, "values", &values, count, miss(), |i| subject.data.values[batch.origins[i].rank()])?;
+    let row = subject.row(session, "predecessor", count, timing, by_key.and(by_value));
+    push(session, row);
+    Ok(())
+}
+
+/// Ranges of 8 and of 32 pairs.
+fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Result<()> {
+    for length in [8, 32] {
+        let count = ((1_usize << session.plan.range_pairs) / length).clamp(1, 1 << session.plan.queries);
+        let Some(sorted) = subject.data.sorted_batch(count, false, session.seed ^ length as u64) else { return Ok(()) };
+        if subject.data.len() < length {
+            continue;
+        }
+        for order in [Order::Random, Order::Sorted] {
+            let what = format!("ranges of {length}, {}, {}", subject.data.source, order.name());
+            if !session.has_time(&what) {
+                continue;
+            }
+            let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - length);
+            let keys = &subject.data.keys;
+            let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
+            let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + length - 1]).collect();
+            let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
+            let scratch = RangeScratch::new(&session.device, count)?;
+            let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
+            let timing = session.time_on_stream(
+                &mut out,
+                |(out, _)| {
+                    session.poison(&mut out.offsets)?;
+                    session.poison(&mut out.keys)?;
+                    session.poison(&mut out.values)
+                },
+                |(out, scratch)| {
+                    let on = subject.tree.on(&session.stream);
+                    Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+                },
+            )?;
+            let (out, _) = out;
+            let rank = |i: usize| first[i / length] + i % length;
+            session.check(&what, "offsets", &out.offsets, count + 1, u64::MAX, |i| (i * length) as u64)?;
+            let pairs = count * length;
+            let by_key = session.check(&what, "keys", &out.keys, pairs, miss(), |i| keys[rank(i)])?;
+            let by_value =
+                session.check(&what, "values", &out.values, pairs, miss(), |i| subject.data.values[rank(i)])?;
+            let operation = format!("range of {length}");
+            let mut row = subject.row(session, &operation, count, timing, by_key.and(by_value));
+            row.set("order", order.name());
+            session.push(row);
+        }
+    }
+    Ok(())
+}

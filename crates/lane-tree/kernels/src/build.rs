@@ -1,0 +1,588 @@
+//! The bulk build, a level at a time: a warp takes a part of the keys and divides it into nodes, nearly always into one.
+//!
+//! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
+//! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
+
+use crate::layout::{
+    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record,
+    UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, Word, highest_one, kernel_args,
+};
+
+/// Warps of a block of [`Count`] or [`Write`].
+pub const BUILD_WARPS: u32 = 4;
+
+/// Most pairs of a part of a build, or of a node that is laid out anew; a multiple of 32.
+pub(crate) const fn part_pairs<K: Word, V: Word>() -> u32 {
+    // Those of a full bitmap, and of the parts of a build that are cut at gaps.
+    line_slots::<K, V>() * BITMAP_CHILDREN + 64
+}
+
+/// A warp's memory to plan a node with.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanMemory {
+    /// A bit for each pair: whether a line may begin there.
+    begins: Shared<u32>,
+    /// The first pair of each line, and the number of pairs after the last.
+    starts: Shared<u32>,
+    /// A node's words.
+    node: Shared<u32>,
+}
+
+/// Words of [`PlanMemory::begins`]: for the pairs of a part, one more, and the word after it.
+const BEGINS: u32 = (8 * BITMAP_CHILDREN + 64) / 32 + 2;
+/// Words of [`PlanMemory::starts`].
+const STARTS: u32 = BITMAP_CHILDREN + 1;
+/// Bytes of a warp's [`PlanMemory`].
+pub(crate) const PLAN_BYTES: u32 = (BEGINS + STARTS + NODE_WORDS).next_multiple_of(2) * 4;
+
+impl PlanMemory {
+    /// That of a warp, from a byte offset on.
+    #[inline(always)]
+    pub(crate) fn at(offset: u32) -> Self {
+        let begins = Shared::at(offset, BEGINS);
+        let starts = Shared::at(begins.end(), STARTS);
+        Self { begins, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+    }
+}
+
+/// Sorted pairs from which a node is made: in global or in shared memory.
+pub(crate) trait Source<K, V>: Copy {
+    /// Per thread. The ordered word of a pair.
+    ///
+    /// # Safety
+    /// There is such a pair.
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K;
+    /// Per thread. The value of a pair.
+    ///
+    /// # Safety
+    /// There is such a pair.
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V;
+}
+
+/// Pairs in global memory, from one of them on.
+#[derive(Clone, Copy)]
+struct Pairs<K, V> {
+    keys: Global<K>,
+    values: Global<V>,
+    from: u64,
+    flip: K,
+}
+
+impl<K: Word, V: Word> Source<K, V> for Pairs<K, V> {
+    #[inline(always)]
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.keys, self.from + u64::from(at), Hint::ReadOnly) }.xor(self.flip)
+    }
+    #[inline(always)]
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.values, self.from + u64::from(at), Hint::ReadOnly) }
+    }
+}
+
+/// Pairs of a source from one of them on.
+#[derive(Clone, Copy)]
+pub(crate) struct From<T> {
+    pub(crate) source: T,
+    pub(crate) from: u32,
+}
+
+impl<K: Word, V: Word, T: Source<K, V>> Source<K, V> for From<T> {
+    #[inline(always)]
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
+        // SAFETY: the caller's.
+        unsafe { self.source.key(simt, self.from + at) }
+    }
+    #[inline(always)]
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
+        // SAFETY: the caller's.
+        unsafe { self.source.value(simt, self.from + at) }
+    }
+}
+
+/// A plan of a node: the rest of it is in [`PlanMemory::starts`].
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) quantiser: Quantiser,
+    pub(crate) lines: u32,
+}
+
+/// Pairs that a line is to have: it has a number of its own among those of its node.
+#[inline(always)]
+fn of_line(line: u32, filling: u32) -> u32 {
+    ((line + 1) * filling >> 8) - (line * filling >> 8)
+}
+
+/// Warp collective (all lanes). A plan for one node of at most `most_lines` lines with all of `len` pairs, at least one, if
+/// there is any: the same in all lanes. A line is to have `filling` pairs, in units of 1/256.
+///
+/// # Safety
+/// The source has so many pairs, at most [`part_pairs`]; the memory is the warp's own.
+#[inline(always)]
+pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    filling: u32,
+    most_lines: u32,
+    memory: PlanMemory,
+) -> Option<Plan> {
+    let slots = line_slots::<K, V>();
+    // SAFETY: the first and the last pair.
+    let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
+    let mut attempt = 0;
+    while attempt < 3 {
+        let (quantiser, children) = match attempt {
+            0 => (Quantiser::bitmap(first, last), BITMAP_CHILDREN),
+            1 => (Quantiser::halves(first, last), HALVES_CHILDREN),
+            _ => (Quantiser::EXACT, exact_children::<K>()),
+        };
+        let most = if children < most_lines { children } else { most_lines };
+        attempt += 1;
+        if len > most * slots {
+            continue;
+        }
+        let mut word = 0;
+        // With a word after that of the last pair.
+        while word * WARP < len + 2 * WARP {
+            let at = word * WARP + simt.lane();
+            let mut begins = at >= len;
+            if at < len {
+                begins = at == 0 || quantiser == Quantiser::EXACT;
+                if !begins {
+                    // SAFETY: pairs of the source.
+                    let (before, key) = unsafe { (source.key(simt, at - 1), source.key(simt, at)) };
+                    begins = quantiser.place(before) != quantiser.place(key);
+                }
+            }
+            let begins = simt.ballot(FULL_MASK, begins);
+            if simt.lane() == 0 {
+                // SAFETY: one lane writes; the warp meets below.
+                unsafe { simt.shared_store(memory.begins, word, begins) };
+            }
+            word += 1;
+        }
+        simt.sync_warp(FULL_MASK);
+        // All lanes do the same.
+        let (mut start, mut lines) = (0, 0);
+        let mut is_planned = false;
+        while lines < most {
+            if simt.lane() == 0 {
+                // SAFETY: there is room for as many lines as a node has.
+                unsafe { simt.shared_store(memory.starts, lines, start) };
+            }
+            let wanted = of_line(lines, filling);
+            lines += 1;
+            if len - start <= wanted {
+                is_planned = true;
+                break;
+            }
+            // SAFETY: the word of a pair, and the next one.
+            let (low, high) = unsafe {
+                let word = (start + 1) / WARP;
+                (simt.shared_load(memory.begins, word), simt.shared_load(memory.begins, word + 1))
+            };
+            // Bit `i`: the line may have `i + 1` pairs.
+            let ends = (u64::from(high) << 32 | u64::from(low)) >> ((start + 1) % WARP);
+            let ends = ends as u32 & ((1 << slots) - 1);
+            let (short, long) = (ends & ((1 << wanted) - 1), ends >> wanted << wanted);
+            if short == 0 && long == 0 {
+                break;
+            }
+            start += 1 + if short != 0 { 31 - short.leading_zeros() } else { long.trailing_zeros() };
+            if start == len {
+                is_planned = true;
+                break;
+            }
+        }
+        if simt.lane() == 0 {
+            // SAFETY: one more than the lines.
+            unsafe { simt.shared_store(memory.starts, lines, len) };
+        }
+        simt.sync_warp(FULL_MASK);
+        if is_planned {
+            return Some(Plan { quantiser, lines });
+        }
+    }
+    None
+}
+
+/// Where a node goes.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeOutputs {
+    pub(crate) nodes: GlobalMut<u32>,
+    pub(crate) records: GlobalMut<u64>,
+    pub(crate) lines: GlobalMut<u64>,
+}
+
+/// Warp collective (all lanes). Writes a node by its plan, its record and `room` lines; those that it does not need repeat
+/// its last pair.
+///
+/// # Safety
+/// The plan is that of the source, and in the memory; the outputs have room.
+#[inline(always)]
+pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    plan: Plan,
+    (number, first_line, rank, room): (u32, u32, u64, u32),
+    outputs: NodeOutputs,
+    memory: PlanMemory,
+) {
+    let Plan { quantiser, lines } = plan;
+    let (lane, slots) = (simt.lane(), chunk_slots::<K, V>());
+    // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
+    unsafe {
+        let mut chunk = lane;
+        while chunk < room * (LINE_WORDS / 2) {
+            let line = chunk / (LINE_WORDS / 2);
+            let (mut at, mut last) = (len - 1, len - 1);
+            if line < lines {
+                at = simt.shared_load(memory.starts, line) + chunk % (LINE_WORDS / 2) * slots;
+                last = simt.shared_load(memory.starts, line + 1) - 1;
+            }
+            // Free slots repeat the pair before them.
+            let at = if at < last { at } else { last };
+            let first = (source.key(simt, at), source.value(simt, at));
+            let mut second = first;
+            if slots == 2 && at < last {
+                second = (source.key(simt, at + 1), source.value(simt, at + 1));
+            }
+            let to = u64::from(first_line) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
+            simt.store_vector(outputs.lines, to, chunk_of([first, second]), Hint::Default);
+            chunk += WARP;
+        }
+        // The record's planes: a lane has two lines.
+        let beyond = |line: u32| {
+            if line >= lines {
+                return 0;
+            }
+            simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1
+        };
+        let (low, high) = (beyond(lane), beyond(lane + WARP));
+        let plane = |bit: u32| {
+            let high = simt.ballot(FULL_MASK, high >> bit & 1 != 0);
+            let low = simt.ballot(FULL_MASK, low >> bit & 1 != 0);
+            u64::from(high) << 32 | u64::from(low)
+        };
+        let planes = [plane(0), plane(1), plane(2)];
+        let record = Record { first: source.key(simt, 0), rank, planes }.words();
+        if lane == 0 {
+            let to = u64::from(number) * u64::from(RECORD_WORDS);
+            simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
+            simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
+        }
+        let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
+        let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
+        if lane < NODE_WORDS {
+            let to = u64::from(number) * u64::from(NODE_WORDS) + u64::from(lane);
+            simt.store(outputs.nodes, to, word, Hint::Default);
+        }
+        simt.sync_warp(FULL_MASK);
+    }
+}
+
+/// Warp collective (all lanes). The lane's word of a node, in the first lanes; `first_of` is the first key of a child, from
+/// the second one on.
+///
+/// # Safety
+/// The memory is the warp's own; the children's places differ.
+#[inline(always)]
+pub(crate) unsafe fn node_word<S: Simt, K: Word>(
+    simt: S,
+    quantiser: Quantiser,
+    first_child: u32,
+    children: u32,
+    first_of: impl Fn(u32) -> K,
+    memory: Shared<u32>,
+) -> u32 {
+    let lane = simt.lane();
+    // Separators before the lane's word.
+    let index = lane.wrapping_sub(HEAD_WORDS);
+    let mut word = match lane {
+        0 => first_child,
+        1 => quantiser.0,
+        _ => 0,
+    };
+    // SAFETY: words of the node.
+    unsafe {
+        match quantiser.format() {
+            Format::Bitmap => {
+                if lane < NODE_WORDS {
+                    simt.shared_store(memory, lane, 0);
+                }
+                simt.sync_warp(FULL_MASK);
+                let mut child = lane + 1;
+                while child < children {
+                    let cell = quantiser.place(first_of(child));
+                    // Every child has a bit of its own, so a sum is their union.
+                    simt.shared_atomic_add(memory, HEAD_WORDS + cell / 32, 1 << (cell % 32));
+                    child += WARP;
+                }
+                simt.sync_warp(FULL_MASK);
+                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                    word = simt.shared_load(memory, lane);
+                }
+            }
+            Format::Halves => {
+                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                    let half = |child: u32| {
+                        if child < children { quantiser.place(first_of(child)) } else { UNUSED_HALF }
+                    };
+                    word = half(2 * index + 1) | half(2 * index + 2) << 16;
+                }
+            }
+            Format::Exact => {
+                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                    let words = K::BITS / 32;
+                    let child = index / words + 1;
+                    // The largest key separates nothing; others are those before a child's first.
+                    let separator = if child < children { first_of(child).wrapping_add(K::MAX) } else { K::MAX };
+                    word = if index % words == 0 { separator.low() } else { separator.high() };
+                }
+            }
+        }
+    }
+    word
+}
+
+/// Warp collective (all lanes). The position in `1..len` with the largest gap before it, in the middle half of the pairs.
+///
+/// # Safety
+/// The source has so many pairs, at least two.
+#[inline(always)]
+unsafe fn widest_gap<S: Simt, K: Word, V: Word, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
+    let quarter = len / 4;
+    let (mut gap, mut at) = (0, 0);
+    let mut own = if quarter > 0 { quarter } else { 1 } + simt.lane();
+    while own < len - quarter {
+        // SAFETY: pairs of the source.
+        let own_gap = unsafe { source.key(simt, own).widen() - source.key(simt, own - 1).widen() };
+        if own_gap > gap {
+            (gap, at) = (own_gap, own);
+        }
+        own += WARP;
+    }
+    let mut step = WARP / 2;
+    while step > 0 {
+        let other = (simt.shuffle_xor(FULL_MASK, gap, step), simt.shuffle_xor(FULL_MASK, at, step));
+        if other.0 > gap || other.0 == gap && other.1 < at {
+            (gap, at) = other;
+        }
+        step /= 2;
+    }
+    at
+}
+
+/// Per thread. Adds formats to those of a level. Nearly always they are there, and nothing is written.
+///
+/// # Safety
+/// There is a word, accessed atomically only.
+#[inline(always)]
+pub(crate) unsafe fn note_formats<S: Simt>(simt: S, to: GlobalMut<u32>, formats: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        if formats & !simt.atomic_load(to, 0, Order::Relaxed, Scope::Device) != 0 {
+            simt.atomic_or(to, 0, formats, Order::Relaxed, Scope::Device);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Cut`].
+    pub struct CutArgs<K> {
+        /// Keys, strictly ascending, in the caller's form: `[len]`.
+        pub keys: Global<K>,
+        /// How many.
+        pub len: u64,
+        /// Parts, at least one, of at least four times `reach` keys.
+        pub parts: u64,
+        /// How far off the boundary of a part may be.
+        pub reach: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
+        /// Out: `[parts + 1]`, the first key of each part, and `len`.
+        pub cuts: GlobalMut<u64>,
+        /// Exclusive-or mask between the caller's keys and ordered words.
+        pub flip: K,
+    }
+}
+
+/// Chooses where parts begin: at large gaps near equal distances. One warp per part, the last one too many.
+#[derive(Debug)]
+pub struct Cut<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for Cut<K> {
+    type Args = CutArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let part = simt.global_index() / u64::from(WARP);
+        if part > args.parts {
+            return;
+        }
+        let mut cut = if part == 0 { 0 } else { args.len };
+        if part > 0 && part < args.parts {
+            let wanted = part * (args.len / args.parts);
+            let reach = u64::from(args.reach);
+            let mut best = 0;
+            let mut own = u64::from(simt.lane());
+            while own <= 2 * reach {
+                let at = wanted - reach + own;
+                if at < args.len {
+                    // SAFETY: both are keys, since a part has more than `reach`.
+                    let (before, key) = unsafe {
+                        (simt.load(args.keys, at - 1, Hint::ReadOnly), simt.load(args.keys, at, Hint::ReadOnly))
+                    };
+                    let gap = key.xor(args.flip).widen() - before.xor(args.flip).widen();
+                    // Nothing may rest on it, but a gap of 0 has no highest bit.
+                    let gap = if gap == 0 { 0 } else { highest_one(gap) };
+                    let off = if own > reach { own - reach } else { reach - own } as u32;
+                    // Of equal merit, the first.
+                    let merit = (4 * gap + 256 - off) << 8 | (255 - own as u32);
+                    best = if merit > best { merit } else { best };
+                }
+                own += u64::from(WARP);
+            }
+            let best = simt.reduce_max(FULL_MASK, best);
+            cut = wanted - reach + u64::from(255 - (best & 255));
+        }
+        if simt.lane() == 0 {
+            // SAFETY: one element per warp.
+            unsafe { simt.store(args.cuts, part, cut, Hint::Default) };
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Count`] and [`Write`].
+    pub struct NodesArgs<K, V> {
+        /// Keys, strictly ascending, in the caller's form.
+        pub keys: Global<K>,
+        /// A value for each.
+        pub values: Global<V>,
+        /// The first key of each part, and the number of keys: `[parts + 1]`.
+        pub cuts: Global<u64>,
+        /// Parts.
+        pub parts: u64,
+        /// Pairs that a line is to have, in units of 1/256.
+        pub filling: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
+        /// Out, of [`Count`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
+        pub counts: GlobalMut<u64>,
+        /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
+        pub before: Global<u64>,
+        /// Out, of [`Write`].
+        pub nodes: GlobalMut<u32>,
+        /// Out, of [`Write`].
+        pub records: GlobalMut<u64>,
+        /// Out, of [`Write`].
+        pub lines: GlobalMut<u64>,
+        /// Out, of [`Write`]: the first key of each node.
+        pub firsts: GlobalMut<K>,
+        /// Out, of [`Write`]: the last key of each node.
+        pub lasts: GlobalMut<K>,
+        /// Out: the formats of all nodes.
+        pub formats: GlobalMut<u32>,
+        /// Exclusive-or mask between the caller's keys and ordered words.
+        pub flip: K,
+    }
+}
+
+/// Bits of a count of lines, below that of nodes.
+pub const LINE_BITS: u32 = 34;
+
+/// Counts the nodes and lines of each part: a warp per part; blocks of [`BUILD_WARPS`] warps.
+#[derive(Debug)]
+pub struct Count<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Count<K, V> {
+    type Args = NodesArgs<K, V>;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PLAN_BYTES;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { divide(simt, args, false) };
+    }
+}
+
+/// Writes the nodes of each part, their records and lines: launched as [`Count`].
+#[derive(Debug)]
+pub struct Write<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Write<K, V> {
+    type Args = NodesArgs<K, V>;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PLAN_BYTES;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { divide(simt, args, true) };
+    }
+}
+
+/// Warp collective (all lanes). Divides a part into as few nodes as go; counts or writes them.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
+    let part = simt.global_index() / u64::from(WARP);
+    if part >= args.parts {
+        return;
+    }
+    let memory = PlanMemory::at(simt.warp() * PLAN_BYTES);
+    // SAFETY: parts of the keys.
+    unsafe {
+        let begin = simt.load(args.cuts, part, Hint::ReadOnly);
+        let len = (simt.load(args.cuts, part + 1, Hint::ReadOnly) - begin) as u32;
+        let pairs = Pairs { keys: args.keys, values: args.values, from: begin, flip: args.flip };
+        let (mut number, mut line) = (0, 0);
+        if writes {
+            let before = simt.load(args.before, part, Hint::ReadOnly);
+            (number, line) = ((before >> LINE_BITS) as u32, before as u32);
+        }
+        let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
+        let (first_number, first_line) = (number, line);
+        let (mut start, mut formats) = (0, 0);
+        while start < len {
+            let source = From { source: pairs, from: start };
+            let mut own = len - start;
+            loop {
+                if let Some(plan) = plan(simt, source, own, args.filling, BITMAP_CHILDREN, memory) {
+                    if writes {
+                        let rank = begin + u64::from(start);
+                        write(simt, source, own, plan, (number, line, rank, plan.lines), outputs, memory);
+                        if simt.lane() == 0 {
+                            let (first, last) = (source.key(simt, 0), source.key(simt, own - 1));
+                            simt.store(args.firsts, u64::from(number), first, Hint::Default);
+                            simt.store(args.lasts, u64::from(number), last, Hint::Default);
+                        }
+                    }
+                    formats |= plan.quantiser.format() as u32;
+                    number += 1;
+                    line += plan.lines;
+                    break;
+                }
+                own = widest_gap(simt, source, own);
+            }
+            start += own;
+        }
+        if simt.lane() == 0 {
+            if writes {
+                note_formats(simt, args.formats, formats);
+            } else {
+                let count = u64::from(number - first_number) << LINE_BITS | u64::from(line - first_line);
+                simt.store(args.counts, part, count, Hint::Default);
+            }
+        }
+    }
+}

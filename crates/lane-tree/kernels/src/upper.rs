@@ -1,0 +1,209 @@
+//! The levels above the lowest, and the table above them.
+
+use crate::build::{node_word, note_formats};
+use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children};
+use core::marker::PhantomData;
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Shared, Simt, WARP, Word, kernel_args};
+
+/// Warps of a block of [`CountUpper`] or [`WriteUpper`].
+pub const UPPER_WARPS: u32 = 4;
+
+kernel_args! {
+    /// Arguments of [`CountUpper`] and [`WriteUpper`].
+    pub struct UpperArgs<K> {
+        /// The first key of each child, as ordered words: `[children]`.
+        pub firsts: Global<K>,
+        /// The last key of each child.
+        pub lasts: Global<K>,
+        /// Children, which are the nodes of the level below.
+        pub children: u64,
+        /// The number of the first of them.
+        pub first_child: u32,
+        /// The number of the first node of this level.
+        pub first_number: u32,
+        /// Children of a part: [`HALVES_CHILDREN`], or those of an exact node, if all are to be exact.
+        pub part: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
+        /// Out, of [`CountUpper`]: the nodes of each part.
+        pub counts: GlobalMut<u32>,
+        /// Of [`WriteUpper`]: the sums of the counts before each part; null if each part is one node.
+        pub before: Global<u64>,
+        /// Out, of [`WriteUpper`]: all nodes, by their numbers.
+        pub nodes: GlobalMut<u32>,
+        /// Out, of [`WriteUpper`]: the first key of each node of the level.
+        pub own_firsts: GlobalMut<K>,
+        /// Out, of [`WriteUpper`]: the last key of each node of the level.
+        pub own_lasts: GlobalMut<K>,
+        /// Out, of [`WriteUpper`]: the formats of all nodes of the level.
+        pub formats: GlobalMut<u32>,
+    }
+}
+
+/// Counts the nodes of each part of a level's children: a warp per part; blocks of [`UPPER_WARPS`] warps.
+#[derive(Debug)]
+pub struct CountUpper<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for CountUpper<K> {
+    type Args = UpperArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { divide(simt, args, false) };
+    }
+}
+
+/// Writes the nodes of each part: launched as [`CountUpper`].
+#[derive(Debug)]
+pub struct WriteUpper<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for WriteUpper<K> {
+    type Args = UpperArgs<K>;
+    const STATIC_SHARED: u32 = UPPER_WARPS * NODE_WORDS * 4;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { divide(simt, args, true) };
+    }
+}
+
+/// Warp collective (all lanes). Divides a part of the children: one node if 15 bits tell them apart, else two, else exact
+/// nodes for those that they do not.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn divide<S: Simt, K: Word>(simt: S, args: &UpperArgs<K>, writes: bool) {
+    let part = simt.global_index() / u64::from(WARP);
+    let begin = part * u64::from(args.part);
+    if begin >= args.children {
+        return;
+    }
+    let lane = simt.lane();
+    let left = args.children - begin;
+    let len = if left < u64::from(args.part) { left as u32 } else { args.part };
+    let at = begin + u64::from(if lane < len { lane } else { len - 1 });
+    // SAFETY: children of the part, and the one after it.
+    let (first, last, after) = unsafe {
+        let next = begin + u64::from(len);
+        let has_next = next < args.children;
+        let next = if has_next { next } else { next - 1 };
+        (
+            simt.load(args.firsts, at, Hint::ReadOnly),
+            simt.load(args.lasts, at, Hint::ReadOnly),
+            (simt.load(args.firsts, next, Hint::ReadOnly), has_next),
+        )
+    };
+    let mut number = 0;
+    if writes {
+        // SAFETY: there is a sum for each part.
+        number =
+            if args.before.is_null() { part } else { unsafe { simt.load(args.before, part, Hint::ReadOnly) } } as u32;
+    }
+    let first_number = number;
+    let exact = exact_children::<K>();
+    let mut start = 0;
+    // The children of the next node, if they can be told apart.
+    let mut own = len;
+    while start < len {
+        let end = start + own;
+        let quantiser = {
+            let from = simt.shuffle(FULL_MASK, first, start);
+            let to = simt.shuffle(FULL_MASK, last, end - 1);
+            let following = simt.shuffle(FULL_MASK, first, if end < len { end } else { 0 });
+            let next = if end < len { (following, true) } else { after };
+            Quantiser::halves(from, covered(from, to, next))
+        };
+        let before = quantiser.place(simt.shuffle_up(FULL_MASK, last, 1));
+        let tells = lane <= start || lane >= end || before < quantiser.place(first);
+        let is_told = simt.all(FULL_MASK, tells) && own > exact && args.part == HALVES_CHILDREN;
+        let quantiser = if is_told { quantiser } else { Quantiser::EXACT };
+        if !is_told {
+            if own == len && args.part == HALVES_CHILDREN && len > exact {
+                // Once more, with half of them.
+                own = len.div_ceil(2);
+                if own < len && own > exact {
+                    continue;
+                }
+            }
+            own = if own < exact { own } else { exact };
+        }
+        if writes {
+            let node = Shared::<u32>::at(simt.warp() * NODE_WORDS * 4, NODE_WORDS);
+            let child = args.first_child + begin as u32 + start;
+            // SAFETY: nodes of the level; children of the part, whose places differ.
+            unsafe {
+                let first_of = |child: u32| simt.load(args.firsts, begin + u64::from(start + child), Hint::ReadOnly);
+                let word = node_word(simt, quantiser, child, own, first_of, node);
+                if lane < NODE_WORDS {
+                    let to = u64::from(args.first_number + number) * u64::from(NODE_WORDS) + u64::from(lane);
+                    simt.store(args.nodes, to, word, Hint::Default);
+                }
+                let (from, to) =
+                    (simt.shuffle(FULL_MASK, first, start), simt.shuffle(FULL_MASK, last, start + own - 1));
+                if lane == 0 {
+                    simt.store(args.own_firsts, u64::from(number), from, Hint::Default);
+                    simt.store(args.own_lasts, u64::from(number), to, Hint::Default);
+                    note_formats(simt, args.formats, quantiser.format() as u32);
+                }
+            }
+        }
+        number += 1;
+        start += own;
+        own = len - start;
+    }
+    if !writes && lane == 0 {
+        // SAFETY: one element per part.
+        unsafe { simt.store(args.counts, part, number - first_number, Hint::Default) };
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Table`].
+    pub struct TableArgs<K> {
+        /// First keys of nodes, in ascending order: `[count]`, at least one.
+        pub top: Global<K>,
+        /// How many.
+        pub count: u32,
+        /// A key's bucket is its distance from the first key, shifted to the right by this.
+        pub shift: u32,
+        /// Out: `[TOP_BUCKETS]`.
+        pub table: GlobalMut<u32>,
+    }
+}
+
+/// Makes the table above nodes: a thread per bucket.
+#[derive(Debug)]
+pub struct Table<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for Table<K> {
+    type Args = TableArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let bucket = simt.global_index();
+        if bucket >= u64::from(TOP_BUCKETS) {
+            return;
+        }
+        // SAFETY: nodes, and the bucket's element.
+        unsafe {
+            let first = simt.load(args.top, 0, Hint::ReadOnly);
+            // The last node whose first key is at most so far from the first one's.
+            let upto = |distance: u64| {
+                let (mut base, mut left) = (0, args.count);
+                while left > 1 {
+                    let half = left / 2;
+                    let key = simt.load(args.top, u64::from(base + half), Hint::ReadOnly);
+                    base += if key.widen() - first.widen() <= distance { half } else { 0 };
+                    left -= half;
+                }
+                base
+            };
+            let start = bucket << args.shift;
+            let bounds = upto(start) | upto(start + ((1 << args.shift) - 1)) << 16;
+            simt.store(args.table, bucket, bounds, Hint::Default);
+        }
+    }
+}
