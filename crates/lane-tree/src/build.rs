@@ -4,7 +4,7 @@ use crate::LaneTree;
 use crate::bulk::build_on;
 use crate::node::{Filling, Plan, boundary, divide};
 use crate::parts::{HostParts, Parts, Shape};
-use crate::upper::{Child, Upper, table};
+use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
@@ -13,7 +13,7 @@ use lanetree_primitives::{BuildScratch, DevicePairs};
 use rayon::prelude::*;
 
 /// Most nodes that the table can lead to.
-const TABLE_NODES: u32 = 4096;
+const TABLE_NODES: u32 = 16384;
 
 /// What a tree is built with, and built anew after changes.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +53,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { options: Options { fill, ..self.options }, ..self }
     }
 
-    /// Most nodes that a table above them leads to, from 1 to 4096, the default; with more, there is a level above. Kernels
-    /// copy the table to shared memory: 4 KiB and a key per node.
+    /// Most nodes that a table above them leads to, from 1 to 16384, the default; with more, there is a level above.
+    /// Kernels copy the table to shared memory: 8 KiB and 4 bytes per node.
     #[must_use]
     pub fn table_nodes(self, nodes: u32) -> Self {
         Self { options: Options { table_nodes: nodes, ..self.options }, ..self }
@@ -151,7 +151,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         }
         if !(1..=TABLE_NODES).contains(&table_nodes) {
             let (what, value) = ("a number of nodes below the table", table_nodes.to_string());
-            return Err(Error::OptionValue { what, value, allowed: "1 to 4096" });
+            return Err(Error::OptionValue { what, value, allowed: "1 to 16384" });
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
     let leaf_nodes = children.len() as u32;
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
-    let (top_shift, buckets) = table(&upper.firsts[top_start..]);
+    let table = Table::new(&upper.firsts[top_start..]);
     parts.nodes.extend(upper.nodes);
     parts.shape = Shape {
         len: len as u64,
@@ -226,10 +226,12 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
         leaf_nodes,
         top_count: upper.top_count,
         top_first: upper.top_first,
-        top_shift,
+        prefix_shift: table.shifts.0,
+        bucket_shift: table.shifts.1,
         height: if len == 0 { 0 } else { upper.height },
         formats: upper.formats,
+        origin: upper.firsts.get(top_start).copied().unwrap_or(K::MIN),
     };
-    (parts.firsts, parts.table) = (upper.firsts, buckets);
+    (parts.firsts, parts.prefixes, parts.table) = (upper.firsts, table.prefixes, table.buckets);
     Ok(parts)
 }

@@ -3,7 +3,7 @@
 use crate::build::Options;
 use crate::node::Filling;
 use crate::parts::{Parts, Shape};
-use crate::upper::table_shift;
+use crate::upper::table_shifts;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{
@@ -78,6 +78,7 @@ pub(crate) fn build_on<K: Key, V: Word>(
         nodes: device.alloc(nodes)?,
         records: device.alloc(leaf_nodes * RECORD_WORDS as usize)?,
         firsts: device.alloc(most)?,
+        prefixes: device.alloc(0)?,
         table: device.alloc(TOP_BUCKETS as usize)?,
     };
     let (mut firsts, mut lasts) = (device.alloc::<K::Bits>(leaf_nodes)?, device.alloc::<K::Bits>(leaf_nodes)?);
@@ -182,15 +183,21 @@ fn upper<K: Word>(
     shape.top_count = count as u32;
     let start = shape.top_start();
     let [first, last] = [read(&built.firsts, start)?, read(&built.firsts, start + count - 1)?];
-    shape.top_shift = table_shift(first, last);
+    shape.origin = first;
+    (shape.prefix_shift, shape.bucket_shift) = table_shifts(first, last);
+    built.prefixes = device.alloc(count)?;
     let args = TableArgs {
-        top: built.firsts.read_on(stream)?.byte_add((start * K::BYTES) as u64),
+        firsts: built.firsts.read_on(stream)?.byte_add((start * K::BYTES) as u64),
         count: shape.top_count,
-        shift: shape.top_shift,
+        prefix_shift: shape.prefix_shift,
+        bucket_shift: shape.bucket_shift,
+        reserved: 0,
         table: built.table.write_on(stream)?,
+        prefixes: built.prefixes.write_on(stream)?,
     };
+    let threads = shape.top_count.max(TOP_BUCKETS);
     // SAFETY: there are so many nodes, and the table has its buckets.
-    unsafe { launch::over(stream, u64::from(TOP_BUCKETS), 1, THREADS)?.run(calls::table(&args))? };
+    unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(&args))? };
     let found = formats.to_vec()?;
     shape.formats = found[0] | found[1] << FORMAT_BITS | exact_levels;
     stream.synchronize()?;

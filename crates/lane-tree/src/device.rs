@@ -6,7 +6,8 @@ use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, QUERY_THREADS, RankArgs, TreeRef, calls,
+    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
+    RankArgs, TreeRef, calls, query_shared,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
@@ -23,13 +24,18 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 const FEWEST_THREADS: u64 = 128;
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory.
-fn over_queries<'s, K: Word>(stream: &'s Stream, count: usize, tree: &TreeRef<K>) -> Result<Launch<'s>> {
+fn over_queries<'s, K: Word, V: Word>(
+    stream: &'s Stream,
+    count: usize,
+    most: u32,
+    tree: &TreeRef<K>,
+) -> Result<Launch<'s>> {
     let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
     let count = count as u64;
     let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
-    let threads = threads.clamp(FEWEST_THREADS, u64::from(QUERY_THREADS));
+    let threads = threads.clamp(FEWEST_THREADS, u64::from(most));
     let blocks = count.div_ceil(threads).min(multiprocessors) as u32;
-    let dynamic_shared = tree.top_count * K::BYTES as u32;
+    let dynamic_shared = query_shared::<V>(tree.top_count, threads as u32);
     Ok(Launch::new(stream, LaunchShape { blocks, threads: threads as u32, dynamic_shared }))
 }
 
@@ -87,7 +93,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
     ) -> Result<()> {
         let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::get(&args)) }?)
+        Ok(unsafe { over_queries::<_, V>(stream, count, QUERY_THREADS, &args.tree)?.run(calls::get(&args)) }?)
     }
 
     unsafe fn launch_rank(
@@ -101,7 +107,9 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let upper = u32::from(side == Side::Upper);
         let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::rank::<_, V>(&args)) }?)
+        Ok(unsafe {
+            over_queries::<_, V>(stream, count, ORDERED_THREADS, &args.tree)?.run(calls::rank::<_, V>(&args))
+        }?)
     }
 
     unsafe fn launch_neighbor(
@@ -116,7 +124,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, &args.tree)?.run(calls::neighbor(&args)) }?)
+        Ok(unsafe { over_queries::<_, V>(stream, count, ORDERED_THREADS, &args.tree)?.run(calls::neighbor(&args)) }?)
     }
 
     unsafe fn launch_locate(
@@ -132,7 +140,9 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe { over_queries(stream, 2 * count, &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
+        Ok(unsafe {
+            over_queries::<_, V>(stream, 2 * count, ORDERED_THREADS, &args.tree)?.run(calls::locate::<_, V>(&args))
+        }?)
     }
 
     unsafe fn launch_gather(

@@ -5,8 +5,8 @@ use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
 use lanetree_kernels_lane_tree::layout::{
-    Format, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
-    begun_in_bitmap, begun_in_halves, chunk_slots, line_slots, pairs_of,
+    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, SEPARATORS, TOP_BUCKETS,
+    UNUSED_HALF, begun_in_bitmap, begun_in_halves, chunk_slots, line_slots, pairs_of, prefix,
 };
 use lanetree_layout::{Key, Word};
 
@@ -15,7 +15,7 @@ const IN_FLIGHT: usize = 16;
 
 /// A tree in main memory.
 pub struct View<'a, K: Key, V> {
-    shape: Shape,
+    shape: Shape<K::Bits>,
     lines: &'a [u64],
     nodes: &'a [u32],
     records: &'a [u64],
@@ -67,15 +67,17 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
     }
 
     fn first_line(&self, number: usize) -> usize {
-        self.node(number as u32)[0] as usize
+        self.node(number as u32)[FIRST_CHILD as usize] as usize
     }
 
     /// The node of the highest level for a word.
     fn top(&self, word: K::Bits) -> u32 {
-        let distance = word.widen().saturating_sub(self.top[0].widen());
-        let bucket = (distance >> self.shape.top_shift).min(u64::from(TOP_BUCKETS) - 1);
+        let prefix = prefix(word, self.top[0], self.shape.prefix_shift);
+        let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
         let bounds = self.table[bucket as usize];
         let (low, high) = (bounds as usize & 0xffff, bounds as usize >> 16);
+        // The prefix of the first of them may be that of the word, which may be below it.
+        let low = if self.top[low] <= word { low } else { 0 };
         let after = self.top[low + 1..=high].partition_point(|&first| first <= word);
         self.shape.top_first + (low + after) as u32
     }
@@ -108,7 +110,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
         });
         core::array::from_fn(|i| {
             let (line, ref record) = lines[i];
-            let within = line - self.node(numbers[i])[0];
+            let within = line - self.node(numbers[i])[FIRST_CHILD as usize];
             let len = record.len(within) as usize;
             let comes_before = |key: K::Bits| (key < words[i]) | (upper & (key == words[i]));
             let slot = (0..len).filter(|&slot| comes_before(self.pair(line as usize, slot).0)).count();
@@ -165,22 +167,27 @@ fn last(count: usize, holds: impl Fn(usize) -> bool) -> usize {
 
 /// The child of a node for a word.
 fn child<K: Word>(node: &[u32], word: K, first: K) -> u32 {
-    let quantiser = Quantiser(node[1]);
-    let separators = &node[HEAD_WORDS as usize..];
+    let quantiser = Quantiser(node[QUANTISER as usize]);
+    let separators = &node[..SEPARATORS as usize];
     let place = quantiser.place_of_any(word, first);
     let begun = match quantiser.format() {
         Format::Bitmap => {
             let each = separators.iter().zip(0..);
-            each.map(|(&separators, index)| begun_in_bitmap(separators, index, place)).sum::<u32>()
+            each.map(|(&separators, index)| begun_in_bitmap(separators, place as i32 + 1 - 32 * index)).sum::<u32>()
         }
-        Format::Halves => separators.iter().map(|&separators| begun_in_halves(separators, place & UNUSED_HALF)).sum(),
+        Format::Halves => {
+            // The last two of sixteen words are not separators.
+            let unused = UNUSED_HALF | UNUSED_HALF << 16;
+            let four = |at: usize| core::array::from_fn(|i| separators.get(at + i).copied().unwrap_or(unused));
+            (0..NODE_WORDS as usize).step_by(4).map(|at| begun_in_halves(four(at), place)).sum()
+        }
         Format::Exact if K::BITS == 64 => {
             let keys = separators.chunks_exact(2).map(|half| K::from_halves(half[0], half[1]));
             keys.filter(|&separator| separator < word).count() as u32
         }
         Format::Exact => separators.iter().filter(|&&separator| K::from_halves(separator, 0) < word).count() as u32,
     };
-    node[0] + begun
+    node[FIRST_CHILD as usize] + begun
 }
 
 impl<K: Key, V: Word> fixed::View<K, V> for View<'_, K, V> {

@@ -1,8 +1,8 @@
 //! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
 
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, Record, UNUSED_HALF,
-    chunk_of, chunk_slots, exact_children, line_slots,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
+    SEPARATORS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
 };
 use lanetree_layout::Word;
 
@@ -122,8 +122,8 @@ pub(crate) fn node<K: Word>(
     firsts: impl Iterator<Item = K>,
 ) -> [u32; NODE_WORDS as usize] {
     let mut words = [0; NODE_WORDS as usize];
-    let (head, separators) = words.split_at_mut(HEAD_WORDS as usize);
-    head.copy_from_slice(&[first_child, quantiser.0]);
+    (words[FIRST_CHILD as usize], words[QUANTISER as usize]) = (first_child, quantiser.0);
+    let separators = &mut words[..SEPARATORS as usize];
     match quantiser.format() {
         Format::Bitmap => {
             for first in firsts {

@@ -7,7 +7,7 @@ use lanetree_runtime::Buffer;
 
 /// Numbers that describe a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct Shape<K> {
     pub(crate) len: u64,
     pub(crate) lines: u32,
     /// Nodes of the lowest level.
@@ -16,12 +16,15 @@ pub(crate) struct Shape {
     pub(crate) top_count: u32,
     /// The number of the first of them.
     pub(crate) top_first: u32,
-    pub(crate) top_shift: u32,
+    pub(crate) prefix_shift: u32,
+    pub(crate) bucket_shift: u32,
     pub(crate) height: u32,
     pub(crate) formats: u32,
+    /// The first key of all.
+    pub(crate) origin: K,
 }
 
-impl Shape {
+impl<K> Shape<K> {
     /// Where the first keys of the highest level's nodes begin, among all first keys.
     pub(crate) fn top_start(&self) -> usize {
         if self.height > 1 { (self.top_first - self.leaf_nodes) as usize } else { 0 }
@@ -31,24 +34,26 @@ impl Shape {
 /// A tree's memory.
 #[derive(Debug)]
 pub(crate) struct Parts<K> {
-    pub(crate) shape: Shape,
+    pub(crate) shape: Shape<K>,
     pub(crate) lines: Buffer<u64>,
     pub(crate) nodes: Buffer<u32>,
     pub(crate) records: Buffer<u64>,
     /// The first keys of the nodes above the lowest level; if there are none, of those of the lowest. The last ones of them are
     /// the highest level's.
     pub(crate) firsts: Buffer<K>,
+    pub(crate) prefixes: Buffer<u32>,
     pub(crate) table: Buffer<u32>,
 }
 
 /// The same in main memory, as a build makes it.
 #[derive(Debug, Default)]
 pub(crate) struct HostParts<K> {
-    pub(crate) shape: Shape,
+    pub(crate) shape: Shape<K>,
     pub(crate) lines: Vec<u64>,
     pub(crate) nodes: Vec<u32>,
     pub(crate) records: Vec<u64>,
     pub(crate) firsts: Vec<K>,
+    pub(crate) prefixes: Vec<u32>,
     pub(crate) table: Vec<u32>,
 }
 
@@ -61,6 +66,7 @@ impl<K: Word> HostParts<K> {
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
             firsts: device.upload(&self.firsts)?,
+            prefixes: device.upload(&self.prefixes)?,
             table: device.upload(&self.table)?,
         })
     }
@@ -69,30 +75,33 @@ impl<K: Word> HostParts<K> {
 impl<K: Word> Parts<K> {
     /// What a kernel in a stream needs to know of the tree.
     pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
-        let Shape { len, lines, leaf_nodes, top_count, top_first, top_shift, height, formats } = self.shape;
+        let Shape { len, lines, leaf_nodes, top_count, top_first, prefix_shift, bucket_shift, height, formats, origin } =
+            self.shape;
         Ok(TreeRef {
             lines: self.lines.read_on(stream)?,
             nodes: self.nodes.read_on(stream)?,
             records: self.records.read_on(stream)?,
             firsts: self.firsts.read_on(stream)?,
             top: self.firsts.read_on(stream)?.byte_add((self.shape.top_start() * K::BYTES) as u64),
+            prefixes: self.prefixes.read_on(stream)?,
             table: self.table.read_on(stream)?,
             len,
             line_count: lines,
             leaf_nodes,
             top_count,
             top_first,
-            top_shift,
+            prefix_shift,
+            bucket_shift,
             height,
             formats,
-            reserved: 0,
+            origin,
             flip,
         })
     }
 
     /// Bytes of the lines, of the nodes, of the records, and of all else.
     pub(crate) fn bytes(&self) -> [u64; 4] {
-        let rest = self.firsts.bytes() + self.table.bytes();
+        let rest = self.firsts.bytes() + self.prefixes.bytes() + self.table.bytes();
         [self.lines.bytes(), self.nodes.bytes(), self.records.bytes(), rest].map(|bytes| bytes as u64)
     }
 }

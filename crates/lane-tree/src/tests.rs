@@ -5,7 +5,7 @@ use crate::parts::Parts;
 use lanetree_frame::Device;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_kernels_lane_tree::layout::{
-    LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
+    FIRST_CHILD, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
 };
 use lanetree_layout::{Key, Word};
 
@@ -71,12 +71,12 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
         let record = &records[node * RECORD_WORDS as usize..(node + 1) * RECORD_WORDS as usize];
         let record = Record::<K>::of(record.try_into().unwrap());
         assert_eq!(record.rank, rank, "{what}: node {node}");
-        let first = words[0] as usize;
+        let first = words[FIRST_CHILD as usize] as usize;
         let end = match node + 1 < shape.leaf_nodes as usize {
-            true => nodes[(node + 1) * NODE_WORDS as usize] as usize,
+            true => nodes[(node + 1) * NODE_WORDS as usize + FIRST_CHILD as usize] as usize,
             false => shape.lines as usize,
         };
-        let quantiser = Quantiser(words[1]);
+        let quantiser = Quantiser(words[QUANTISER as usize]);
         for line in first..end {
             let keys = line_of(line);
             let len = record.len((line - first) as u32) as usize;

@@ -2,7 +2,7 @@
 
 use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children,
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix,
 };
 use lanetree_layout::Word;
 
@@ -81,21 +81,36 @@ fn choose<K: Word>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
     (Quantiser::EXACT, children.len().min(exact_children::<K>() as usize))
 }
 
-/// The shift by which distances from the first to the last key of a level become buckets of the table.
-pub(crate) fn table_shift<K: Word>(first: K, last: K) -> u32 {
+/// By how much distances from the first of some keys are shifted, so that they take 32 bits, and by how much these prefixes
+/// are, for their buckets.
+pub(crate) fn table_shifts<K: Word>(first: K, last: K) -> (u32, u32) {
     let range = last.widen() - first.widen();
     let bits = if range == 0 { 0 } else { range.ilog2() + 1 };
-    bits.saturating_sub(TOP_BUCKETS.ilog2())
+    (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
 }
 
-/// The shift and the buckets of the table above nodes with these first keys.
-pub(crate) fn table<K: Word>(top: &[K]) -> (u32, Vec<u32>) {
-    let Some((&first, &last)) = top.first().zip(top.last()) else { return (0, vec![0; TOP_BUCKETS as usize]) };
-    let shift = table_shift(first, last);
-    let upto = |distance: u64| top.partition_point(|key| key.widen() - first.widen() <= distance) as u32 - 1;
-    let buckets = (0..u64::from(TOP_BUCKETS)).map(|bucket| {
-        let start = bucket << shift;
-        upto(start) | upto(start + ((1 << shift) - 1)) << 16
-    });
-    (shift, buckets.collect())
+/// The table above nodes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) shifts: (u32, u32),
+    /// The prefixes of the nodes' first keys.
+    pub(crate) prefixes: Vec<u32>,
+    pub(crate) buckets: Vec<u32>,
+}
+
+impl Table {
+    /// That above nodes with these first keys.
+    pub(crate) fn new<K: Word>(firsts: &[K]) -> Self {
+        let Some((&first, &last)) = firsts.first().zip(firsts.last()) else {
+            return Self { shifts: (0, 0), prefixes: Vec::new(), buckets: vec![0; TOP_BUCKETS as usize] };
+        };
+        let shifts = table_shifts(first, last);
+        let prefixes: Vec<u32> = firsts.iter().map(|&key| prefix(key, first, shifts.0)).collect();
+        let upto = |most: u64| prefixes.partition_point(|&prefix| u64::from(prefix) <= most) as u32 - 1;
+        let bounds = |bucket: u64| {
+            let start = bucket << shifts.1;
+            upto(start) | upto(start + ((1 << shifts.1) - 1)) << 16
+        };
+        Self { shifts, buckets: (0..u64::from(TOP_BUCKETS)).map(bounds).collect(), prefixes }
+    }
 }

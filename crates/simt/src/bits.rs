@@ -29,6 +29,26 @@ pub const fn highest_one(word: u64) -> u32 {
     by_halves::highest_one(word)
 }
 
+/// The word shifted to the left; 0 by 32 bits or more. On hardware one instruction, where LLVM would add a comparison and a
+/// selection.
+#[inline(always)]
+pub fn shl_clamped(word: u32, by: u32) -> u32 {
+    #[cfg(not(target_os = "cuda"))]
+    return word.unbounded_shl(by);
+    #[cfg(target_os = "cuda")]
+    {
+        let shifted: u32;
+        // SAFETY: arithmetic.
+        unsafe {
+            core::arch::asm!(
+                "shl.b32 {0}, {1}, {2};",
+                out(reg32) shifted, in(reg32) word, in(reg32) by, options(pure, nomem, nostack)
+            );
+        }
+        shifted
+    }
+}
+
 /// The same with 32-bit counts.
 #[cfg(any(feature = "cuda_std", test))]
 mod by_halves {
@@ -48,6 +68,11 @@ mod by_halves {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_shifted_out() {
+        assert_eq!([0, 1, 31, 32, 33, u32::MAX].map(|by| shl_clamped(3, by)), [3, 6, 1 << 31, 0, 0, 0]);
+    }
 
     #[test]
     fn places_of_bits_are_found_whole_and_by_halves() {

@@ -31,7 +31,7 @@ pub mod nvptx;
 mod report;
 mod unroll;
 
-pub use bits::{highest_one, lowest_one};
+pub use bits::{highest_one, lowest_one, shl_clamped};
 #[cfg(not(target_os = "cuda"))]
 pub use kernel::{Call, Entry, Instance, Module};
 pub use kernel::{Kernel, LaunchBounds, LaunchShape};

@@ -4,8 +4,8 @@
 //! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
 
 use crate::layout::{
-    BITMAP_CHILDREN, Format, HALVES_CHILDREN, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record,
-    UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS,
+    Record, SEPARATORS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
 };
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -303,11 +303,9 @@ pub(crate) unsafe fn node_word<S: Simt, K: Word>(
     memory: Shared<u32>,
 ) -> u32 {
     let lane = simt.lane();
-    // Separators before the lane's word.
-    let index = lane.wrapping_sub(HEAD_WORDS);
     let mut word = match lane {
-        0 => first_child,
-        1 => quantiser.0,
+        FIRST_CHILD => first_child,
+        QUANTISER => quantiser.0,
         _ => 0,
     };
     // SAFETY: words of the node.
@@ -322,29 +320,29 @@ pub(crate) unsafe fn node_word<S: Simt, K: Word>(
                 while child < children {
                     let cell = quantiser.place(first_of(child));
                     // Every child has a bit of its own, so a sum is their union.
-                    simt.shared_atomic_add(memory, HEAD_WORDS + cell / 32, 1 << (cell % 32));
+                    simt.shared_atomic_add(memory, cell / 32, 1 << (cell % 32));
                     child += WARP;
                 }
                 simt.sync_warp(FULL_MASK);
-                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                if lane < SEPARATORS {
                     word = simt.shared_load(memory, lane);
                 }
             }
             Format::Halves => {
-                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                if lane < SEPARATORS {
                     let half = |child: u32| {
                         if child < children { quantiser.place(first_of(child)) } else { UNUSED_HALF }
                     };
-                    word = half(2 * index + 1) | half(2 * index + 2) << 16;
+                    word = half(2 * lane + 1) | half(2 * lane + 2) << 16;
                 }
             }
             Format::Exact => {
-                if lane >= HEAD_WORDS && lane < NODE_WORDS {
+                if lane < SEPARATORS {
                     let words = K::BITS / 32;
-                    let child = index / words + 1;
+                    let child = lane / words + 1;
                     // The largest key separates nothing; others are those before a child's first.
                     let separator = if child < children { first_of(child).wrapping_add(K::MAX) } else { K::MAX };
-                    word = if index % words == 0 { separator.low() } else { separator.high() };
+                    word = if lane % words == 0 { separator.low() } else { separator.high() };
                 }
             }
         }

@@ -7,9 +7,9 @@
 //! └──────────┴──────────┴──────────┴──────────┘
 //!
 //! a node, 64 bytes
-//! ┌─────────────┬───────────────────────────────────────┬──────────────────────────────────────────────┐
-//! │ first child │ base:16  rotation:6  code:10          │ 14 words of separators                       │
-//! └─────────────┴───────────────────────────────────────┴──────────────────────────────────────────────┘
+//! ┌────────────────────────────────────────────────────┬─────────────┬──────────────────────────────────┐
+//! │ 14 words of separators                             │ first child │ base:16  rotation:6  code:10     │
+//! └────────────────────────────────────────────────────┴─────────────┴──────────────────────────────────┘
 //!   bitmap:  448 cells; a set bit is the cell in which a child begins: up to 64 children
 //!   halves:  28 separators of 15 bits, two to a word, each below a guard bit: up to 29 children
 //!   exact:   7 separators of 64 bits, or 14 of 32: up to 8 or 15 children
@@ -30,7 +30,7 @@
 //! of a node that is free repeats the node's last pair.
 
 use core::ops::RangeInclusive;
-use lanetree_simt::{Word, highest_one};
+use lanetree_simt::{Word, highest_one, shl_clamped};
 
 /// 32-bit words of a node.
 pub const NODE_WORDS: u32 = 16;
@@ -38,18 +38,23 @@ pub const NODE_WORDS: u32 = 16;
 pub const LINE_WORDS: u32 = 8;
 /// 64-bit words of a record.
 pub const RECORD_WORDS: u32 = 4;
-/// The words of a node before its separators: the first child and the quantiser.
-pub const HEAD_WORDS: u32 = 2;
+/// The words of a node that are separators, before the other two. So places, which are below the number of cells, never
+/// reach what looks like cells in those.
+pub const SEPARATORS: u32 = NODE_WORDS - 2;
+/// The word with the first child's number.
+pub const FIRST_CHILD: u32 = SEPARATORS;
+/// The word with the quantiser.
+pub const QUANTISER: u32 = SEPARATORS + 1;
 /// Cells of a bitmap.
-pub const CELLS: u32 = (NODE_WORDS - HEAD_WORDS) * 32;
+pub const CELLS: u32 = SEPARATORS * 32;
 /// Most children of a node whose separators are a bitmap.
 pub const BITMAP_CHILDREN: u32 = 64;
 /// Most children of a node with separators of 15 bits.
-pub const HALVES_CHILDREN: u32 = (NODE_WORDS - HEAD_WORDS) * 2 + 1;
+pub const HALVES_CHILDREN: u32 = SEPARATORS * 2 + 1;
 /// A separator of 15 bits that no query reaches.
 pub const UNUSED_HALF: u32 = 0x7fff;
 /// Buckets of the table above the nodes.
-pub const TOP_BUCKETS: u32 = 1024;
+pub const TOP_BUCKETS: u32 = 2048;
 /// Slots of a line.
 pub const fn line_slots<K: Word, V: Word>() -> u32 {
     LINE_WORDS / 2 * chunk_slots::<K, V>()
@@ -62,7 +67,7 @@ pub const fn chunk_slots<K: Word, V: Word>() -> u32 {
 
 /// Most children of an exact node.
 pub const fn exact_children<K: Word>() -> u32 {
-    (NODE_WORDS - HEAD_WORDS) * 32 / K::BITS + 1
+    SEPARATORS * 32 / K::BITS + 1
 }
 
 /// The pairs in 16 bytes of a line; the second is the first, if there is only one.
@@ -115,6 +120,8 @@ pub struct Quantiser(pub u32);
 const LAST_WINDOW: u64 = 0xfffe;
 /// The farthest rotation to the left; to the right, it leaves the 16 highest bits.
 const MOST_LEFT: i32 = 15;
+/// Codes from this one on are of places of 15 bits.
+const HALVES_CODE: u32 = 512;
 /// Bitmaps: the factors that a code can say.
 const BITMAP_FACTORS: RangeInclusive<u64> = 447..=957;
 
@@ -174,7 +181,7 @@ impl Quantiser {
         let (rotation, base, window) = Self::window_of(first, last);
         let factor = (UNUSED_HALF * 256 - 1) / if window == 0 { 1 } else { window };
         let factor = if factor < 256 { factor } else { 256 };
-        Self(base | rotation << 16 | (512 + factor) << 22)
+        Self(base | rotation << 16 | (HALVES_CODE + factor) << 22)
     }
 
     /// How the node stores its separators.
@@ -182,7 +189,7 @@ impl Quantiser {
     pub fn format(self) -> Format {
         match self.0 >> 22 {
             0 => Format::Exact,
-            1..512 => Format::Bitmap,
+            1..HALVES_CODE => Format::Bitmap,
             _ => Format::Halves,
         }
     }
@@ -221,13 +228,32 @@ impl Quantiser {
 
     #[inline(always)]
     fn scaled(self, window: u32) -> u32 {
-        let code = self.0 >> 22;
-        if code < 512 {
-            return (window * (code + *BITMAP_FACTORS.start() as u32 - 1)) >> 16;
-        }
-        let place = (window * (code - 512)) >> 8;
+        if self.0 >> 22 < HALVES_CODE { self.cell_of(window) } else { self.half_of(window) }
+    }
+
+    /// [`Quantiser::place`] for bitmaps.
+    #[inline(always)]
+    pub fn cell<K: Word>(self, word: K) -> u32 {
+        self.cell_of(self.window(word))
+    }
+
+    /// [`Quantiser::place`] for places of 15 bits.
+    #[inline(always)]
+    pub fn half<K: Word>(self, word: K) -> u32 {
+        self.half_of(self.window(word))
+    }
+
+    #[inline(always)]
+    fn cell_of(self, window: u32) -> u32 {
+        let cell = (window * ((self.0 >> 22) + *BITMAP_FACTORS.start() as u32 - 1)) >> 16;
+        cell.min(CELLS - 1)
+    }
+
+    #[inline(always)]
+    fn half_of(self, window: u32) -> u32 {
+        let place = (window * (self.0 >> 22 & (HALVES_CODE - 1))) >> 8;
         // Below an unused separator.
-        if place < UNUSED_HALF { place } else { UNUSED_HALF - 1 }
+        place.min(UNUSED_HALF - 1)
     }
 }
 
@@ -244,21 +270,30 @@ pub fn covered<K: Word>(from: K, to: K, (next, has_next): (K, bool)) -> K {
     if is_near { before_next } else { to }
 }
 
-/// What the separators in one word say: how many children begin at or before the place. `index` is the word's, among those
-/// of separators.
+/// How many children begin at or before the place, of those whose bits are in one word: `cells` is that of cells from the
+/// word's first one to the place, and may be negative.
 #[inline(always)]
-pub fn begun_in_bitmap(word: u32, index: u32, place: u32) -> u32 {
-    // The cells of the word from the first one to the place.
-    let cells = place as i32 + 1 - (index as i32) * 32;
-    let cells = if cells < 0 { 0 } else { cells };
-    if cells >= 32 { word.count_ones() } else { (word & ((1 << cells) - 1)).count_ones() }
+pub fn begun_in_bitmap(word: u32, cells: i32) -> u32 {
+    shl_clamped(word, (32 - cells).max(0) as u32).count_ones()
 }
 
-/// As [`begun_in_bitmap`] for two separators of 15 bits.
+/// How many children begin at or before the place, of those whose separators of 15 bits are in four words.
 #[inline(always)]
-pub fn begun_in_halves(word: u32, place: u32) -> u32 {
+pub fn begun_in_halves(words: [u32; 4], place: u32) -> u32 {
     const GUARDS: u32 = 0x8000_8000;
-    (((place | place << 16 | GUARDS) - word) & GUARDS).count_ones()
+    let place = place | place << 16 | GUARDS;
+    let [a, b, c, d] = words.map(|separators| place - separators);
+    // One count for all: counting bits is slow.
+    (a & GUARDS | b >> 1 & GUARDS >> 1 | c >> 2 & GUARDS >> 2 | d >> 3 & GUARDS >> 3).count_ones()
+}
+
+/// Per thread. The prefix of a key: its distance from the first key of all, shifted so that those of the keys at the top of
+/// the tree take 32 bits.
+#[inline(always)]
+pub fn prefix<K: Word>(word: K, origin: K, shift: u32) -> u32 {
+    let distance = if word > origin { word.widen() - origin.widen() } else { 0 };
+    let prefix = distance >> shift;
+    if prefix >> 32 == 0 { prefix as u32 } else { u32::MAX }
 }
 
 /// A node of the lowest level, as ordered queries see it.

@@ -15,5 +15,7 @@ mod upper;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, Write};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
-pub use search::{Get, GetArgs, Neighbor, NeighborArgs, QUERY_THREADS, Rank, RankArgs, TreeRef};
+pub use search::{
+    Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,
+};
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -1,8 +1,8 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the lines.
 
-use crate::layout::{LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::search::{BOUNDS, TABLE_BYTES, TreeRef, load_top};
+use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
+use crate::search::{ORDERED_BOUNDS, TABLE_BYTES, TreeRef, load_top};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
 
@@ -28,14 +28,14 @@ kernel_args! {
     }
 }
 
-/// Locates a batch of ranges: two lanes per range, one for each bound; launched as [`Get`](crate::Get).
+/// Locates a batch of ranges: two lanes per range, one for each bound; launched as [`Rank`](crate::Rank).
 #[derive(Debug)]
 pub struct Locate<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Locate<K, V> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -205,7 +205,8 @@ impl<K: Word, V: Word> Kernel for Advance<K, V> {
         // SAFETY: nodes and records of the tree.
         unsafe {
             let first_line = |number: u32| {
-                u64::from(simt.load(tree.nodes, u64::from(number) * u64::from(NODE_WORDS), Hint::ReadOnly))
+                let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+                u64::from(simt.load(tree.nodes, at, Hint::ReadOnly))
             };
             let (line, slot) = (args.cursor / slots, args.cursor % slots);
             let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);

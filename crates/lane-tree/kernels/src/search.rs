@@ -5,8 +5,8 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    FORMAT_BITS, Format, HEAD_WORDS, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
-    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS,
+    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of, prefix,
 };
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -26,8 +26,10 @@ kernel_args! {
         pub firsts: Global<K>,
         /// The first key of each node of the highest level: `[top_count]`.
         pub top: Global<K>,
-        /// For each of [`TOP_BUCKETS`] buckets of keys the first and the last node of the highest level in which they may
-        /// be, 16 bits each.
+        /// The prefix of each of these.
+        pub prefixes: Global<u32>,
+        /// For each of [`TOP_BUCKETS`] buckets of prefixes the first and the last node of the highest level in which their keys
+        /// may be, 16 bits each.
         pub table: Global<u32>,
         /// Pairs.
         pub len: u64,
@@ -39,14 +41,16 @@ kernel_args! {
         pub top_count: u32,
         /// The number of the first of them.
         pub top_first: u32,
-        /// A key's bucket is its distance from the first key, shifted to the right by this.
-        pub top_shift: u32,
+        /// A key's prefix is its distance from the first key, shifted to the right by this.
+        pub prefix_shift: u32,
+        /// A prefix's bucket is the prefix, shifted to the right by this.
+        pub bucket_shift: u32,
         /// Levels of nodes; 0 for a tree without pairs.
         pub height: u32,
         /// The formats that nodes of each level have, [`FORMAT_BITS`] a level.
         pub formats: u32,
-        /// 0, so that there is no padding.
-        pub reserved: u32,
+        /// The first key of all.
+        pub origin: K,
         /// Exclusive-or mask between the caller's keys and ordered words.
         pub flip: K,
     }
@@ -64,11 +68,6 @@ const TABLE: Shared<u32> = Shared::at(0, TOP_BUCKETS);
 /// Bytes of shared memory that kernels have for the table; the keys above the nodes come after it.
 pub(crate) const TABLE_BYTES: u32 = TABLE.end();
 
-/// A place with the node's format above it.
-const HALVES: u32 = 1 << 31;
-/// See [`HALVES`].
-const EXACT: u32 = 1 << 30;
-
 /// Where a query ends: in a line, after some of its pairs.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
@@ -81,34 +80,30 @@ pub(crate) struct Position {
     pub(crate) rank: u64,
 }
 
-/// The separators that a word passes, in a quarter of a node. The first two words of the first quarter are the head.
+/// The separators that a word passes, in a quarter of a node. The last two words of the last quarter are none.
 #[inline(always)]
 fn begun_in_exact<K: Word>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u32 {
     let passes = |low: u32, high: u32| u32::from(K::from_halves(low, high) < word);
-    let (head, rest) = match K::BITS {
+    let (most, rest) = match K::BITS {
         64 => (passes(a, b), passes(c, d)),
         _ => (passes(a, 0) + passes(b, 0), passes(c, 0) + passes(d, 0)),
     };
-    rest + if within == 0 { 0 } else { head }
+    most + if within == QUAD - 1 { 0 } else { rest }
 }
 
 /// As [`begun_in_exact`], for the separators that begin at or before a place.
 #[inline(always)]
 fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     let unused = UNUSED_HALF | UNUSED_HALF << 16;
-    let (a, b) = if within == 0 { (unused, unused) } else { (a, b) };
-    in_halves(a, place) + in_halves(b, place) + in_halves(c, place) + in_halves(d, place)
+    let (c, d) = if within == QUAD - 1 { (unused, unused) } else { (c, d) };
+    in_halves([a, b, c, d], place)
 }
 
-/// As [`begun_in_halves`].
+/// As [`begun_in_halves`]; no place reaches the words that are no separators.
 #[inline(always)]
 fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
-    let (a, b) = if within == 0 { (0, 0) } else { (a, b) };
-    let at = (within * 4).wrapping_sub(HEAD_WORDS);
-    in_bitmap(a, at, place)
-        + in_bitmap(b, at.wrapping_add(1), place)
-        + in_bitmap(c, at.wrapping_add(2), place)
-        + in_bitmap(d, at.wrapping_add(3), place)
+    let cells = place as i32 + 1 - (within * 128) as i32;
+    in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
 /// Block collective. Copies the table to shared memory.
@@ -117,7 +112,7 @@ fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
 /// The tree is valid, and the block has shared memory for its table.
 #[inline(always)]
 pub(crate) unsafe fn load_top<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>) {
-    let keys = Shared::<K>::at(TABLE_BYTES, tree.top_count);
+    let prefixes = Shared::<u32>::at(TABLE_BYTES, tree.top_count);
     let mut index = simt.thread_index();
     while index < TOP_BUCKETS {
         // SAFETY: one thread for each element, and a barrier follows.
@@ -127,7 +122,7 @@ pub(crate) unsafe fn load_top<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>) {
     let mut index = simt.thread_index();
     while index < tree.top_count {
         // SAFETY: as above.
-        unsafe { simt.shared_store(keys, index, simt.load(tree.top, u64::from(index), Hint::ReadOnly)) };
+        unsafe { simt.shared_store(prefixes, index, simt.load(tree.prefixes, u64::from(index), Hint::ReadOnly)) };
         index += simt.block_dim();
     }
     simt.barrier();
@@ -150,104 +145,138 @@ impl<K: Word> TreeRef<K> {
     /// The table is in shared memory.
     #[inline(always)]
     unsafe fn top<S: Simt>(&self, simt: S, word: K) -> u32 {
-        let keys = Shared::<K>::at(TABLE_BYTES, self.top_count);
+        let prefixes = Shared::<u32>::at(TABLE_BYTES, self.top_count);
+        let prefix = prefix(word, self.origin, self.prefix_shift);
+        let bucket = prefix >> self.bucket_shift;
+        let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let first = simt.shared_load(keys, 0);
-            let distance = if word > first { word.widen() - first.widen() } else { 0 };
-            let bucket = distance >> self.top_shift;
-            let bucket = if bucket < u64::from(TOP_BUCKETS) { bucket as u32 } else { TOP_BUCKETS - 1 };
             let bounds = simt.shared_load(TABLE, bucket);
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
-            // The last one whose first key is not above.
+            // The last one whose prefix is not above.
             while left > 0 {
                 let half = left.div_ceil(2);
-                if simt.shared_load(keys, base + half) <= word {
+                if simt.shared_load(prefixes, base + half) <= prefix {
                     base += half;
                     left -= half;
                 } else {
                     left = half - 1;
                 }
             }
+            if self.prefix_shift > 0 && simt.shared_load(prefixes, base) == prefix {
+                // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
+                left = base;
+                base = 0;
+                while left > 0 {
+                    let half = left.div_ceil(2);
+                    if simt.load(self.top, u64::from(base + half), Hint::ReadOnly) <= word {
+                        base += half;
+                        left -= half;
+                    } else {
+                        left = half - 1;
+                    }
+                }
+            }
             self.top_first + base
         }
     }
 
-    /// Warp collective (all lanes). The child of each lane's node for its word. `ORDERED` for words that need not be in the
-    /// tree: then `first` is at most the node's first key.
+    /// Warp collective (all lanes). The children of the four nodes for the words of four lanes, in all of these lanes. `ORDERED`
+    /// for words that need not be in the tree: then `first` is at most the first key of the lane's own node.
     ///
     /// # Safety
     /// Nodes of the tree, of the formats.
     #[inline(always)]
-    unsafe fn child<S: Simt, const ORDERED: bool>(&self, simt: S, number: u32, word: K, first: K, formats: u32) -> u32 {
+    unsafe fn children<S: Simt, const ORDERED: bool>(
+        &self,
+        simt: S,
+        numbers: OfQuad<u32>,
+        word: K,
+        first: K,
+        formats: u32,
+    ) -> OfQuad<u32> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        // SAFETY: nodes of the tree.
         let chunks: OfQuad<[u32; 4]> = core::array::from_fn(|round| {
-            let number = simt.shuffle(FULL_MASK, number, leader + round as u32);
-            let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(within * 4);
+            let at = u64::from(numbers[round]) * u64::from(NODE_WORDS) + u64::from(within * 4);
+            // SAFETY: a quarter of a node.
             unsafe { simt.load_vector(self.nodes, at, Hint::ReadOnly) }
         });
-        let (mut child, mut quantiser) = (0, 0);
+        let firsts: OfQuad<u32> =
+            core::array::from_fn(|round| simt.shuffle(FULL_MASK, chunks[round][2], leader + QUAD - 1));
+        let mut quantiser = 0;
         unroll!(QUAD as usize, round => {
-            let first = simt.shuffle(FULL_MASK, chunks[round][0], leader);
-            let second = simt.shuffle(FULL_MASK, chunks[round][1], leader);
+            let of_round = simt.shuffle(FULL_MASK, chunks[round][3], leader + QUAD - 1);
             if within == round as u32 {
-                (child, quantiser) = (first, second);
+                quantiser = of_round;
             }
         });
         let quantiser = Quantiser(quantiser);
-        let mut place = if ORDERED { quantiser.place_of_any(word, first) } else { quantiser.place(word) };
-        match quantiser.format() {
-            Format::Bitmap => {}
-            Format::Halves => place |= HALVES,
-            Format::Exact => place = EXACT,
-        }
-        // A byte for each query.
+        let place = |of_own: u32| if ORDERED { quantiser.place_of_any(word, first) } else { of_own };
+        // Something for each of the four words: a byte each.
         let mut begun = 0;
-        unroll!(QUAD as usize, round => {
-            let source = leader + round as u32;
-            let place = simt.shuffle(FULL_MASK, place, source);
-            let mut count = 0;
-            if formats & Format::Exact as u32 != 0 {
-                let word = simt.shuffle(FULL_MASK, word, source);
-                if place & EXACT != 0 {
-                    count = begun_in_exact(chunks[round], within, word);
-                }
+        const BITMAP: u32 = Format::Bitmap as u32;
+        const HALVES: u32 = Format::Halves as u32;
+        // The same for all lanes.
+        match formats & ANY_FORMAT {
+            BITMAP => {
+                let place = place(quantiser.cell(word));
+                unroll!(QUAD as usize, round => {
+                    let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
+                    begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
+                });
             }
-            if formats & Format::Halves as u32 != 0 && place & HALVES != 0 {
-                count = begun_in_halves(chunks[round], within, place & UNUSED_HALF);
+            HALVES => {
+                let place = place(quantiser.half(word));
+                unroll!(QUAD as usize, round => {
+                    let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
+                    begun |= begun_in_halves(chunks[round], within, place) << (8 * round);
+                });
             }
-            if formats & Format::Bitmap as u32 != 0 && place & (HALVES | EXACT) == 0 {
-                count = begun_in_bitmap(chunks[round], within, place);
+            _ => {
+                // The format is in the place's upper half.
+                let place = place(quantiser.place(word)) | (quantiser.format() as u32) << 16;
+                unroll!(QUAD as usize, round => {
+                    let source = leader + round as u32;
+                    let (place, word) = (simt.shuffle(FULL_MASK, place, source), simt.shuffle(FULL_MASK, word, source));
+                    let count = match place >> 16 {
+                        BITMAP => begun_in_bitmap(chunks[round], within, place & 0xffff),
+                        HALVES => begun_in_halves(chunks[round], within, place & 0xffff),
+                        _ => begun_in_exact(chunks[round], within, word),
+                    };
+                    begun |= count << (8 * round);
+                });
             }
-            begun |= count << (8 * round);
-        });
+        }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        child + (begun >> (8 * within) & 0xff)
+        core::array::from_fn(|round| firsts[round] + (begun >> (8 * round) & 0xff))
     }
 
-    /// Warp collective (all lanes). The node of the lowest level for each lane's word.
+    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes.
     ///
     /// # Safety
     /// The tree is valid and has pairs; its table is in shared memory.
     #[inline(always)]
-    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> u32 {
+    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> OfQuad<u32> {
+        let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
-            let mut number = self.top(simt, word);
+            let top = self.top(simt, word);
+            let mut numbers: OfQuad<u32> =
+                core::array::from_fn(|round| simt.shuffle(FULL_MASK, top, leader + round as u32));
             let mut level = self.height - 1;
             while level > 0 {
                 let formats = self.formats >> (FORMAT_BITS * level);
                 let mut first = K::MIN;
                 if ORDERED {
-                    first = simt.load(self.firsts, u64::from(number - self.leaf_nodes), Hint::ReadOnly);
+                    let own = u64::from(own(simt, numbers) - self.leaf_nodes);
+                    first = simt.load(self.firsts, own, Hint::ReadOnly);
                 }
-                number = self.child::<S, ORDERED>(simt, number, word, first, formats);
+                numbers = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
                 level -= 1;
             }
-            number
+            numbers
         }
     }
 
@@ -266,30 +295,29 @@ impl<K: Word> TreeRef<K> {
         }
     }
 
-    /// Warp collective (all lanes). The line of each lane's word, which may be absent only if nothing but its absence is
-    /// to be seen.
+    /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. A word may be absent only if
+    /// nothing but its absence is to be seen.
     ///
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    unsafe fn line<S: Simt>(&self, simt: S, word: K) -> u32 {
+    unsafe fn lines<S: Simt>(&self, simt: S, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe {
-            let number = self.descend::<S, false>(simt, word);
-            self.child::<S, false>(simt, number, word, K::MIN, self.formats)
+            let numbers = self.descend::<S, false>(simt, word);
+            self.children::<S, false>(simt, numbers, word, K::MIN, self.formats)
         }
     }
 
-    /// Warp collective (all lanes). Each lane's part of the lines of its four queries.
+    /// Per thread. The lane's part of four lines.
     ///
     /// # Safety
     /// Lines of the tree.
     #[inline(always)]
-    unsafe fn chunks<S: Simt>(&self, simt: S, line: u32) -> OfQuad<[u64; 2]> {
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+    unsafe fn chunks<S: Simt>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
+        let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
-            let line = simt.shuffle(FULL_MASK, line, leader + round as u32);
-            let at = u64::from(line) * u64::from(LINE_WORDS) + u64::from(within * 2);
+            let at = u64::from(lines[round]) * u64::from(LINE_WORDS) + u64::from(within * 2);
             // SAFETY: a line of the tree; chunks are aligned to 16 bytes.
             unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) }
         })
@@ -305,11 +333,13 @@ impl<K: Word> TreeRef<K> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: the same contract.
         unsafe {
-            let number = self.descend::<S, true>(simt, word);
+            let numbers = self.descend::<S, true>(simt, word);
+            let number = own(simt, numbers);
             let record = self.record(simt, number);
-            let line = self.child::<S, true>(simt, number, word, record.first, self.formats);
-            let first_line = simt.load(self.nodes, u64::from(number) * u64::from(NODE_WORDS), Hint::ReadOnly);
-            let chunks = self.chunks(simt, line);
+            let lines = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
+            let first_line = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+            let first_line = simt.load(self.nodes, first_line, Hint::ReadOnly);
+            let (line, chunks) = (own(simt, lines), self.chunks(simt, lines));
             let uppers = simt.ballot(FULL_MASK, upper) >> leader;
             let mut below = 0;
             unroll!(QUAD as usize, round => {
@@ -347,6 +377,17 @@ impl<K: Word> TreeRef<K> {
     }
 }
 
+/// Per thread. Of what four lanes have in common, the lane's own.
+#[inline(always)]
+fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
+    match simt.lane() % QUAD {
+        0 => a,
+        1 => b,
+        2 => c,
+        _ => d,
+    }
+}
+
 /// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no
 /// hits past the last query.
 ///
@@ -370,7 +411,13 @@ unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bo
 pub const QUERY_THREADS: u32 = 1024;
 
 /// What the compiler may assume.
-pub(crate) const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
+const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
+
+/// Most threads of a block of ordered queries, which take more registers.
+pub const ORDERED_THREADS: u32 = 768;
+
+/// What the compiler may assume of ordered queries.
+pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: ORDERED_THREADS, blocks: 1 });
 
 /// Block collective. Calls `each` for the first query of every tile of queries that the warp has, all lanes at once; the
 /// grid may be smaller than the batch.
@@ -409,6 +456,16 @@ kernel_args! {
     }
 }
 
+/// The byte offset of what [`Get`] needs beside the table: a value per thread.
+const fn found_at(top_count: u32) -> u32 {
+    (TABLE_BYTES + top_count * 4).next_multiple_of(8)
+}
+
+/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for queries in blocks of so many threads.
+pub const fn query_shared<V: Word>(top_count: u32, threads: u32) -> u32 {
+    found_at(top_count) - TABLE_BYTES + threads * V::BYTES as u32
+}
+
 /// Looks up a batch of keys: one per lane; any grid of blocks of whole warps, with shared memory for the table.
 #[derive(Debug)]
 pub struct Get<K, V>(PhantomData<(K, V)>);
@@ -422,28 +479,37 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        // SAFETY: there are as many queries, and the tree is valid.
+        // What the lane that finds a key hands over to the lane that asked.
+        let found = Shared::<V>::at(found_at(tree.top_count), simt.block_dim());
+        let first = simt.thread_index() / QUAD * QUAD;
+        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
             for_each_tile(simt, tree, args.count, |at| {
                 let word = tree.load(simt, args.queries, at, args.count);
                 let (mut value, mut is_hit) = (args.miss, false);
                 if tree.height > 0 {
-                    let line = tree.line(simt, word);
-                    let chunks = tree.chunks(simt, line);
+                    simt.shared_store(found, simt.thread_index(), args.miss);
+                    let lines = tree.lines(simt, word);
+                    let chunks = tree.chunks(simt, lines);
                     unroll!(QUAD as usize, round => {
                         let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                        let [(key, mut found), second] = pairs_of::<K, V>(chunks[round]);
+                        let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
                         let mut is_equal = key == word;
                         if chunk_slots::<K, V>() == 2 && second.0 == word {
-                            (found, is_equal) = (second.1, true);
+                            (own, is_equal) = (second.1, true);
                         }
+                        // Free slots repeat the pair before them.
                         let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
-                        let source = if lanes == 0 { 0 } else { lanes.trailing_zeros() };
-                        let found = simt.shuffle(FULL_MASK, found, leader + source);
-                        if within == round as u32 && lanes != 0 {
-                            (value, is_hit) = (found, true);
+                        if is_equal && lanes & ((1 << within) - 1) == 0 {
+                            simt.shared_store(found, first + round as u32, own);
+                        }
+                        if within == round as u32 {
+                            is_hit = lanes != 0;
                         }
                     });
+                    simt.sync_warp(FULL_MASK);
+                    value = simt.shared_load(found, simt.thread_index());
+                    simt.sync_warp(FULL_MASK);
                 }
                 is_hit &= at < args.count;
                 if at < args.count {
@@ -471,14 +537,14 @@ kernel_args! {
     }
 }
 
-/// Ranks a batch of keys; launched as [`Get`].
+/// Ranks a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
 #[derive(Debug)]
 pub struct Rank<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Rank<K, V> {
     type Args = RankArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -521,14 +587,14 @@ kernel_args! {
     }
 }
 
-/// Finds the predecessors or successors of a batch of keys; launched as [`Get`].
+/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -1,7 +1,7 @@
 //! The levels above the lowest, and the table above them.
 
 use crate::build::{node_word, note_formats};
-use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children};
+use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Shared, Simt, WARP, Word, kernel_args};
 
@@ -164,17 +164,23 @@ kernel_args! {
     /// Arguments of [`Table`].
     pub struct TableArgs<K> {
         /// First keys of nodes, in ascending order: `[count]`, at least one.
-        pub top: Global<K>,
+        pub firsts: Global<K>,
         /// How many.
         pub count: u32,
-        /// A key's bucket is its distance from the first key, shifted to the right by this.
-        pub shift: u32,
+        /// By how much a key's distance from the first key is shifted, for its prefix.
+        pub prefix_shift: u32,
+        /// By how much a prefix is shifted, for its bucket.
+        pub bucket_shift: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
         /// Out: `[TOP_BUCKETS]`.
         pub table: GlobalMut<u32>,
+        /// Out: `[count]`, the prefixes of the first keys.
+        pub prefixes: GlobalMut<u32>,
     }
 }
 
-/// Makes the table above nodes: a thread per bucket.
+/// Makes the table above nodes: a thread for each bucket and for each node.
 #[derive(Debug)]
 pub struct Table<K>(PhantomData<K>);
 
@@ -183,27 +189,29 @@ impl<K: Word> Kernel for Table<K> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let bucket = simt.global_index();
-        if bucket >= u64::from(TOP_BUCKETS) {
-            return;
-        }
-        // SAFETY: nodes, and the bucket's element.
+        let index = simt.global_index();
+        // SAFETY: nodes, and the bucket's and the node's element.
         unsafe {
-            let first = simt.load(args.top, 0, Hint::ReadOnly);
-            // The last node whose first key is at most so far from the first one's.
-            let upto = |distance: u64| {
-                let (mut base, mut left) = (0, args.count);
-                while left > 1 {
-                    let half = left / 2;
-                    let key = simt.load(args.top, u64::from(base + half), Hint::ReadOnly);
-                    base += if key.widen() - first.widen() <= distance { half } else { 0 };
-                    left -= half;
-                }
-                base
-            };
-            let start = bucket << args.shift;
-            let bounds = upto(start) | upto(start + ((1 << args.shift) - 1)) << 16;
-            simt.store(args.table, bucket, bounds, Hint::Default);
+            let origin = simt.load(args.firsts, 0, Hint::ReadOnly);
+            let prefix_of = |node: u64| prefix(simt.load(args.firsts, node, Hint::ReadOnly), origin, args.prefix_shift);
+            if index < u64::from(args.count) {
+                simt.store(args.prefixes, index, prefix_of(index), Hint::Default);
+            }
+            if index < u64::from(TOP_BUCKETS) {
+                // The last node whose prefix is not above.
+                let upto = |prefix: u64| {
+                    let (mut base, mut left) = (0, args.count);
+                    while left > 1 {
+                        let half = left / 2;
+                        base += if u64::from(prefix_of(u64::from(base + half))) <= prefix { half } else { 0 };
+                        left -= half;
+                    }
+                    base
+                };
+                let start = index << args.bucket_shift;
+                let bounds = upto(start) | upto(start + ((1 << args.bucket_shift) - 1)) << 16;
+                simt.store(args.table, index, bounds, Hint::Default);
+            }
         }
     }
 }
