@@ -24,7 +24,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 const FEWEST_THREADS: u64 = 128;
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory.
-fn over_queries<'s, K: Word, V: Word>(
+pub(crate) fn over_queries<'s, K: Word, V: Word>(
     stream: &'s Stream,
     count: usize,
     most: u32,

@@ -41,6 +41,7 @@ pub use lanetree_frame::fixed::OnStream;
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
 pub use stats::Stats;
+pub use update::UpdateScratch;
 
 use build::Options;
 use core::fmt;

@@ -15,12 +15,6 @@ use lanetree_simt::{
 /// Warps of a block of [`Count`] or [`Write`].
 pub const BUILD_WARPS: u32 = 4;
 
-/// Most pairs of a part of a build, or of a node that is laid out anew; a multiple of 32.
-pub(crate) const fn part_pairs<K: Word, V: Word>() -> u32 {
-    // Those of a full bitmap, and of the parts of a build that are cut at gaps.
-    line_slots::<K, V>() * BITMAP_CHILDREN + 64
-}
-
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
@@ -122,7 +116,7 @@ fn of_line(line: u32, filling: u32) -> u32 {
 /// there is any: the same in all lanes. A line is to have `filling` pairs, in units of 1/256.
 ///
 /// # Safety
-/// The source has so many pairs, at most [`part_pairs`]; the memory is the warp's own.
+/// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
 #[inline(always)]
 pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     simt: S,
@@ -220,7 +214,18 @@ pub(crate) struct NodeOutputs {
     pub(crate) lines: GlobalMut<u64>,
 }
 
-/// Warp collective (all lanes). Writes a node by its plan, its record and `room` lines; those that it does not need repeat
+/// A node's place among others.
+#[derive(Clone, Copy)]
+pub(crate) struct NodePlace {
+    pub(crate) number: u32,
+    pub(crate) first_line: u32,
+    pub(crate) rank: u64,
+    pub(crate) lines: u32,
+    /// Whether it is not there yet. If it is, its first line stays, and others may read which that is.
+    pub(crate) is_new: bool,
+}
+
+/// Warp collective (all lanes). Writes a node by its plan, its record and all its lines; those that it does not need repeat
 /// its last pair.
 ///
 /// # Safety
@@ -231,11 +236,12 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     source: T,
     len: u32,
     plan: Plan,
-    (number, first_line, rank, room): (u32, u32, u64, u32),
+    place: NodePlace,
     outputs: NodeOutputs,
     memory: PlanMemory,
 ) {
     let Plan { quantiser, lines } = plan;
+    let NodePlace { number, first_line, rank, lines: room, is_new } = place;
     let (lane, slots) = (simt.lane(), chunk_slots::<K, V>());
     // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
     unsafe {
@@ -280,7 +286,7 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
         }
         let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
         let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
-        if lane < NODE_WORDS {
+        if lane < NODE_WORDS && (is_new || lane != FIRST_CHILD) {
             let to = u64::from(number) * u64::from(NODE_WORDS) + u64::from(lane);
             simt.store(outputs.nodes, to, word, Hint::Default);
         }
@@ -558,7 +564,8 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
                 if let Some(plan) = plan(simt, source, own, args.filling, BITMAP_CHILDREN, memory) {
                     if writes {
                         let rank = begin + u64::from(start);
-                        write(simt, source, own, plan, (number, line, rank, plan.lines), outputs, memory);
+                        let place = NodePlace { number, first_line: line, rank, lines: plan.lines, is_new: true };
+                        write(simt, source, own, plan, place, outputs, memory);
                         if simt.lane() == 0 {
                             let (first, last) = (source.key(simt, 0), source.key(simt, own - 1));
                             simt.store(args.firsts, u64::from(number), first, Hint::Default);

@@ -2,7 +2,8 @@
 
 use crate::{
     Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs,
-    Neighbor, NeighborArgs, NodesArgs, Rank, RankArgs, Table, TableArgs, UpperArgs, Write, WriteUpper,
+    MoveArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlanNodes, Rank, RankArgs,
+    Ranks, RanksArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteNodes, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -27,10 +28,22 @@ by_words! {
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
     /// The kernel that locates ranges.
     locate(LocateArgs<K>) => Locate<K, V>;
+    /// The kernel that copies the pairs that a batch inserts.
+    move_inserts(MoveArgs<K, V>) => MoveInserts<K, V>;
+    /// The kernel that copies the pairs that stay.
+    move_pairs(MoveArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
+    /// The kernel that plans the nodes that a batch touches.
+    plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The rank kernel.
     rank(RankArgs<K>) => Rank<K, V>;
+    /// The kernel that gives nodes their ranks.
+    ranks(RanksArgs<K, V>) => Ranks<K, V>;
+    /// The kernel that searches operations.
+    search(SearchArgs<K>) => Search<K, V>;
+    /// The kernel that writes the nodes that a batch touches.
+    write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes nodes and lines.
     write(NodesArgs<K, V>) => Write<K, V>;
 }

@@ -1,6 +1,9 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
-use crate::{Advance, Count, CountUpper, Cut, Gather, Get, Locate, Neighbor, Rank, Table, Write, WriteUpper};
+use crate::{
+    Advance, Count, CountUpper, Cut, Gather, Get, Locate, MoveInserts, MovePairs, Neighbor, PlanNodes, Rank, Ranks,
+    Search, Table, Write, WriteNodes, WriteUpper,
+};
 use lanetree_simt::instance;
 
 macro_rules! keys {
@@ -27,9 +30,15 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __move_inserts>], [<lane_tree_ $k _ $v>], MoveInserts<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __move_pairs>], [<lane_tree_ $k _ $v>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $v __neighbor>], [<lane_tree_ $k _ $v>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __plan_nodes>], [<lane_tree_ $k _ $v>], PlanNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __ranks>], [<lane_tree_ $k _ $v>], Ranks<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __search>], [<lane_tree_ $k _ $v>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __write_nodes>], [<lane_tree_ $k _ $v>], WriteNodes<$k, $v>);
         )*}
     };
 }

@@ -11,11 +11,16 @@ pub mod layout;
 pub mod modules;
 mod range;
 mod search;
+mod update;
 mod upper;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, Write};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::{
     Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,
+};
+pub use update::{
+    CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs, Search,
+    SearchArgs, WriteNodes,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

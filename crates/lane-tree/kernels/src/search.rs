@@ -76,6 +76,8 @@ pub(crate) struct Position {
     pub(crate) slot: u32,
     /// Pairs of the line.
     pub(crate) len: u32,
+    /// Pairs of the node before it.
+    pub(crate) before: u32,
     /// Pairs of the tree before it.
     pub(crate) rank: u64,
 }
@@ -217,16 +219,23 @@ impl<K: Word> TreeRef<K> {
         let mut begun = 0;
         const BITMAP: u32 = Format::Bitmap as u32;
         const HALVES: u32 = Format::Halves as u32;
+        let format = quantiser.format();
+        let (is_bitmap, is_halves) = match formats & ANY_FORMAT {
+            BITMAP => (true, false),
+            HALVES => (false, true),
+            // Few nodes of a level have another format than most, so most warps see one.
+            _ => (simt.all(FULL_MASK, format == Format::Bitmap), simt.all(FULL_MASK, format == Format::Halves)),
+        };
         // The same for all lanes.
-        match formats & ANY_FORMAT {
-            BITMAP => {
+        match (is_bitmap, is_halves) {
+            (true, _) => {
                 let place = place(quantiser.cell(word));
                 unroll!(QUAD as usize, round => {
                     let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
                     begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
                 });
             }
-            HALVES => {
+            (_, true) => {
                 let place = place(quantiser.half(word));
                 unroll!(QUAD as usize, round => {
                     let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
@@ -235,7 +244,7 @@ impl<K: Word> TreeRef<K> {
             }
             _ => {
                 // The format is in the place's upper half.
-                let place = place(quantiser.place(word)) | (quantiser.format() as u32) << 16;
+                let place = place(quantiser.place(word)) | (format as u32) << 16;
                 unroll!(QUAD as usize, round => {
                     let source = leader + round as u32;
                     let (place, word) = (simt.shuffle(FULL_MASK, place, source), simt.shuffle(FULL_MASK, word, source));
@@ -330,6 +339,16 @@ impl<K: Word> TreeRef<K> {
     /// As [`TreeRef::descend`].
     #[inline(always)]
     pub(crate) unsafe fn find<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> Position {
+        // SAFETY: the same contract.
+        unsafe { self.find_in_node::<S, V>(simt, word, upper).1 }
+    }
+
+    /// Warp collective (all lanes). As [`TreeRef::find`], with the number of the node.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    pub(crate) unsafe fn find_in_node<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> (u32, Position) {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: the same contract.
         unsafe {
@@ -358,8 +377,8 @@ impl<K: Word> TreeRef<K> {
             let len = record.len(line - first_line);
             // Free slots repeat the last pair.
             let slot = if below < len { below } else { len };
-            let rank = record.rank + u64::from(record.before(line - first_line) + slot);
-            Position { line, slot, len, rank }
+            let before = record.before(line - first_line) + slot;
+            (number, Position { line, slot, len, before, rank: record.rank + u64::from(before) })
         }
     }
 
@@ -379,7 +398,7 @@ impl<K: Word> TreeRef<K> {
 
 /// Per thread. Of what four lanes have in common, the lane's own.
 #[inline(always)]
-fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
+pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
     match simt.lane() % QUAD {
         0 => a,
         1 => b,
@@ -630,7 +649,7 @@ impl<K: Word> TreeRef<K> {
     /// A position in the tree.
     #[inline(always)]
     unsafe fn beside<S: Simt, V: Word>(&self, simt: S, position: Position, before: bool) -> Option<(K, V)> {
-        let Position { mut line, slot, len, rank } = position;
+        let Position { mut line, slot, len, rank, .. } = position;
         // SAFETY: slots of the tree: there are pairs before it, or after it.
         unsafe {
             if before {

@@ -43,6 +43,6 @@ for_each_index!(tests, pairs);
 /// Without any code of its own in the suite.
 #[test]
 fn an_index_passes_by_giving_a_builder() {
-    let builder = lanetree::Harmonia::<u32, u32>::builder();
+    let builder = ::lanetree::Harmonia::<u32, u32>::builder();
     written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]));
 }
