@@ -1,8 +1,8 @@
 //! The indexes: one list, from which targets, tests and names are made.
 
 use crate::families::{
-    BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, cuart_builders, cubpt_builders,
-    harmonia_builders, hybrid_builders,
+    BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, LaneTreeBuilder, cuart_builders,
+    cubpt_builders, harmonia_builders, hybrid_builders, lane_tree_builders,
 };
 use crate::{Case, Family, Tally, check, conformance, conformance_on};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
@@ -11,7 +11,7 @@ use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
     Split, Strategy, Structure, UpdateMethod,
 };
-use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Word, lane_tree};
+use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
 /// cases a bounded run has. A new index is one line here:
@@ -43,10 +43,10 @@ macro_rules! for_each_index {
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::two_hbtrees::<$crate::lanetree::F32, u64>()), 60;
             hbtree_regular = $crate::indexes::plain("hbtree_regular", $crate::indexes::regular_hbtrees::<u64, u64>()), 100;
             hbtree_regular_narrow = $crate::indexes::plain("hbtree_regular_narrow", $crate::indexes::regular_hbtrees::<i32, u64>()), 60;
-            lanetree = $crate::indexes::fixed("lanetree", $crate::indexes::lane_trees::<u32, u32>()), 120;
-            lanetree_wide = $crate::indexes::fixed("lanetree_wide", $crate::indexes::lane_trees::<u64, u64>()), 120;
-            lanetree_signed = $crate::indexes::fixed("lanetree_signed", $crate::indexes::lane_trees::<i64, u32>()), 60;
-            lanetree_float = $crate::indexes::fixed("lanetree_float", $crate::indexes::lane_trees::<$crate::lanetree::F32, u64>()), 60;
+            lanetree = $crate::indexes::lane_tree::<u32, u32>("lanetree"), 120;
+            lanetree_wide = $crate::indexes::lane_tree::<u64, u64>("lanetree_wide"), 120;
+            lanetree_signed = $crate::indexes::lane_tree::<i64, u32>("lanetree_signed"), 60;
+            lanetree_float = $crate::indexes::lane_tree::<$crate::lanetree::F32, u64>("lanetree_float"), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -214,10 +214,9 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
     builders.into_iter().zip(ways).map(|(builder, (fill, method))| builder.fill(fill).update_method(method)).collect()
 }
 
-/// LaneTrees: full ones, with levels above the lowest, and with room in their lines.
-pub fn lane_trees<K: Key, V: Word>() -> [lane_tree::Builder<K, V>; 3] {
-    let builder = LaneTree::builder();
-    [builder, builder.table_nodes(1), builder.fill(0.6).table_nodes(3)]
+/// LaneTree, built and changed in device form, too.
+pub fn lane_tree<K: Key, V: Word>(name: &'static str) -> Ordered<LaneTreeBuilder<K, V>, BatchHooks<LaneTree<K, V>>> {
+    ordered(name, lane_tree_builders())
 }
 
 /// Harmonia.

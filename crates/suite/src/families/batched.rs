@@ -1,4 +1,4 @@
-//! Indexes that are built, and changed, in device form, too: Harmonia and CUBPT.
+//! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
 use crate::hooks::{PairsOf, fixed_count, fixed_neighbor, fixed_range};
 use crate::model::Range;
@@ -7,8 +7,8 @@ use crate::{Change, Counts, Hooks, Numbered, Side};
 use core::fmt::Debug;
 use lanetree::harmonia::FANOUTS;
 use lanetree::{
-    Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, NeighborsOf, Op, Result, Stream, UpdateReport,
-    Word, cubpt, harmonia,
+    Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, Result, Stream,
+    UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::fixed::FixedIndex;
 
@@ -94,6 +94,24 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
     }
 }
 
+impl<K: Key, V: Word> Batched for LaneTree<K, V> {
+    type Scratch = lane_tree::UpdateScratch<K>;
+
+    fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
+        lane_tree::UpdateScratch::new(self.device(), operations)
+    }
+
+    fn apply_on(
+        &mut self,
+        stream: &Stream,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<UpdateReport> {
+        self.apply_on(stream, keys, values, kinds, scratch)
+    }
+}
+
 /// Which call builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -150,6 +168,8 @@ by_way! {
     HarmoniaBuilder: harmonia, Harmonia;
     /// Builds CUBPT by one of its builder's calls.
     CubptBuilder: cubpt, Cubpt;
+    /// Builds LaneTree by one of its builder's calls.
+    LaneTreeBuilder: lane_tree, LaneTree;
 }
 
 /// Every fanout with several fills, and each of the ways in turn.
@@ -167,6 +187,12 @@ pub fn harmonia_builders<K: Key, V: Word>() -> Vec<HarmoniaBuilder<K, V>> {
 pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
     let of = |(order, fill)| Cubpt::builder().order(order).fill(fill);
     CubptBuilder::all([(8, 1.0), (16, 0.5), (40, 0.7)].map(of))
+}
+
+/// Full trees, with levels above the lowest, and with room in their lines; and each of the ways in turn.
+pub fn lane_tree_builders<K: Key, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
+    let of = |(table_nodes, fill)| LaneTree::builder().table_nodes(table_nodes).fill(fill);
+    LaneTreeBuilder::all([(16384, 1.0), (1, 0.5), (3, 0.7)].map(of))
 }
 
 /// The operations' kinds, as the device form takes them.

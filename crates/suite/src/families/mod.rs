@@ -4,6 +4,9 @@ mod batched;
 mod cuart;
 mod hybrid;
 
-pub use batched::{BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, Way, cubpt_builders, harmonia_builders};
+pub use batched::{
+    BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, LaneTreeBuilder, Way, cubpt_builders, harmonia_builders,
+    lane_tree_builders,
+};
 pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};
