@@ -23,11 +23,12 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 /// Fewest threads of a block of queries: each block copies the table.
 const FEWEST_THREADS: u64 = 128;
 
-/// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory.
-pub(crate) fn over_queries<'s, K: Word, V: Word>(
+/// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory, and so many
+/// bytes for each of its threads, of which there are at most so many.
+pub(crate) fn over_queries<'s, K: Word>(
     stream: &'s Stream,
     count: usize,
-    most: u32,
+    (most, bytes): (u32, usize),
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
@@ -35,7 +36,7 @@ pub(crate) fn over_queries<'s, K: Word, V: Word>(
     let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
     let threads = threads.clamp(FEWEST_THREADS, u64::from(most));
     let blocks = count.div_ceil(threads).min(multiprocessors) as u32;
-    let dynamic_shared = query_shared::<V>(tree.top_count, threads as u32);
+    let dynamic_shared = query_shared(tree.top_count, threads as u32, bytes as u32);
     Ok(Launch::new(stream, LaunchShape { blocks, threads: threads as u32, dynamic_shared }))
 }
 
@@ -93,7 +94,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
     ) -> Result<()> {
         let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries::<_, V>(stream, count, QUERY_THREADS, &args.tree)?.run(calls::get(&args)) }?)
+        Ok(unsafe { over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?.run(calls::get(&args)) }?)
     }
 
     unsafe fn launch_rank(
@@ -107,9 +108,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let upper = u32::from(side == Side::Upper);
         let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe {
-            over_queries::<_, V>(stream, count, ORDERED_THREADS, &args.tree)?.run(calls::rank::<_, V>(&args))
-        }?)
+        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::rank::<_, V>(&args)) }?)
     }
 
     unsafe fn launch_neighbor(
@@ -124,7 +123,10 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries::<_, V>(stream, count, ORDERED_THREADS, &args.tree)?.run(calls::neighbor(&args)) }?)
+        Ok(unsafe {
+            over_queries(stream, count, (ORDERED_THREADS, K::Bits::BYTES + V::BYTES), &args.tree)?
+                .run(calls::neighbor(&args))
+        }?)
     }
 
     unsafe fn launch_locate(
@@ -141,7 +143,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
         Ok(unsafe {
-            over_queries::<_, V>(stream, 2 * count, ORDERED_THREADS, &args.tree)?.run(calls::locate::<_, V>(&args))
+            over_queries(stream, 2 * count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args))
         }?)
     }
 

@@ -20,7 +20,7 @@ pub use search::{
     Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,
 };
 pub use update::{
-    CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs, Search,
-    SearchArgs, WriteNodes,
+    CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs,
+    SEARCH_THREADS, Search, SearchArgs, WriteNodes,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -5,8 +5,8 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS,
-    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of, prefix,
+    ANY_FORMAT, FORMAT_BITS, Format, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
+    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of, prefix,
 };
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -61,6 +61,22 @@ const QUAD: u32 = 4;
 
 /// Something for each query of four lanes.
 type OfQuad<T> = [T; QUAD as usize];
+
+/// The children of four nodes for four words: their numbers are sums of these.
+struct Children {
+    /// The first child of each.
+    firsts: OfQuad<u32>,
+    /// How many children come before the one for the word: a byte each.
+    before: u32,
+}
+
+impl Children {
+    /// Their numbers.
+    #[inline(always)]
+    fn numbers(&self) -> OfQuad<u32> {
+        core::array::from_fn(|round| self.firsts[round] + (self.before >> (8 * round) & 0xff))
+    }
+}
 
 /// The table above the nodes, in shared memory.
 const TABLE: Shared<u32> = Shared::at(0, TOP_BUCKETS);
@@ -197,7 +213,7 @@ impl<K: Word> TreeRef<K> {
         word: K,
         first: K,
         formats: u32,
-    ) -> OfQuad<u32> {
+    ) -> Children {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         let chunks: OfQuad<[u32; 4]> = core::array::from_fn(|round| {
             let at = u64::from(numbers[round]) * u64::from(NODE_WORDS) + u64::from(within * 4);
@@ -259,7 +275,7 @@ impl<K: Word> TreeRef<K> {
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        core::array::from_fn(|round| firsts[round] + (begun >> (8 * round) & 0xff))
+        Children { firsts, before: begun }
     }
 
     /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes.
@@ -282,7 +298,7 @@ impl<K: Word> TreeRef<K> {
                     let own = u64::from(own(simt, numbers) - self.leaf_nodes);
                     first = simt.load(self.firsts, own, Hint::ReadOnly);
                 }
-                numbers = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
+                numbers = self.children::<S, ORDERED>(simt, numbers, word, first, formats).numbers();
                 level -= 1;
             }
             numbers
@@ -314,7 +330,7 @@ impl<K: Word> TreeRef<K> {
         // SAFETY: the same contract.
         unsafe {
             let numbers = self.descend::<S, false>(simt, word);
-            self.children::<S, false>(simt, numbers, word, K::MIN, self.formats)
+            self.children::<S, false>(simt, numbers, word, K::MIN, self.formats).numbers()
         }
     }
 
@@ -355,10 +371,10 @@ impl<K: Word> TreeRef<K> {
             let numbers = self.descend::<S, true>(simt, word);
             let number = own(simt, numbers);
             let record = self.record(simt, number);
-            let lines = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
-            let first_line = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
-            let first_line = simt.load(self.nodes, first_line, Hint::ReadOnly);
-            let (line, chunks) = (own(simt, lines), self.chunks(simt, lines));
+            let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
+            let lines = children.numbers();
+            let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
+            let chunks = self.chunks(simt, lines);
             let uppers = simt.ballot(FULL_MASK, upper) >> leader;
             let mut below = 0;
             unroll!(QUAD as usize, round => {
@@ -374,10 +390,10 @@ impl<K: Word> TreeRef<K> {
                     below = lanes;
                 }
             });
-            let len = record.len(line - first_line);
+            let len = record.len(of_node);
             // Free slots repeat the last pair.
-            let slot = if below < len { below } else { len };
-            let before = record.before(line - first_line) + slot;
+            let slot = below.min(len);
+            let before = record.before(of_node) + slot;
             (number, Position { line, slot, len, before, rank: record.rank + u64::from(before) })
         }
     }
@@ -433,26 +449,37 @@ pub const QUERY_THREADS: u32 = 1024;
 const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
 
 /// Most threads of a block of ordered queries, which take more registers.
-pub const ORDERED_THREADS: u32 = 768;
+pub const ORDERED_THREADS: u32 = 896;
 
 /// What the compiler may assume of ordered queries.
 pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: ORDERED_THREADS, blocks: 1 });
 
-/// Block collective. Calls `each` for the first query of every tile of queries that the warp has, all lanes at once; the
-/// grid may be smaller than the batch.
+/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the place of its
+/// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
 ///
 /// # Safety
-/// As [`load_top`].
+/// As [`load_top`]; there are `count` queries.
 #[inline(always)]
-unsafe fn for_each_tile<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>, count: u64, mut each: impl FnMut(u64)) {
+pub(crate) unsafe fn for_each_tile<S: Simt, K: Word>(
+    simt: S,
+    tree: &TreeRef<K>,
+    queries: Global<K>,
+    count: u64,
+    mut each: impl FnMut(u64, K),
+) {
     // SAFETY: the caller's contract.
-    unsafe { load_top(simt, tree) };
-    let mut at = simt.global_index();
-    let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
-    // The same for all lanes of a warp.
-    while at - u64::from(simt.lane()) < count {
-        each(at);
-        at += stride;
+    unsafe {
+        load_top(simt, tree);
+        let mut at = simt.global_index();
+        let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+        let mut word = tree.load(simt, queries, at, count);
+        // The same for all lanes of a warp.
+        while at - u64::from(simt.lane()) < count {
+            let next = tree.load(simt, queries, at + stride, count);
+            each(at, word);
+            at += stride;
+            word = next;
+        }
     }
 }
 
@@ -475,14 +502,15 @@ kernel_args! {
     }
 }
 
-/// The byte offset of what [`Get`] needs beside the table: a value per thread.
+/// The byte offset of what look-ups need beside the table: a value per thread, and neighbours a pair.
 const fn found_at(top_count: u32) -> u32 {
     (TABLE_BYTES + top_count * 4).next_multiple_of(8)
 }
 
-/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for queries in blocks of so many threads.
-pub const fn query_shared<V: Word>(top_count: u32, threads: u32) -> u32 {
-    found_at(top_count) - TABLE_BYTES + threads * V::BYTES as u32
+/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and so many bytes per thread: look-ups need those of a
+/// value, neighbours those of a pair, all others none.
+pub const fn query_shared(top_count: u32, threads: u32, bytes: u32) -> u32 {
+    found_at(top_count) - TABLE_BYTES + threads * bytes
 }
 
 /// Looks up a batch of keys: one per lane; any grid of blocks of whole warps, with shared memory for the table.
@@ -503,8 +531,7 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
         let first = simt.thread_index() / QUAD * QUAD;
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.count, |at| {
-                let word = tree.load(simt, args.queries, at, args.count);
+            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let (mut value, mut is_hit) = (args.miss, false);
                 if tree.height > 0 {
                     simt.shared_store(found, simt.thread_index(), args.miss);
@@ -570,8 +597,7 @@ impl<K: Word, V: Word> Kernel for Rank<K, V> {
         let tree = &args.tree;
         // SAFETY: there are as many queries, and the tree is valid.
         unsafe {
-            for_each_tile(simt, tree, args.count, |at| {
-                let word = tree.load(simt, args.queries, at, args.count);
+            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let mut rank = 0;
                 if tree.height > 0 {
                     rank = tree.find::<S, V>(simt, word, args.upper != 0).rank;
@@ -619,21 +645,22 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
         let predecessor = args.predecessor != 0;
-        // SAFETY: there are as many queries, and the tree is valid.
+        // What the lane that finds a neighbour hands over to the lane that asked.
+        let found = Staged::<K, V>::at(tree.top_count, simt.block_dim());
+        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
-            for_each_tile(simt, tree, args.count, |at| {
-                let word = tree.load(simt, args.queries, at, args.count);
-                let (mut value, mut is_hit) = (args.miss, false);
+            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
+                let mut neighbor = None;
                 if tree.height > 0 {
-                    let position = tree.find::<S, V>(simt, word, predecessor);
-                    if at < args.count
-                        && let Some((key, found)) = tree.beside(simt, position, predecessor)
-                    {
-                        simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
-                        (value, is_hit) = (found, true);
-                    }
+                    neighbor = tree.neighbor(simt, word, predecessor, found);
                 }
+                let mut value = args.miss;
+                let is_hit = at < args.count && neighbor.is_some();
                 if at < args.count {
+                    if let Some((key, of_key)) = neighbor {
+                        simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
+                        value = of_key;
+                    }
                     simt.store(args.values, at, value, Hint::Streaming);
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
@@ -642,39 +669,92 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
     }
 }
 
+/// A pair for each thread, in shared memory after the table.
+struct Staged<K, V> {
+    keys: Shared<K>,
+    values: Shared<V>,
+}
+
+impl<K, V> Clone for Staged<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K, V> Copy for Staged<K, V> {}
+
+impl<K: Word, V: Word> Staged<K, V> {
+    #[inline(always)]
+    fn at(top_count: u32, threads: u32) -> Self {
+        let values = Shared::at(found_at(top_count), threads);
+        // Blocks are of whole warps, so this is aligned, too.
+        Self { values, keys: Shared::at(values.end(), threads) }
+    }
+}
+
 impl<K: Word> TreeRef<K> {
-    /// Per thread. The last pair before a position, or the first one after it.
+    /// Warp collective (all lanes). The pair next to each lane's word: the last one whose key is not above it, or the first one
+    /// whose key is not below.
     ///
     /// # Safety
-    /// A position in the tree.
+    /// As [`TreeRef::descend`]; there is an element for each thread of the block.
     #[inline(always)]
-    unsafe fn beside<S: Simt, V: Word>(&self, simt: S, position: Position, before: bool) -> Option<(K, V)> {
-        let Position { mut line, slot, len, rank, .. } = position;
-        // SAFETY: slots of the tree: there are pairs before it, or after it.
+    unsafe fn neighbor<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        word: K,
+        predecessor: bool,
+        found: Staged<K, V>,
+    ) -> Option<(K, V)> {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        let (own_place, first_place) = (simt.thread_index(), simt.thread_index() / QUAD * QUAD);
+        let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
+        // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            if before {
-                if rank == 0 {
-                    return None;
+            let numbers = self.descend::<S, true>(simt, word);
+            let first = u64::from(own(simt, numbers)) * u64::from(RECORD_WORDS);
+            let first = K::truncate(simt.load(self.records, first, Hint::ReadOnly));
+            let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
+            let mut line = own(simt, lines);
+            let chunks = self.chunks(simt, lines);
+            let mut is_found = false;
+            unroll!(QUAD as usize, round => {
+                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                let pairs = pairs_of::<K, V>(chunks[round]);
+                let is_before = |key: K| (key < word) | (predecessor & (key == word));
+                let mut below = (simt.ballot(FULL_MASK, is_before(pairs[0].0)) >> leader & 15).count_ones();
+                if slots == 2 {
+                    below += (simt.ballot(FULL_MASK, is_before(pairs[1].0)) >> leader & 15).count_ones();
                 }
+                // Free slots repeat the last pair, so it does not matter that they are counted.
+                let slot = if predecessor { below.wrapping_sub(1) } else { below };
+                if slot / slots == within && slot < in_line {
+                    let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
+                    simt.shared_store(found.keys, first_place + round as u32, key);
+                    simt.shared_store(found.values, first_place + round as u32, value);
+                }
+                if within == round as u32 {
+                    is_found = slot < in_line;
+                }
+            });
+            simt.sync_warp(FULL_MASK);
+            let mut neighbor = None;
+            if is_found {
+                neighbor = Some((simt.shared_load(found.keys, own_place), simt.shared_load(found.values, own_place)));
+            } else if predecessor {
                 // The last slot of the line before has its last pair, whether or not it is free.
-                let (line, slot) = if slot > 0 { (line, slot - 1) } else { (line - 1, line_slots::<K, V>() - 1) };
-                return Some(self.pair(simt, line, slot));
-            }
-            if rank == self.len {
-                return None;
-            }
-            if slot < len {
-                return Some(self.pair(simt, line, slot));
-            }
-            // Lines that are free repeat the pair before.
-            let last = self.pair::<S, V>(simt, line, len - 1).0;
-            loop {
-                line += 1;
-                let next = self.pair::<S, V>(simt, line, 0);
-                if next.0 > last {
-                    return Some(next);
+                if line > 0 {
+                    neighbor = Some(self.pair(simt, line - 1, in_line - 1));
+                }
+            } else {
+                // Lines that are free repeat the pair before.
+                while neighbor.is_none() && line + 1 < self.line_count {
+                    line += 1;
+                    let pair = self.pair::<S, V>(simt, line, 0);
+                    neighbor = Some(pair).filter(|pair| pair.0 >= word);
                 }
             }
+            simt.sync_warp(FULL_MASK);
+            neighbor
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::build::{NodeOutputs, NodePlace, PLAN_BYTES, PlanMemory, Source, note_
 use crate::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, line_slots, pairs_of,
 };
-use crate::search::{ORDERED_BOUNDS, Position, TABLE_BYTES, TreeRef, load_top, own};
+use crate::search::{Position, TABLE_BYTES, TreeRef, for_each_tile, own};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,
@@ -68,14 +68,18 @@ kernel_args! {
 /// What became of a block's operations: as [`SearchArgs::tally`].
 const TALLY: u32 = 5;
 
-/// Finds the node, the place and the effect of each operation; launched as [`Rank`](crate::Rank).
+/// Most threads of a block of [`Search`].
+pub const SEARCH_THREADS: u32 = 640;
+
+/// Finds the node, the place and the effect of each operation; launched as [`Rank`](crate::Rank), in blocks of at most
+/// [`SEARCH_THREADS`].
 #[derive(Debug)]
 pub struct Search<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Search<K, V> {
     type Args = SearchArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SEARCH_THREADS, blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -84,12 +88,7 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
         // SAFETY: there are as many operations; the tree is valid.
         unsafe {
             let is_sorted = simt.load(args.unsorted, 0, Hint::ReadOnly) == 0;
-            load_top(simt, tree);
-            let mut at = simt.global_index();
-            let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
-            // The same for all lanes of a warp.
-            while at - u64::from(simt.lane()) < args.count {
-                let word = tree.load(simt, args.keys, at, args.count);
+            for_each_tile(simt, tree, args.keys, args.count, |at, word| {
                 let (mut number, mut position) = (0, Position { line: 0, slot: 0, len: 0, before: 0, rank: 0 });
                 let mut is_reached = false;
                 if tree.height > 0 {
@@ -131,8 +130,7 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                     tally[3] += u32::from(effect == Effect::None && is_last);
                     tally[4] += u32::from(effect == Effect::Insert && !is_reached);
                 }
-                at += stride;
-            }
+            });
             unroll!(TALLY as usize, class => {
                 let sum = simt.reduce_add(FULL_MASK, tally[class]);
                 if simt.lane() == 0 && sum > 0 {
@@ -519,7 +517,7 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
             simt.sync_warp(FULL_MASK);
             // Evenly over all lines; if these are too few then, into full ones.
             let new_len = new_len as u32;
-            let even = (new_len * 256).div_ceil(room).max(256);
+            let even = (new_len * 256).div_ceil(room.max(1)).max(256);
             is_planned = plan(simt, staged, new_len, even, room, memory);
             if is_planned.is_none() {
                 is_planned = plan(simt, staged, new_len, slots * 256, room, memory);

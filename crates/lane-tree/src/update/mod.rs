@@ -13,7 +13,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, MoveArgs, NodeChangesArgs, ORDERED_THREADS, RanksArgs, SearchArgs, calls,
+    CHANGE_WARPS, Changes, MoveArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{Count, Keys, PairsMut, UploadedOperations, exclusive_scan, run_lengths};
@@ -120,7 +120,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             unsorted,
         };
         // SAFETY: the scratch memory is for so many operations; the tree is borrowed.
-        unsafe { over_queries::<_, V>(stream, count, ORDERED_THREADS, &args.tree)?.run(calls::search::<_, V>(&args))? };
+        unsafe { over_queries(stream, count, (SEARCH_THREADS, 0), &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len == 0 {
             // No node has room.
