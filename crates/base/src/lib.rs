@@ -6,6 +6,7 @@
 //! For an index: [`Guarded`] holds its contents and says when they are lost; [`staging`] sends batches from host memory
 //! through a device; [`fold`] combines all operations of a key into one change.
 
+mod batch_order;
 pub mod byte_keys;
 pub mod error;
 mod fold;
@@ -16,6 +17,7 @@ pub mod pointers;
 pub mod ranges;
 pub mod staging;
 
+pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use error::{Error, Result};
 pub use fold::{NetChange, combine, fold};

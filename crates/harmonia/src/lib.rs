@@ -44,6 +44,7 @@ mod walk;
 pub use build::Builder;
 pub use device::{LookUp, OnStream};
 pub use iter::Iter;
+pub use lanetree_frame::BatchOrder;
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 #[doc(hidden)]
 pub use lanetree_kernels_harmonia::modules::MODULES;
@@ -51,7 +52,7 @@ pub use lanetree_primitives::BuildScratch;
 pub use profile::{GroupProfile, WidthProfile};
 pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
 pub use stats::Stats;
-pub use tuning::{BatchOrder, GroupWidth};
+pub use tuning::GroupWidth;
 pub use update::UpdateScratch;
 
 use core::fmt;

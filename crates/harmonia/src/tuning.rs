@@ -1,6 +1,6 @@
 //! Choices that were measured, as data. The measurements are in `docs/performance.md`.
 
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{BatchOrder, Error, Result};
 use lanetree_kernels_harmonia::group_widths;
 
 /// The lanes of a warp that serve one query together: the paper's thread group (section 4.2).
@@ -11,20 +11,6 @@ pub enum GroupWidth {
     Auto,
     /// This many; [`Error::GroupWidth`] if there is no such kernel.
     Lanes(u32),
-}
-
-/// What the caller knows about the order of a batch's queries. It affects the speed, never the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BatchOrder {
-    /// Nothing: neighbours in the batch are far apart in the tree.
-    #[default]
-    Random,
-    /// Sorted by their upper bits, or otherwise clustered: neighbours mostly share their upper nodes.
-    Clustered,
-    /// Sorted by this many of their most significant bits. How close neighbours are in the tree follows from its size.
-    TopBits(u32),
-    /// Sorted: neighbours mostly share their leaves.
-    Sorted,
 }
 
 impl GroupWidth {

@@ -4,19 +4,27 @@ use crate::LaneTree;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
+use lanetree_frame::{BatchOrder, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
-    RankArgs, TreeRef, calls, query_shared,
+    RankArgs, SORTED_BYTES, SORTED_THREADS, SORTED_TILE, TreeRef, calls, query_shared,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut, LaunchShape};
+use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
 impl<K: Key, V: Word> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
         self.parts.get()?.tree_ref(stream, K::FLIP)
+    }
+}
+
+impl<K: Key, V: Word> LaneTree<K, V> {
+    /// Whether there are enough sorted queries to be worth copying whole lines to shared memory: one for every other line.
+    fn is_dense(&self, count: usize) -> bool {
+        let lines = u64::from(self.parts.known().shape.lines);
+        lines > 0 && count as u64 >= lines.div_ceil(2)
     }
 }
 
@@ -44,7 +52,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "lanetree";
-    type Tuning = ();
+    type Tuning = BatchOrder;
     type View<'a> = View<'a, K, V>;
     // A cursor is a slot's number.
     type Walk = ();
@@ -85,7 +93,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
     unsafe fn launch_get(
         &self,
         stream: &Stream,
-        (): &(),
+        order: &BatchOrder,
         queries: Global<K::Bits>,
         count: usize,
         values: GlobalMut<V>,
@@ -93,8 +101,16 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         miss: V,
     ) -> Result<()> {
         let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
+        let (launch, call) = match *order == BatchOrder::Sorted && self.is_dense(count) {
+            true => {
+                let threads = (SORTED_THREADS, SORTED_BYTES as usize);
+                let tiles = count.div_ceil(SORTED_TILE as usize) * WARP as usize;
+                (over_queries(stream, tiles, threads, &args.tree)?, calls::get_sorted(&args))
+            }
+            false => (over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?, calls::get(&args)),
+        };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?.run(calls::get(&args)) }?)
+        Ok(unsafe { launch.run(call) }?)
     }
 
     unsafe fn launch_rank(

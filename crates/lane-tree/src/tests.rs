@@ -2,12 +2,13 @@
 
 use crate::LaneTree;
 use crate::parts::Parts;
-use lanetree_frame::Device;
 use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::{BatchOrder, Device, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
 };
 use lanetree_layout::{Key, Word};
+use std::collections::BTreeMap;
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
 pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
@@ -77,9 +78,17 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
             false => shape.lines as usize,
         };
         let quantiser = Quantiser(words[QUANTISER as usize]);
+        let next_rank = match node + 1 < shape.leaf_nodes as usize {
+            true => {
+                let next = &records[(node + 1) * RECORD_WORDS as usize..(node + 2) * RECORD_WORDS as usize];
+                Record::<K>::of(next.try_into().unwrap()).rank
+            }
+            false => shape.len,
+        };
         for line in first..end {
             let keys = line_of(line);
-            let len = record.len((line - first) as u32) as usize;
+            // Past the node's last pair, lines are free.
+            let len = if rank == next_rank { 0 } else { record.len((line - first) as u32) as usize };
             for (slot, &key) in keys.iter().enumerate() {
                 if slot < len {
                     assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
@@ -94,6 +103,7 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
             }
             rank += len as u64;
         }
+        assert_eq!(rank, next_rank, "{what}: node {node}");
     }
     assert_eq!(rank, shape.len, "{what}");
 }
@@ -170,4 +180,117 @@ fn every_query_is_answered_whatever_the_distribution_of_narrow_keys() {
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_narrow_keys_with_wide_values() {
     every_distribution::<u32, u64>(|wide| (wide >> 16) as u32, 0.8);
+}
+
+#[test]
+fn sorted_queries_are_answered_and_others_that_are_said_to_be() {
+    for (what, keys) in distributions() {
+        let keys: Vec<u64> = keys.into_iter().step_by(3).collect();
+        let values: Vec<u32> = (0..keys.len() as u32).collect();
+        let device = Device::emulated();
+        let tree = LaneTree::<u64, u32>::builder().table_nodes(3).build_sorted(&device, &keys, &values).unwrap();
+        let mut sorted: Vec<u64> = keys.iter().flat_map(|&key| [key, key.wrapping_add(1)]).collect();
+        sorted.sort_unstable();
+        let swapped: Vec<u64> = sorted.iter().copied().rev().collect();
+        // Far too few for every part to be copied.
+        let spread: Vec<u64> = sorted.iter().copied().step_by(7).collect();
+        for queries in [sorted, swapped, spread] {
+            let stream = device.stream().unwrap();
+            let (asked, mut found) = (device.upload(&queries).unwrap(), device.alloc_zeroed(queries.len()).unwrap());
+            let mut hits = device.alloc_zeroed(queries.len().div_ceil(32)).unwrap();
+            let on = tree.on(&stream).order(BatchOrder::Sorted);
+            on.get(&asked, &mut found, Some(&mut hits), u32::MAX).unwrap();
+            let (found, hits) = (found.to_vec().unwrap(), hits.to_vec().unwrap());
+            for (i, query) in queries.iter().enumerate() {
+                let expected = keys.binary_search(query).ok();
+                assert_eq!(found[i], expected.map_or(u32::MAX, |at| values[at]), "{what}: {query}");
+                assert_eq!(hits[i / 32] >> (i % 32) & 1 != 0, expected.is_some(), "{what}: {query}");
+            }
+        }
+    }
+}
+
+/// A tree beside a map, both changed by the same batches.
+struct Pair<K: Key, V: Word> {
+    tree: LaneTree<K, V>,
+    map: BTreeMap<K, V>,
+}
+
+impl<K: Key, V: Word> Pair<K, V> {
+    fn new(device: &Device, keys: &[K], fill: f64, table: u32) -> Self {
+        let values: Vec<V> = keys.iter().map(|key| V::truncate(key.encode().widen() ^ 5)).collect();
+        let map = keys.iter().copied().zip(values.iter().copied()).collect();
+        let builder = LaneTree::builder().fill(fill).table_nodes(table);
+        Self { tree: builder.build(device, keys, &values).unwrap(), map }
+    }
+
+    fn apply(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+        let report = self.tree.apply(ops).unwrap();
+        let expected = apply_to_map(&mut self.map, ops);
+        assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
+        validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
+        let pairs = self.map.iter().map(|(&key, &value)| (key, value));
+        assert!(self.tree.pairs().unwrap().into_iter().eq(pairs), "{what}");
+        let keys: Vec<K> = self.map.keys().copied().collect();
+        let found = self.tree.get_many(&keys).unwrap();
+        assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");
+        assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(0..keys.len() as u64), "{what}");
+        report.path
+    }
+}
+
+fn batches_of<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
+    let device = Device::emulated();
+    let mut state = 77_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 29
+    };
+    for (fill, table) in [(0.6, 16384), (0.7, 2), (1.0, 3)] {
+        let keys: Vec<K> = (0..6000).map(|_| K::decode(key(random()))).collect();
+        let mut both = Pair::<K, V>::new(&device, &keys, fill, table);
+        let mut paths = Vec::new();
+        for batch in 0..6 {
+            let ops: Vec<Op<K, V>> = (0..400)
+                .map(|_| {
+                    let own = keys[random() as usize % keys.len()];
+                    match random() % 8 {
+                        0 => Op::Remove(own),
+                        1 => Op::Update(own, V::truncate(random())),
+                        _ => Op::Insert(K::decode(key(random())), V::truncate(random())),
+                    }
+                })
+                .collect();
+            paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
+        }
+        // Lines with room take the first batches; full ones do not.
+        assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Rebuilt }, "{paths:?}");
+        // Values only, which is in place whatever the fill.
+        let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, V::MAX)).collect();
+        assert_eq!(both.apply(&ops, "updates"), UpdatePath::InPlace);
+        // Into one node.
+        let start = key(1 << 62);
+        let ops: Vec<_> =
+            (0..700).map(|i| Op::Insert(K::decode(start.wrapping_add(K::Bits::truncate(i))), V::MIN)).collect();
+        assert_eq!(both.apply(&ops, "one node"), UpdatePath::Rebuilt);
+        // Past all others, and before.
+        let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), V::MAX));
+        both.apply(&ends, "both ends");
+        let ops: Vec<_> = both.map.keys().copied().step_by(3).map(Op::Remove).collect();
+        assert_eq!(both.apply(&ops, "removals"), UpdatePath::InPlace);
+        let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
+        assert_eq!(both.apply(&ops, "all removed"), UpdatePath::Rebuilt);
+        let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, V::MIN)).collect();
+        assert_eq!(both.apply(&ops, "into an empty tree"), UpdatePath::Rebuilt);
+    }
+}
+
+#[test]
+fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
+    batches_of::<u64, u64>(|wide| wide);
+}
+
+#[test]
+fn batches_have_the_same_effect_on_narrow_pairs() {
+    batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
 }

@@ -8,11 +8,11 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
+use crate::bench::queries::batch_order;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use crate::bench::timing::Timing;
-use lanetree::harmonia::BatchOrder;
 use lanetree::{Buffer, DeviceRanges, Harmonia, LaneTree, RangeScratch};
 use lanetree_baselines::Checksum;
 use rayon::prelude::*;
@@ -143,17 +143,17 @@ fn look_ups<W: BenchWord>(
     misses: bool,
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
+    let known = batch_order(order);
     let mut out = session.device.alloc::<W>(queries.len())?;
     let timing = session.time_on_stream(
         &mut out,
         |out| session.poison(out),
-        |out| Ok(subject.tree.on(&session.stream).get(queries, out, None, miss())?),
+        |out| Ok(subject.tree.on(&session.stream).order(known).get(queries, out, None, miss())?),
     )?;
     let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
     let mut row = subject.row(session, "get", out.len(), timing, checksum);
     if let Some(harmonia) = &subject.harmonia {
-        let order = if order == Order::Sorted { BatchOrder::Sorted } else { BatchOrder::default() };
-        let on = harmonia.on(&session.stream).order(order);
+        let on = harmonia.on(&session.stream).order(known);
         let timing = session.time_on_stream(
             &mut out,
             |out| session.poison(out),

@@ -3,7 +3,7 @@
 use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::same_device;
 use lanetree_base::pointers::optional_mut;
-use lanetree_base::{Error, Result};
+use lanetree_base::{BatchOrder, Error, Result};
 use lanetree_layout::Key;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -24,6 +24,14 @@ impl<I: FixedIndex> Clone for OnStream<'_, I> {
     }
 }
 impl<I: FixedIndex> Copy for OnStream<'_, I> {}
+
+impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
+    /// Says what is known about the order of the next look-ups' queries.
+    #[must_use]
+    pub fn order(self, order: BatchOrder) -> Self {
+        self.tuned(order)
+    }
+}
 
 impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// Queries of this index on a stream of its device.

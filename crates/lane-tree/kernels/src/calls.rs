@@ -1,9 +1,9 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, Gather, GatherArgs, Get, GetArgs, Locate, LocateArgs,
-    MoveArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlanNodes, Rank, RankArgs,
-    Ranks, RanksArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteNodes, WriteUpper,
+    Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, Locate,
+    LocateArgs, MoveArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlanNodes, Rank,
+    RankArgs, Ranks, RanksArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteNodes, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -26,6 +26,8 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
+    /// The look-up of sorted queries.
+    get_sorted(GetArgs<K, V>) => GetSorted<K, V>;
     /// The kernel that locates ranges.
     locate(LocateArgs<K>) => Locate<K, V>;
     /// The kernel that copies the pairs that a batch inserts.

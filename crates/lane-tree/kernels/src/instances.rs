@@ -1,8 +1,8 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
 use crate::{
-    Advance, Count, CountUpper, Cut, Gather, Get, Locate, MoveInserts, MovePairs, Neighbor, PlanNodes, Rank, Ranks,
-    Search, Table, Write, WriteNodes, WriteUpper,
+    Advance, Count, CountUpper, Cut, Gather, Get, GetSorted, Locate, MoveInserts, MovePairs, Neighbor, PlanNodes, Rank,
+    Ranks, Search, Table, Write, WriteNodes, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -29,6 +29,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
+            instance!([<lane_tree_ $k _ $v __get_sorted>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
             instance!([<lane_tree_ $k _ $v __move_inserts>], [<lane_tree_ $k _ $v>], MoveInserts<$k, $v>);
             instance!([<lane_tree_ $k _ $v __move_pairs>], [<lane_tree_ $k _ $v>], MovePairs<$k, $v>);

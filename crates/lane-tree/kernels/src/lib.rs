@@ -11,6 +11,7 @@ pub mod layout;
 pub mod modules;
 mod range;
 mod search;
+mod sorted;
 mod update;
 mod upper;
 
@@ -19,6 +20,7 @@ pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate,
 pub use search::{
     Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,
 };
+pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
     CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs,
     SEARCH_THREADS, Search, SearchArgs, WriteNodes,

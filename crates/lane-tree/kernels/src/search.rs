@@ -57,13 +57,13 @@ kernel_args! {
 }
 
 /// Lanes that read a node together, and queries that they have.
-const QUAD: u32 = 4;
+pub(crate) const QUAD: u32 = 4;
 
 /// Something for each query of four lanes.
-type OfQuad<T> = [T; QUAD as usize];
+pub(crate) type OfQuad<T> = [T; QUAD as usize];
 
 /// The children of four nodes for four words: their numbers are sums of these.
-struct Children {
+pub(crate) struct Children {
     /// The first child of each.
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
@@ -73,7 +73,7 @@ struct Children {
 impl Children {
     /// Their numbers.
     #[inline(always)]
-    fn numbers(&self) -> OfQuad<u32> {
+    pub(crate) fn numbers(&self) -> OfQuad<u32> {
         core::array::from_fn(|round| self.firsts[round] + (self.before >> (8 * round) & 0xff))
     }
 }
@@ -206,7 +206,7 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// Nodes of the tree, of the formats.
     #[inline(always)]
-    unsafe fn children<S: Simt, const ORDERED: bool>(
+    pub(crate) unsafe fn children<S: Simt, const ORDERED: bool>(
         &self,
         simt: S,
         numbers: OfQuad<u32>,
@@ -320,6 +320,16 @@ impl<K: Word> TreeRef<K> {
         }
     }
 
+    /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn first_of<S: Simt>(&self, simt: S, number: u32) -> K {
+        // SAFETY: the node's record.
+        K::truncate(unsafe { simt.load(self.records, u64::from(number) * u64::from(RECORD_WORDS), Hint::ReadOnly) })
+    }
+
     /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. A word may be absent only if
     /// nothing but its absence is to be seen.
     ///
@@ -429,7 +439,7 @@ pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
 /// # Safety
 /// There are `count` queries, and a word for each 32 of them.
 #[inline(always)]
-unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
+pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
     if hits.is_null() {
         return;
     }
@@ -711,8 +721,7 @@ impl<K: Word> TreeRef<K> {
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
             let numbers = self.descend::<S, true>(simt, word);
-            let first = u64::from(own(simt, numbers)) * u64::from(RECORD_WORDS);
-            let first = K::truncate(simt.load(self.records, first, Hint::ReadOnly));
+            let first = self.first_of(simt, own(simt, numbers));
             let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
             let mut line = own(simt, lines);
             let chunks = self.chunks(simt, lines);
