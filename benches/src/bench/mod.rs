@@ -1,12 +1,12 @@
 //! `bench`: the indexes, their baselines and the hardware's ceilings, measured in one process.
 
+mod batches;
 mod bus;
 mod calls;
 mod ceilings;
 mod columns;
 mod command;
 mod cuart;
-mod cubpt;
 mod data;
 mod driver;
 mod error;

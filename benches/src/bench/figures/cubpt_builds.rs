@@ -1,7 +1,7 @@
 //! CUBPT's figures 7 and 8: bulk builds, by one thread, by several, and on the device.
 
+use crate::bench::batches::{Sent, keys, values};
 use crate::bench::columns::{Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
-use crate::bench::cubpt::{Sent, keys, values};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run};

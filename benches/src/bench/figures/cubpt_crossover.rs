@@ -1,7 +1,7 @@
 //! When to take Harmonia, and when CUBPT: batches of inserts of every size and spread into both.
 
+use crate::bench::batches::{Sent, Spread, batch, keys};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, RATE, power};
-use crate::bench::cubpt::{Sent, Spread, batch, keys};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
@@ -160,7 +160,7 @@ fn push(
     (timing, path): (Timing, UpdatePath),
     over_harmonia: f64,
 ) {
-    let checksum = lanetree_baselines::Checksum::of(&crate::bench::cubpt::values(batch), miss(), 0);
+    let checksum = lanetree_baselines::Checksum::of(&crate::bench::batches::values(batch), miss(), 0);
     let row = Row::new(TABLE.name, index, "insert", count, timing, checksum).on(session.device_name());
     let row = row.over(len, ("u64", "u64"), "uniform").with("spread", spread.name());
     let row = row.with("share", count as f64 / len as f64 * 100.0).with("way", format!("{path:?}").to_lowercase());

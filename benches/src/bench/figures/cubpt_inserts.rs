@@ -1,7 +1,7 @@
 //! CUBPT's figures 9 to 16: batches of inserts into trees, uniform and skewed, against PBI and PALM.
 
+use crate::bench::batches::{Sent, Spread, batch, keys, values};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
-use crate::bench::cubpt::{Sent, Spread, batch, keys, values};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run};

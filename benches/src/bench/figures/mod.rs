@@ -44,6 +44,7 @@ mod hbtree_strategies;
 mod hbtree_updates;
 mod indexes;
 mod lanetree_queries;
+mod lanetree_updates;
 mod latency;
 mod lookups;
 mod neighbors;
@@ -87,6 +88,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cubpt_crossover::FIGURE,
     &cubpt_orders::FIGURE,
     &lanetree_queries::FIGURE,
+    &lanetree_updates::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,

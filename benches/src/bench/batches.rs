@@ -1,4 +1,4 @@
-//! What the figures about CUBPT have in common: keys, batches, and pairs on their way to the device.
+//! Batches of changes, for the figures about them: keys of a tree, new keys, and pairs on their way to the device.
 
 use super::data::{mix, value_of};
 use super::error::Result;

@@ -1,0 +1,175 @@
+//! LaneTree: builds, and batches of new keys, by the fill of its lines, the batch's size and where its keys lie.
+
+use crate::bench::batches::{Sent, Spread, batch, keys};
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
+use crate::bench::data::{miss, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use crate::bench::timing::Timing;
+use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
+use lanetree::{DeviceKind, LaneTree, Pool, UpdatePath};
+use lanetree_baselines::Checksum;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "lanetree-updates",
+    about: "LaneTree: builds, and batches of new keys",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "lanetree-updates",
+    title: "LaneTree, builds and batches of new keys",
+    columns: &[
+        INDEX,
+        DEVICE,
+        WORDS,
+        N,
+        Column::extra("fill", "fill", Format::Digits(2)),
+        OPERATION,
+        Column::words("batch is", "spread"),
+        Column::extra("after", "batches_before", Format::Plain),
+        BATCH,
+        Column::words("path", "path"),
+        MS,
+        RATE,
+        SIZE,
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "Pairs and batches are on the device, in random order. By the CPU's clock, from the call to its return: builds with",
+        "the allocation of the tree, batches with their sort. Each batch of new keys goes into a tree that was built for it,",
+        "and, where it says so, had batches of the same size before, untimed. path: whether nodes were changed in place.",
+    ],
+    summary: None,
+};
+
+/// How many batches come one after another.
+const SERIES: usize = 10;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let len = 1_usize << main_of(&request.sizes);
+    let keys = keys(session.seed, len);
+    let mut sorted = keys.clone();
+    sorted.par_sort_unstable();
+    let unsorted_pairs = Sent::new(session, &keys)?;
+    let pairs = Sent::new(session, &sorted)?;
+    session.stream.synchronize()?;
+    let quick = session.plan.scale.quick || session.plan.scale.kind != DeviceKind::Cuda;
+    for fill in [1.0, 0.7] {
+        let builder = LaneTree::<u64, u64>::builder().fill(fill);
+        for is_sorted in [true, false] {
+            let pairs = if is_sorted { &pairs } else { &unsorted_pairs };
+            build(session, &builder, fill, pairs, &keys, is_sorted)?;
+        }
+        for size in if quick { &[8][..] } else { &[22, 20, 16] } {
+            for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
+                let what = format!("batches of 2^{size}, {}, fill {fill}", spread.name());
+                if session.has_time(&what) {
+                    let all = batch(session.seed, &sorted, SERIES << size, spread);
+                    inserts(session, (&builder, fill), &pairs, &all, spread, &what)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn build(
+    session: &mut Session,
+    builder: &Builder<u64, u64>,
+    fill: f64,
+    pairs: &Sent,
+    keys: &[u64],
+    is_sorted: bool,
+) -> Result<()> {
+    let mut scratch = match is_sorted {
+        true => BuildScratch::for_sorted(&session.device)?,
+        false => BuildScratch::for_unsorted(&session.device, keys.len())?,
+    };
+    let pairs = (&pairs.device.0, &pairs.device.1);
+    let mut tree = None;
+    let timing = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            *tree = Some(match is_sorted {
+                true => builder.build_sorted_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+                false => builder.build_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+            });
+            Ok(())
+        },
+    )?;
+    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
+    let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
+    let checksum = all_are_there(session, operation, &tree, keys)?;
+    let row = Row::new(TABLE.name, "lanetree", operation, keys.len(), timing, checksum).on(session.device_name());
+    let row = row.over(keys.len(), ("u64", "u64"), "uniform").with("fill", fill);
+    session.push(row.with("bytes_per_key", tree.bytes() as f64 / keys.len() as f64));
+    Ok(())
+}
+
+/// The first of some batches, and the last of them.
+fn inserts(
+    session: &mut Session,
+    (builder, fill): (&Builder<u64, u64>, f64),
+    pairs: &Sent,
+    all: &[u64],
+    spread: Spread,
+    what: &str,
+) -> Result<()> {
+    let (len, count) = (pairs.device.0.len(), all.len() / SERIES);
+    let batches: Vec<Sent> = all.chunks(count).map(|batch| Sent::new(session, batch)).collect::<Result<_>>()?;
+    let mut build = BuildScratch::for_sorted(&session.device)?;
+    let mut scratch = UpdateScratch::new(&Pool::new(&session.device).device(), count)?;
+    for before in [0, SERIES - 1] {
+        let stream = &session.stream;
+        let mut fresh = |scratch: &mut UpdateScratch<u64>| -> lanetree::Result<LaneTree<u64, u64>> {
+            let mut tree = builder.build_sorted_on(stream, (&pairs.device.0, &pairs.device.1), len, &mut build)?;
+            for batch in &batches[..before] {
+                tree.apply_on(stream, &batch.device.0, &batch.device.1, None, scratch)?;
+            }
+            Ok(tree)
+        };
+        let own = &batches[before].device;
+        let mut state = (None, UpdatePath::Unchanged, scratch);
+        let timing: Timing = session.time_on_cpu(
+            &mut state,
+            |(tree, _, scratch)| {
+                *tree = None;
+                *tree = Some(fresh(scratch));
+            },
+            |(tree, path, scratch)| {
+                let Some(Ok(tree)) = tree else {
+                    tree.take().expect("made before")?;
+                    return Ok(());
+                };
+                *path = tree.apply_on(stream, &own.0, &own.1, None, scratch)?.path;
+                Ok(())
+            },
+        )?;
+        let (tree, path, own_scratch) = state;
+        scratch = own_scratch;
+        let tree = tree.expect("made before")?;
+        let checksum = all_are_there(session, what, &tree, &all[..(before + 1) * count])?;
+        let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
+        let row = row.over(len, ("u64", "u64"), "uniform").with("fill", fill).with("spread", spread.name());
+        let path = if path == UpdatePath::InPlace { "in place" } else { "rebuilt" };
+        let row = row.with("batches_before", before as u64).with("path", path);
+        session.push(row.with("bytes_per_key", tree.bytes() as f64 / tree.len() as f64));
+    }
+    Ok(())
+}
+
+fn all_are_there(session: &Session, what: &str, tree: &LaneTree<u64, u64>, keys: &[u64]) -> Result<Checksum> {
+    let found: Vec<u64> = tree.get_many(keys)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+    let found = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
+    Ok(found)
+}
