@@ -61,7 +61,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let size = main_of(&sizes);
     let data = Data::<u32>::uniform(1 << size, session.seed_of(size));
     of_data(session, &data, true)?;
-    for distribution in Distribution::OTHERS {
+    for distribution in Distribution::ALL {
         if !session.has_time(format_args!("{}, n = 2^{size}", distribution.name())) {
             continue;
         }

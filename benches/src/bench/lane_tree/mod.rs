@@ -6,11 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution as _, LogNormal, Pareto};
 use rayon::prelude::*;
 
-/// How keys lie.
+/// How keys lie, if not uniformly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// Uniform over the key space.
-    Uniform,
     /// Consecutive numbers.
     Dense,
     /// 2^10 clusters at random places, each with keys uniform in a 2^20th part of the key space.
@@ -28,8 +26,8 @@ pub(crate) enum Distribution {
 }
 
 impl Distribution {
-    /// All but the uniform one.
-    pub(crate) const OTHERS: [Self; 7] = [
+    /// All of them.
+    pub(crate) const ALL: [Self; 7] = [
         Self::Dense,
         Self::Clustered,
         Self::LogNormal,
@@ -42,7 +40,6 @@ impl Distribution {
     /// What tables call it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Uniform => "uniform",
             Self::Dense => "dense",
             Self::Clustered => "clustered",
             Self::LogNormal => "log-normal",
@@ -75,7 +72,6 @@ impl Distribution {
             keys
         };
         let keys = match self {
-            Self::Uniform => return Data::uniform(len, seed),
             Self::Dense => (0..len as u64).map(|i| (1 << 40) + i).collect(),
             Self::Clustered => {
                 from_each(&|_, rng| mix(seed ^ rng.random_range(0..1024)) >> 1 | rng.random_range(0..1 << 44))
