@@ -2,7 +2,6 @@
 
 use crate::LaneTree;
 use crate::parts::Parts;
-use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::{BatchOrder, Device, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
@@ -152,6 +151,7 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
                 let to = (from + 19).min(keys.len());
                 assert_eq!(rows.get(i), (&keys[from..to], &values[from..to]), "{what}: from {start}");
             }
+            assert!(tree.iter().map(|pair| pair.unwrap().0).eq(keys.iter().copied()), "{what}");
             assert!(tree.pairs().unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())), "{what}");
             // Twice the bytes of lines filled so is what no distribution may exceed.
             let filled = (keys.len() * 64 / line_slots::<K::Bits, V>() as usize) as f64 / fill;
@@ -280,6 +280,7 @@ fn batches_of<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
         assert_eq!(both.apply(&ops, "removals"), UpdatePath::InPlace);
         let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
         assert_eq!(both.apply(&ops, "all removed"), UpdatePath::Rebuilt);
+        assert_eq!(both.tree.iter().count(), 0);
         let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, V::MIN)).collect();
         assert_eq!(both.apply(&ops, "into an empty tree"), UpdatePath::Rebuilt);
     }

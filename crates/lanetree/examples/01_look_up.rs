@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lanetree --example 01_look_up`; on a GPU machine with `--features cuda`.
 
-use lanetree::{Device, Harmonia};
+use lanetree::{Device, LaneTree};
 
 fn main() -> lanetree::Result<()> {
     // The first GPU if the program was built for it and there is one; else the CPU.
@@ -15,11 +15,14 @@ fn main() -> lanetree::Result<()> {
     orders.push(49);
     rows.push(u64::MAX);
 
-    let index = Harmonia::build(&device, &orders, &rows)?;
+    let index = LaneTree::build(&device, &orders, &rows)?;
     let stats = index.stats();
     println!(
-        "{} pairs in {} levels of fanout {}, {:.1} bytes per pair",
-        stats.len, stats.levels, stats.fanout, stats.bytes_per_key
+        "{} pairs in {} lines below {} levels of nodes, {:.1} bytes per pair",
+        stats.len,
+        stats.lines,
+        stats.height,
+        stats.bytes() as f64 / stats.len as f64
     );
 
     // A batch of point look-ups. Of equal keys in the input the last one's value stayed.

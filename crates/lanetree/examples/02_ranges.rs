@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lanetree --example 02_ranges`
 
-use lanetree::{Device, Harmonia, KeyRange};
+use lanetree::{Device, KeyRange, LaneTree};
 use std::ops::Bound;
 
 fn main() -> lanetree::Result<()> {
@@ -13,7 +13,7 @@ fn main() -> lanetree::Result<()> {
         readings.push((season as i32 + 900 + (day as i32 * 7919) % 400, day));
     }
     let (temperatures, days): (Vec<i32>, Vec<u32>) = readings.into_iter().unzip();
-    let index = Harmonia::build(&Device::best(), &temperatures, &days)?;
+    let index = LaneTree::build(&Device::best(), &temperatures, &days)?;
 
     // Each query its own bounds and its own limit; one call for all of them.
     let batch = [

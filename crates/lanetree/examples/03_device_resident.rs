@@ -5,7 +5,7 @@
 //! `--features cuda`.
 
 use lanetree::harmonia::BatchOrder;
-use lanetree::{Device, DeviceRanges, Event, Harmonia, RangeScratch};
+use lanetree::{Device, DeviceRanges, Event, LaneTree, RangeScratch};
 
 fn main() -> lanetree::Result<()> {
     let device = Device::best();
@@ -14,7 +14,7 @@ fn main() -> lanetree::Result<()> {
     let n = 1_000_000_u64;
     let keys: Vec<u64> = (0..n).map(|i| i * 3).collect();
     let values: Vec<u64> = (0..n).collect();
-    let index = Harmonia::builder().build_sorted(&device, &keys, &values)?;
+    let index = LaneTree::builder().build_sorted(&device, &keys, &values)?;
 
     // A library that has a CUDA stream already would bring it: `unsafe { device.stream_from_raw(raw) }`.
     let stream = device.stream()?;

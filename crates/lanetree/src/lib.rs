@@ -1,8 +1,9 @@
 //! Ordered indexes for NVIDIA GPUs, in Rust from the kernel up.
 //!
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
-//! ranges, thousands to billions at a time. There are five:
+//! ranges, thousands to billions at a time. There are six:
 //!
+//! * [`LaneTree`]: Lanetree's own, over integers and floats: the one to begin with (feature `lane-tree`); see [`lane_tree`];
 //! * [`Harmonia`]: a B+tree over integers and floats (feature `harmonia`); see [`harmonia`] for its options;
 //! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
 //! * [`HbTree`]: a B+tree over integers and floats whose leaves lie in host memory, for more pairs than the GPU's memory
@@ -27,12 +28,12 @@
 //! the indexes are built from.
 //!
 //! ```
-//! use lanetree::{Device, Harmonia};
+//! use lanetree::{Device, LaneTree};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let keys: Vec<u64> = (0..1000).map(|i| i * 7).collect();
 //! let values: Vec<u32> = (0..1000).collect();
-//! let index = Harmonia::build(&Device::host(), &keys, &values)?;
+//! let index = LaneTree::build(&Device::host(), &keys, &values)?;
 //!
 //! assert_eq!(index.get_many(&[14, 15, 6993])?, [Some(2), None, Some(999)]);
 //! assert_eq!(index.lower_bound_many(&[15])?, [3]);
@@ -46,14 +47,14 @@
 //! ```
 //!
 //! # Keys and values
-//! The keys of Harmonia and of the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
+//! The keys of LaneTree, Harmonia and the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
 //! [`F64`]), and every value is a legal key. CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
 //! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
 //! the input of a build, the last one's value is kept.
 //!
 //! # Two forms of every call
-//! *Host form*: slices in, vectors out ([`Harmonia::get_many`]); it returns when the results are complete.
-//! *Device form*: [`Buffer`]s in and out, on a [`Stream`] of the caller's ([`Harmonia::on`]). It allocates nothing,
+//! *Host form*: slices in, vectors out ([`LaneTree::get_many`]); it returns when the results are complete.
+//! *Device form*: [`Buffer`]s in and out, on a [`Stream`] of the caller's ([`LaneTree::on`]). It allocates nothing,
 //! synchronises nothing and may return before the work is done.
 //!
 //! # Memory
@@ -164,6 +165,7 @@ mod tests {
     fn indexes_can_be_shared_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<crate::Harmonia<u64, u64>>();
+        shared::<crate::LaneTree<u64, u64>>();
         shared::<crate::Cuart<u64>>();
         shared::<crate::cuart::Hybrid<u64>>();
         shared::<crate::HbTree<u64, u64>>();

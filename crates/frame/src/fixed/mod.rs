@@ -2,6 +2,7 @@
 //! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
 
 mod host;
+mod iter;
 mod on_stream;
 mod ordered;
 pub mod pairs;
@@ -11,6 +12,7 @@ mod staging;
 mod streaming;
 
 pub use host::HostForm;
+pub use iter::Iter;
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};

@@ -90,6 +90,15 @@ impl<I: FixedIndex> DeviceForm<I::Key, I::Value> for I {
 #[macro_export]
 macro_rules! inherent_basics {
     (impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
+        impl<'a, $k: $crate::Key, $v: $crate::Word> IntoIterator for &'a $index {
+            type Item = $crate::Result<($k, $v)>;
+            type IntoIter = $crate::fixed::Iter<'a, $index>;
+
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter()
+            }
+        }
+
         /// What every index has beside its queries.
         impl<$k: $crate::Key, $v: $crate::Word> $index {
             /// The device that holds the index.
@@ -121,6 +130,11 @@ macro_rules! inherent_basics {
             /// The index's queries on a stream of the same device: the device form of every call.
             pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
                 $crate::fixed::OnStream::new(self, stream)
+            }
+
+            /// All pairs in ascending order of their keys.
+            pub fn iter(&self) -> $crate::fixed::Iter<'_, Self> {
+                $crate::fixed::Iter::new(self)
             }
 
             /// [`OrderedIndex::pairs`]($crate::OrderedIndex::pairs).
