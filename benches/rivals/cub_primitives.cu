@@ -6,6 +6,8 @@
 // before; scratch memory too. A row is checked by one of its results, or by their sum. Writes a table to
 // stderr and JSON lines to stdout. README.md says what is in a row.
 
+#include "measure.cuh"
+
 #include <cub/cub.cuh>
 #include <cuda/std/tuple>
 #include <thrust/device_vector.h>
@@ -17,60 +19,16 @@
 #include <thrust/tabulate.h>
 #include <thrust/transform_reduce.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+bool all_right = true;
 
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t error = (call);                                                                          \
-        if (error != cudaSuccess) {                                                                          \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error));              \
-            std::exit(2);                                                                                    \
-        }                                                                                                    \
-    } while (0)
-
-/// SplitMix64's finaliser: the same inputs on every card and in every run.
-__host__ __device__ inline u64 mix(u64 x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-/// Runs `call(scratch, bytes)`, first for the size of its scratch memory; the median in milliseconds.
+/// The median of 7 runs of a call of CUB, in milliseconds.
 template <class Call>
 float median_ms(Call call) {
-    std::size_t bytes = 0;
-    CHECK(call(nullptr, bytes));
-    void* scratch = nullptr;
-    CHECK(cudaMalloc(&scratch, std::max<std::size_t>(bytes, 1)));
-    cudaEvent_t start, end;
-    CHECK(cudaEventCreate(&start));
-    CHECK(cudaEventCreate(&end));
-    std::vector<float> times;
-    for (int run = 0; run < 9; ++run) {
-        CHECK(cudaEventRecord(start));
-        CHECK(call(scratch, bytes));
-        CHECK(cudaEventRecord(end));
-        CHECK(cudaEventSynchronize(end));
-        float ms = 0;
-        CHECK(cudaEventElapsedTime(&ms, start, end));
-        if (run >= 2) times.push_back(ms);
-    }
-    CHECK(cudaEventDestroy(start));
-    CHECK(cudaEventDestroy(end));
-    CHECK(cudaFree(scratch));
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    return measure_cub(call, 7).median;
 }
 
 void report(const char* name, u64 elements, double bytes_per_element, float ms, bool right) {
+    all_right &= right;
     const double giga = elements / (ms * 1e6);
     std::fprintf(stderr, "%-44s %8.1f G/s %8.3f ms %7.2f TB/s%s\n", name, giga, ms, giga * bytes_per_element / 1e3,
                  right ? "" : "   WRONG");
@@ -229,5 +187,5 @@ int main(int argc, char** argv) {
     runs(n);
     merge("merge (u64,u32), n + n / 16", n, n / 16);
     merge("merge (u64,u32), n / 2 + n / 2", n / 2, n / 2);
-    return 0;
+    return all_right ? 0 : 1;
 }
