@@ -550,10 +550,10 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
                     unroll!(QUAD as usize, round => {
                         let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                         let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
-                        let mut is_equal = key == word;
-                        if chunk_slots::<K, V>() == 2 && second.0 == word {
-                            (own, is_equal) = (second.1, true);
-                        }
+                        let is_second = chunk_slots::<K, V>() == 2 && second.0 == word;
+                        own = if is_second { second.1 } else { own };
+                        // See `Simt::opaque`: what is branched by is not to reach the ballot.
+                        let is_equal = simt.opaque(u32::from(key == word) | u32::from(is_second)) != 0;
                         // Free slots repeat the pair before them.
                         let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
                         if is_equal && lanes & ((1 << within) - 1) == 0 {
