@@ -40,7 +40,7 @@ impl Filling {
 
     /// Pairs that a node's line is to have.
     fn of_line(self, line: usize) -> usize {
-        let before = |line: usize| line * self.line as usize >> 8;
+        let before = |line: usize| (line * self.line as usize) >> 8;
         before(line + 1) - before(line)
     }
 }

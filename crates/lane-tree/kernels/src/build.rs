@@ -109,7 +109,7 @@ pub(crate) struct Plan {
 /// Pairs that a line is to have: it has a number of its own among those of its node.
 #[inline(always)]
 fn of_line(line: u32, filling: u32) -> u32 {
-    ((line + 1) * filling >> 8) - (line * filling >> 8)
+    (((line + 1) * filling) >> 8) - ((line * filling) >> 8)
 }
 
 /// Warp collective (all lanes). A plan for one node of at most `most_lines` lines with all of `len` pairs, at least one, if
@@ -348,7 +348,7 @@ pub(crate) unsafe fn node_word<S: Simt, K: Word>(
                     let child = lane / words + 1;
                     // The largest key separates nothing; others are those before a child's first.
                     let separator = if child < children { first_of(child).wrapping_add(K::MAX) } else { K::MAX };
-                    word = if lane % words == 0 { separator.low() } else { separator.high() };
+                    word = if lane.is_multiple_of(words) { separator.low() } else { separator.high() };
                 }
             }
         }
@@ -447,7 +447,7 @@ impl<K: Word> Kernel for Cut<K> {
                     let gap = key.xor(args.flip).widen() - before.xor(args.flip).widen();
                     // Nothing may rest on it, but a gap of 0 has no highest bit.
                     let gap = if gap == 0 { 0 } else { highest_one(gap) };
-                    let off = if own > reach { own - reach } else { reach - own } as u32;
+                    let off = own.abs_diff(reach) as u32;
                     // Of equal merit, the first.
                     let merit = (4 * gap + 256 - off) << 8 | (255 - own as u32);
                     best = if merit > best { merit } else { best };

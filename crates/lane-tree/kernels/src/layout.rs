@@ -334,7 +334,7 @@ impl<K: Word> Record<K> {
     pub fn before(&self, line: u32) -> u32 {
         // In halves: kernels count bits in 32-bit words.
         let below = |from: u32| {
-            let bits = if line > from { line - from } else { 0 };
+            let bits = line.saturating_sub(from);
             if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
         };
         let (low, high) = (below(0), below(32));

@@ -418,7 +418,7 @@ impl<K: Word> TreeRef<K> {
         let at = u64::from(line) * u64::from(LINE_WORDS) + u64::from(slot / slots * 2);
         // SAFETY: inside the line.
         let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
-        if slot % slots == 0 { first } else { second }
+        if slot.is_multiple_of(slots) { first } else { second }
     }
 }
 

@@ -98,9 +98,11 @@ unsafe fn divide<S: Simt, K: Word>(simt: S, args: &UpperArgs<K>, writes: bool) {
     };
     let mut number = 0;
     if writes {
-        // SAFETY: there is a sum for each part.
-        number =
-            if args.before.is_null() { part } else { unsafe { simt.load(args.before, part, Hint::ReadOnly) } } as u32;
+        number = part as u32;
+        if !args.before.is_null() {
+            // SAFETY: there is a sum for each part.
+            number = unsafe { simt.load(args.before, part, Hint::ReadOnly) } as u32;
+        }
     }
     let first_number = number;
     let exact = exact_children::<K>();
