@@ -2,7 +2,7 @@
 
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
-    SEPARATORS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
 };
 use lanetree_layout::Word;
 
@@ -38,10 +38,13 @@ impl Filling {
         (self.node / 4).min(32)
     }
 
-    /// Pairs that a node's line is to have.
-    fn of_line(self, line: usize) -> usize {
-        let before = |line: usize| (line * self.line as usize) >> 8;
-        before(line + 1) - before(line)
+    /// Where a line that begins with a pair is to end: full, or at the next of equal distances.
+    fn end_of_line(self, start: usize) -> usize {
+        let (line, slots) = (self.line as usize, self.slots);
+        if line == slots * 256 {
+            return start + slots;
+        }
+        (((start * 256 + 255) / line + 1) * line) >> 8
     }
 }
 
@@ -57,23 +60,21 @@ impl Plan {
     /// A plan for one node with all the keys; `None` if they need more.
     pub(crate) fn of<K: Word>(keys: &[K], filling: Filling) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
-        [Quantiser::bitmap(first, last), Quantiser::halves(first, last), Quantiser::EXACT].into_iter().find_map(
-            |quantiser| {
-                let most = match quantiser.format() {
-                    Format::Bitmap => BITMAP_CHILDREN,
-                    Format::Halves => HALVES_CHILDREN,
-                    Format::Exact => exact_children::<K>(),
-                } as usize;
-                if keys.len() > most * filling.slots {
-                    return None;
-                }
-                let begins = |at: usize| {
-                    quantiser == Quantiser::EXACT || quantiser.place(keys[at]) != quantiser.place(keys[at - 1])
-                };
-                let starts = cut(keys.len(), filling, most, begins)?;
-                Some(Self { quantiser, starts })
-            },
-        )
+        let bitmaps = (0..SHIFTS).map(|shift| Quantiser::bitmap(first, last, shift));
+        bitmaps.chain([Quantiser::halves(first, last), Quantiser::EXACT]).find_map(|quantiser| {
+            let most = match quantiser.format() {
+                Format::Bitmap => BITMAP_CHILDREN,
+                Format::Halves => HALVES_CHILDREN,
+                Format::Exact => exact_children::<K>(),
+            } as usize;
+            if keys.len() > most * filling.slots {
+                return None;
+            }
+            let begins =
+                |at: usize| quantiser == Quantiser::EXACT || quantiser.place(keys[at]) != quantiser.place(keys[at - 1]);
+            let starts = cut(keys.len(), filling, most, begins)?;
+            Some(Self { quantiser, starts })
+        })
     }
 
     /// The node, whose first line has this number.
@@ -158,15 +159,12 @@ pub(crate) fn node<K: Word>(
 fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
     let mut starts = vec![0];
     loop {
-        let line = starts.len() - 1;
-        let start = starts[line];
-        if len - start <= filling.of_line(line) {
-            return Some(starts);
-        }
-        let wanted = start + filling.of_line(line);
+        let start = *starts.last().expect("one at least");
+        let wanted = filling.end_of_line(start).min(len);
         let longest = (start + filling.slots).min(len);
-        let down = (start + 1..=wanted).rev().find(|&end| begins(end));
-        let end = down.or_else(|| (wanted + 1..=longest).find(|&end| end == len || begins(end)))?;
+        let may_end = |end: &usize| *end == len || begins(*end);
+        let down = (start + 1..=wanted).rev().find(may_end);
+        let end = down.or_else(|| (wanted + 1..=longest).find(may_end))?;
         if end == len {
             return Some(starts);
         }

@@ -5,41 +5,51 @@
 
 use crate::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS,
-    Record, SEPARATORS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+    Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
 };
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, Word, highest_one, kernel_args,
+    unroll,
 };
 
 /// Warps of a block of [`Count`] or [`Write`].
 pub const BUILD_WARPS: u32 = 4;
 
+/// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
+const fn rounds(slots: u32) -> usize {
+    ((slots * BITMAP_CHILDREN + 64) / WARP) as usize
+}
+
+/// The most of them.
+const ROUNDS: usize = rounds(8);
+
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
-    /// A bit for each pair: whether a line may begin there.
-    begins: Shared<u32>,
+    /// For each pair the one with which the next line begins, if a line begins with it.
+    next: Shared<u32>,
     /// The first pair of each line, and the number of pairs after the last.
     starts: Shared<u32>,
     /// A node's words.
     node: Shared<u32>,
 }
 
-/// Words of [`PlanMemory::begins`]: for the pairs of a part, one more, and the word after it.
-const BEGINS: u32 = (8 * BITMAP_CHILDREN + 64) / 32 + 2;
-/// Words of [`PlanMemory::starts`].
-const STARTS: u32 = BITMAP_CHILDREN + 1;
-/// Bytes of a warp's [`PlanMemory`].
-pub(crate) const PLAN_BYTES: u32 = (BEGINS + STARTS + NODE_WORDS).next_multiple_of(2) * 4;
+/// Words of [`PlanMemory::starts`], an even number.
+const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
+    /// Bytes of a warp's, for lines of so many slots.
+    pub(crate) const fn bytes(slots: u32) -> u32 {
+        (rounds(slots) as u32 * WARP + STARTS + NODE_WORDS) * 4
+    }
+
     /// That of a warp, from a byte offset on.
     #[inline(always)]
-    pub(crate) fn at(offset: u32) -> Self {
-        let begins = Shared::at(offset, BEGINS);
-        let starts = Shared::at(begins.end(), STARTS);
-        Self { begins, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+    pub(crate) fn at(offset: u32, slots: u32) -> Self {
+        let next = Shared::at(offset, rounds(slots) as u32 * WARP);
+        let starts = Shared::at(next.end(), STARTS);
+        Self { next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
     }
 }
 
@@ -106,14 +116,37 @@ pub(crate) struct Plan {
     pub(crate) lines: u32,
 }
 
-/// Pairs that a line is to have: it has a number of its own among those of its node.
-#[inline(always)]
-fn of_line(line: u32, filling: u32) -> u32 {
-    (((line + 1) * filling) >> 8) - ((line * filling) >> 8)
+/// How lines are to be filled.
+#[derive(Clone, Copy)]
+pub(crate) struct Filling {
+    /// Pairs of a line, in units of 1/256.
+    line: u32,
+    /// 2^22 divided by that.
+    inverse: u32,
+}
+
+impl Filling {
+    #[inline(always)]
+    pub(crate) fn new(line: u32) -> Self {
+        Self { line, inverse: (1 << 22) / line.max(1) }
+    }
+
+    /// How many pairs a line that begins with a pair is to have: it is to be full, or to end at the next of equal distances.
+    #[inline(always)]
+    fn from(self, start: u32, slots: u32) -> u32 {
+        if self.line == slots * 256 {
+            return slots;
+        }
+        // The division by the distance may be one too low.
+        let before = ((start * 256 + 255) * self.inverse) >> 22;
+        let end = |distances: u32| (distances * self.line) >> 8;
+        let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
+        (next - start).min(slots)
+    }
 }
 
 /// Warp collective (all lanes). A plan for one node of at most `most_lines` lines with all of `len` pairs, at least one, if
-/// there is any: the same in all lanes. A line is to have `filling` pairs, in units of 1/256.
+/// there is any: the same in all lanes.
 ///
 /// # Safety
 /// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
@@ -122,84 +155,96 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
-    filling: u32,
+    filling: Filling,
     most_lines: u32,
     memory: PlanMemory,
 ) -> Option<Plan> {
-    let slots = line_slots::<K, V>();
-    // SAFETY: the first and the last pair.
+    let (slots, lane) = (line_slots::<K, V>(), simt.lane());
+    let rounds = rounds(slots);
+    // SAFETY: pairs of the source.
     let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
+    let mut keys = [K::MIN; ROUNDS];
+    unroll!(ROUNDS, round => {
+        if round < rounds {
+            let at = round as u32 * WARP + lane;
+            // SAFETY: a pair of the source.
+            keys[round] = if at < len { unsafe { source.key(simt, at) } } else { last };
+        }
+    });
     let mut attempt = 0;
-    while attempt < 3 {
+    while attempt < SHIFTS + 2 {
         let (quantiser, children) = match attempt {
-            0 => (Quantiser::bitmap(first, last), BITMAP_CHILDREN),
-            1 => (Quantiser::halves(first, last), HALVES_CHILDREN),
+            0..SHIFTS => (Quantiser::bitmap(first, last, attempt), BITMAP_CHILDREN),
+            SHIFTS => (Quantiser::halves(first, last), HALVES_CHILDREN),
             _ => (Quantiser::EXACT, exact_children::<K>()),
         };
         let most = if children < most_lines { children } else { most_lines };
-        attempt += 1;
+        // All shifts of a bitmap have as many children.
+        attempt = if attempt == 0 && len > most * slots { SHIFTS } else { attempt + 1 };
         if len > most * slots {
             continue;
         }
-        let mut word = 0;
-        // With a word after that of the last pair.
-        while word * WARP < len + 2 * WARP {
-            let at = word * WARP + simt.lane();
-            let mut begins = at >= len;
-            if at < len {
-                begins = at == 0 || quantiser == Quantiser::EXACT;
-                if !begins {
-                    // SAFETY: pairs of the source.
-                    let (before, key) = unsafe { (source.key(simt, at - 1), source.key(simt, at)) };
-                    begins = quantiser.place(before) != quantiser.place(key);
-                }
+        // Bit `lane` of word `round`: a line may begin with the pair, or end after the last one.
+        let mut begins = [0_u32; ROUNDS + 1];
+        let mut carry = u32::MAX;
+        unroll!(ROUNDS, round => {
+            if round < rounds {
+                let at = round as u32 * WARP + lane;
+                let place = quantiser.place(keys[round]);
+                let before = simt.shuffle_up(FULL_MASK, place, 1);
+                let before = if lane == 0 { carry } else { before };
+                carry = simt.shuffle(FULL_MASK, place, WARP - 1);
+                let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
+                begins[round] = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
             }
-            let begins = simt.ballot(FULL_MASK, begins);
-            if simt.lane() == 0 {
-                // SAFETY: one lane writes; the warp meets below.
-                unsafe { simt.shared_store(memory.begins, word, begins) };
+        });
+        unroll!(ROUNDS, round => {
+            if round < rounds {
+                let start = round as u32 * WARP + lane;
+                // Bit `i`: a line that begins here may have `i + 1` pairs.
+                let following = u64::from(begins[round + 1]) << 32 | u64::from(begins[round]);
+                let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
+                let wanted = filling.from(start, slots);
+                let short = ends & ((1 << wanted) - 1);
+                let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
+                // A line that cannot end leads to itself.
+                let next = start + if ends == 0 { 0 } else { pairs };
+                // SAFETY: an element for each pair of a part.
+                unsafe { simt.shared_store(memory.next, start, next) };
             }
-            word += 1;
-        }
+        });
         simt.sync_warp(FULL_MASK);
-        // All lanes do the same.
+        // All lanes follow the lines; each keeps the starts of two.
         let (mut start, mut lines) = (0, 0);
+        let mut own = [0; 2];
         let mut is_planned = false;
         while lines < most {
-            if simt.lane() == 0 {
-                // SAFETY: there is room for as many lines as a node has.
-                unsafe { simt.shared_store(memory.starts, lines, start) };
-            }
-            let wanted = of_line(lines, filling);
+            own[0] = if lines == lane { start } else { own[0] };
+            own[1] = if lines == lane + WARP { start } else { own[1] };
             lines += 1;
-            if len - start <= wanted {
-                is_planned = true;
+            // SAFETY: a pair of the source.
+            let next = unsafe { simt.shared_load(memory.next, start) };
+            if next >= len || next == start {
+                is_planned = next == len;
                 break;
             }
-            // SAFETY: the word of a pair, and the next one.
-            let (low, high) = unsafe {
-                let word = (start + 1) / WARP;
-                (simt.shared_load(memory.begins, word), simt.shared_load(memory.begins, word + 1))
-            };
-            // Bit `i`: the line may have `i + 1` pairs.
-            let ends = (u64::from(high) << 32 | u64::from(low)) >> ((start + 1) % WARP);
-            let ends = ends as u32 & ((1 << slots) - 1);
-            let (short, long) = (ends & ((1 << wanted) - 1), ends >> wanted << wanted);
-            if short == 0 && long == 0 {
-                break;
-            }
-            start += 1 + if short != 0 { 31 - short.leading_zeros() } else { long.trailing_zeros() };
-            if start == len {
-                is_planned = true;
-                break;
-            }
-        }
-        if simt.lane() == 0 {
-            // SAFETY: one more than the lines.
-            unsafe { simt.shared_store(memory.starts, lines, len) };
+            start = next;
         }
         simt.sync_warp(FULL_MASK);
         if is_planned {
+            // SAFETY: one more than the lines.
+            unsafe {
+                if lane < lines {
+                    simt.shared_store(memory.starts, lane, own[0]);
+                }
+                if lane + WARP < lines {
+                    simt.shared_store(memory.starts, lane + WARP, own[1]);
+                }
+                if lane == 0 {
+                    simt.shared_store(memory.starts, lines, len);
+                }
+            }
+            simt.sync_warp(FULL_MASK);
             return Some(Plan { quantiser, lines });
         }
     }
@@ -509,7 +554,7 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PLAN_BYTES;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -524,7 +569,7 @@ pub struct Write<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Write<K, V> {
     type Args = NodesArgs<K, V>;
-    const STATIC_SHARED: u32 = BUILD_WARPS * PLAN_BYTES;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -543,7 +588,9 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
     if part >= args.parts {
         return;
     }
-    let memory = PlanMemory::at(simt.warp() * PLAN_BYTES);
+    let slots = line_slots::<K, V>();
+    let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
+    let filling = Filling::new(args.filling);
     // SAFETY: parts of the keys.
     unsafe {
         let begin = simt.load(args.cuts, part, Hint::ReadOnly);
@@ -561,7 +608,7 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             let source = From { source: pairs, from: start };
             let mut own = len - start;
             loop {
-                if let Some(plan) = plan(simt, source, own, args.filling, BITMAP_CHILDREN, memory) {
+                if let Some(plan) = plan(simt, source, own, filling, BITMAP_CHILDREN, memory) {
                     if writes {
                         let rank = begin + u64::from(start);
                         let place = NodePlace { number, first_line: line, rank, lines: plan.lines, is_new: true };

@@ -116,8 +116,12 @@ pub const FORMAT_BITS: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiser(pub u32);
 
-/// The largest window of a node's own keys; only keys beyond them have a larger one.
-const LAST_WINDOW: u64 = 0xfffe;
+/// The largest window of a node's own keys, before they are shifted; only keys beyond them have a larger one. Windows of the 16
+/// highest bits have no keys beyond, and are not shifted.
+const LAST_WINDOW: u64 = 0xfbfe;
+/// In how many ways a bitmap's cells can lie: each shifts them by a part of a cell. Where one has too many keys in a cell, the next
+/// may not.
+pub const SHIFTS: u32 = 8;
 /// The farthest rotation to the left; to the right, it leaves the 16 highest bits.
 const MOST_LEFT: i32 = 15;
 /// Codes from this one on are of places of 15 bits.
@@ -165,14 +169,15 @@ impl Quantiser {
         (rotation, base, rotated(last, rotation).wrapping_sub(base) & 0xffff)
     }
 
-    /// For a bitmap over keys from `first` to `last`: the places of these are cells.
+    /// For a bitmap over keys from `first` to `last`, whose places are cells, in one of [`SHIFTS`] ways.
     #[inline(always)]
-    pub fn bitmap<K: Word>(first: K, last: K) -> Self {
+    pub fn bitmap<K: Word>(first: K, last: K, shift: u32) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
-        let factor = (CELLS * 65536 - 1) / if window == 0 { 1 } else { window };
         let most = *BITMAP_FACTORS.end() as u32;
-        let factor = if factor < most { factor } else { most };
-        Self(base | rotation << 16 | (factor - (*BITMAP_FACTORS.start() as u32 - 1)) << 22)
+        let factor = |window: u32| ((CELLS * 65536 - 1) / window.max(1)).min(most);
+        let by = if rotation + 16 == K::BITS { 0 } else { (65536 * shift / SHIFTS) / factor(window).max(1) };
+        let code = factor(window + by) - (*BITMAP_FACTORS.start() as u32 - 1);
+        Self((base.wrapping_sub(by) & 0xffff) | rotation << 16 | code << 22)
     }
 
     /// For places of 15 bits of keys from `first` to `last`.
@@ -211,7 +216,7 @@ impl Quantiser {
         } else {
             let distance = word.widen() - first.widen();
             let in_reach = match rotation + 16 <= K::BITS {
-                true => distance >> rotation <= LAST_WINDOW,
+                true => rotation + 16 == K::BITS || distance >> rotation <= LAST_WINDOW,
                 false => distance <= LAST_WINDOW >> (K::BITS - rotation),
             };
             if !in_reach {

@@ -2,7 +2,7 @@
 //! planned while the tree is only read ([`PlanNodes`]); then each node is laid out anew in its own lines ([`WriteNodes`]). If a
 //! node has no room, all pairs move to a new tree ([`MovePairs`], [`MoveInserts`]).
 
-use crate::build::{NodeOutputs, NodePlace, PLAN_BYTES, PlanMemory, Source, note_formats, plan, write};
+use crate::build::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
 use crate::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, line_slots, pairs_of,
 };
@@ -402,13 +402,18 @@ kernel_args! {
 /// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
 pub const CHANGE_WARPS: u32 = 4;
 
+/// Bytes of shared memory of a warp of theirs.
+const fn warp_bytes<K: Word, V: Word>() -> u32 {
+    Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
+}
+
 /// Counts the touched nodes that have no room for their changes: a warp per node; blocks of [`CHANGE_WARPS`] warps.
 #[derive(Debug)]
 pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for PlanNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
-    const STATIC_SHARED: u32 = CHANGE_WARPS * (PLAN_BYTES + Staged::<K, V>::BYTES);
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -423,7 +428,7 @@ pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for WriteNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
-    const STATIC_SHARED: u32 = CHANGE_WARPS * (PLAN_BYTES + Staged::<K, V>::BYTES);
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -440,9 +445,10 @@ impl<K: Word, V: Word> Kernel for WriteNodes<K, V> {
 unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
     let index = simt.global_index() / u64::from(WARP);
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
-    let offset = simt.warp() * (PLAN_BYTES + Staged::<K, V>::BYTES);
+    let offset = simt.warp() * warp_bytes::<K, V>();
     let staged = Staged::<K, V>::at(offset);
-    let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES);
+    let slots = line_slots::<K, V>();
+    let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES, slots);
     // SAFETY: nodes of the tree and their operations.
     unsafe {
         let is_sorted = simt.load(args.unsorted, 0, Hint::ReadOnly) == 0;
@@ -468,7 +474,6 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
         let growth_before = changes.growth(simt, from);
         let new_len = u64::from(len).wrapping_add(changes.growth(simt, to)).wrapping_sub(growth_before);
         let mut is_planned = None;
-        let slots = line_slots::<K, V>();
         if new_len > 0 && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots) {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
@@ -518,9 +523,9 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
             // Evenly over all lines; if these are too few then, into full ones.
             let new_len = new_len as u32;
             let even = (new_len * 256).div_ceil(room.max(1)).max(256);
-            is_planned = plan(simt, staged, new_len, even, room, memory);
+            is_planned = plan(simt, staged, new_len, Filling::new(even), room, memory);
             if is_planned.is_none() {
-                is_planned = plan(simt, staged, new_len, slots * 256, room, memory);
+                is_planned = plan(simt, staged, new_len, Filling::new(slots * 256), room, memory);
             }
         }
         match is_planned {
