@@ -27,6 +27,8 @@ const ROUNDS: usize = rounds(8);
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
+    /// A bit for each pair: a line may begin with it; and one after the last.
+    begins: Shared<u32>,
     /// For each pair the one with which the next line begins, if a line begins with it.
     next: Shared<u32>,
     /// The first pair of each line, and the number of pairs after the last.
@@ -35,21 +37,24 @@ pub(crate) struct PlanMemory {
     node: Shared<u32>,
 }
 
+/// Words of [`PlanMemory::begins`]: one more than rounds, and an even number.
+const BEGINS: u32 = (ROUNDS as u32 + 1).next_multiple_of(2);
 /// Words of [`PlanMemory::starts`], an even number.
 const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
     /// Bytes of a warp's, for lines of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
-        (rounds(slots) as u32 * WARP + STARTS + NODE_WORDS) * 4
+        (BEGINS + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS) * 4
     }
 
     /// That of a warp, from a byte offset on.
     #[inline(always)]
     pub(crate) fn at(offset: u32, slots: u32) -> Self {
-        let next = Shared::at(offset, rounds(slots) as u32 * WARP);
+        let begins = Shared::at(offset, BEGINS);
+        let next = Shared::at(begins.end(), rounds(slots) as u32 * WARP);
         let starts = Shared::at(next.end(), STARTS);
-        Self { next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+        Self { begins, next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
     }
 }
 
@@ -184,8 +189,6 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
         if len > most * slots {
             continue;
         }
-        // Bit `lane` of word `round`: a line may begin with the pair, or end after the last one.
-        let mut begins = [0_u32; ROUNDS + 1];
         let mut carry = u32::MAX;
         unroll!(ROUNDS, round => {
             if round < rounds {
@@ -195,24 +198,36 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
                 let before = if lane == 0 { carry } else { before };
                 carry = simt.shuffle(FULL_MASK, place, WARP - 1);
                 let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
-                begins[round] = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
+                let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
+                if lane == 0 {
+                    // SAFETY: a word for each round; the warp meets before it is read.
+                    unsafe { simt.shared_store(memory.begins, round as u32, begins) };
+                }
             }
         });
-        unroll!(ROUNDS, round => {
-            if round < rounds {
-                let start = round as u32 * WARP + lane;
+        if lane == 0 {
+            // SAFETY: as above.
+            unsafe { simt.shared_store(memory.begins, rounds as u32, 0) };
+        }
+        simt.sync_warp(FULL_MASK);
+        let mut round = 0;
+        while round * WARP < len {
+            let start = round * WARP + lane;
+            // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
+            unsafe {
+                let low = simt.shared_load(memory.begins, round);
+                let high = simt.shared_load(memory.begins, round + 1);
                 // Bit `i`: a line that begins here may have `i + 1` pairs.
-                let following = u64::from(begins[round + 1]) << 32 | u64::from(begins[round]);
+                let following = u64::from(high) << 32 | u64::from(low);
                 let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
                 let wanted = filling.from(start, slots);
                 let short = ends & ((1 << wanted) - 1);
                 let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
                 // A line that cannot end leads to itself.
-                let next = start + if ends == 0 { 0 } else { pairs };
-                // SAFETY: an element for each pair of a part.
-                unsafe { simt.shared_store(memory.next, start, next) };
+                simt.shared_store(memory.next, start, start + if ends == 0 { 0 } else { pairs });
             }
-        });
+            round += 1;
+        }
         simt.sync_warp(FULL_MASK);
         // All lanes follow the lines; each keeps the starts of two.
         let (mut start, mut lines) = (0, 0);

@@ -20,7 +20,7 @@ const WINDOW: u32 = 64;
 const WINDOW_BYTES: u32 = WINDOW * LINE_WORDS * 8;
 
 /// Threads of a block of [`GetSorted`].
-pub const SORTED_THREADS: u32 = 512;
+pub const SORTED_THREADS: u32 = 768;
 
 /// Looks up a batch of sorted keys. One warp per [`SORTED_TILE`] queries; any grid of blocks of at most [`SORTED_THREADS`]
 /// threads, with shared memory for the table and a window for each warp.
