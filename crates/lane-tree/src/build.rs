@@ -3,6 +3,7 @@
 use crate::LaneTree;
 use crate::bulk::build_on;
 use crate::node::{Filling, Plan, boundary, divide};
+use crate::options::{Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
@@ -11,16 +12,6 @@ use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, R
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
 use rayon::prelude::*;
-
-/// Most nodes that the table can lead to.
-const TABLE_NODES: u32 = 16384;
-
-/// What a tree is built with, and built anew after changes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
-    pub(crate) fill: f64,
-    pub(crate) table_nodes: u32,
-}
 
 /// Options of a tree, and its bulk build.
 ///

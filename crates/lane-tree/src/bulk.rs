@@ -1,7 +1,7 @@
 //! The build from pairs that are on a device.
 
-use crate::build::Options;
 use crate::node::Filling;
+use crate::options::Options;
 use crate::parts::{Parts, Shape};
 use crate::upper::table_shifts;
 use lanetree_frame::launch::{self, THREADS};
@@ -10,7 +10,7 @@ use lanetree_kernels_lane_tree::layout::{
     FORMAT_BITS, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, RECORD_WORDS, TOP_BUCKETS, exact_children,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, LINE_BITS, NodesArgs, TableArgs, UPPER_WARPS, UpperArgs, calls,
+    BUILD_WARPS, CutArgs, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
@@ -31,6 +31,7 @@ pub(crate) fn build_on<K: Key, V: Word>(
     let parts = filling.parts(len);
     let mut cuts = device.alloc::<u64>(parts + 1)?;
     let mut counts = device.alloc::<u64>(parts)?;
+    let mut plans = device.alloc::<u32>(parts * PLAN_WORDS as usize)?;
     let mut before = device.alloc::<u64>(parts + 1)?;
     let mut formats = device.alloc_zeroed::<u32>(2)?;
     let args = CutArgs {
@@ -51,6 +52,7 @@ pub(crate) fn build_on<K: Key, V: Word>(
         parts: parts as u64,
         filling: filling.line,
         reserved: 0,
+        plans: plans.write_on(stream)?,
         counts: counts.write_on(stream)?,
         before: Global::null(),
         nodes: GlobalMut::null(),

@@ -21,10 +21,11 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 }
 
 impl<K: Key, V: Word> LaneTree<K, V> {
-    /// Whether there are enough sorted queries to be worth copying whole lines to shared memory: one for every other line.
+    /// Whether there are enough sorted queries to be worth copying whole lines to shared memory: so many for each line that
+    /// a part's lines, and some more, are in a window.
     fn is_dense(&self, count: usize) -> bool {
         let lines = u64::from(self.parts.known().shape.lines);
-        lines > 0 && count as u64 >= lines.div_ceil(2)
+        lines > 0 && count as u64 >= lines * 9 / 4
     }
 }
 

@@ -28,6 +28,7 @@ mod bulk;
 mod device;
 mod native;
 mod node;
+mod options;
 mod parts;
 mod stats;
 #[cfg(test)]
@@ -43,12 +44,12 @@ pub use lanetree_primitives::BuildScratch;
 pub use stats::Stats;
 pub use update::UpdateScratch;
 
-use build::Options;
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Device, Guarded, Result};
 use lanetree_layout::{Key, Word};
+use options::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.

@@ -150,8 +150,8 @@ impl Filling {
     }
 }
 
-/// Warp collective (all lanes). A plan for one node of at most `most_lines` lines with all of `len` pairs, at least one, if
-/// there is any: the same in all lanes.
+/// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
+/// any, with a bitmap's cells in so many of [`SHIFTS`] ways: the same in all lanes.
 ///
 /// # Safety
 /// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
@@ -161,7 +161,7 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     source: T,
     len: u32,
     filling: Filling,
-    most_lines: u32,
+    (most_lines, shifts): (u32, u32),
     memory: PlanMemory,
 ) -> Option<Plan> {
     let (slots, lane) = (line_slots::<K, V>(), simt.lane());
@@ -185,7 +185,7 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
         };
         let most = if children < most_lines { children } else { most_lines };
         // All shifts of a bitmap have as many children.
-        attempt = if attempt == 0 && len > most * slots { SHIFTS } else { attempt + 1 };
+        attempt = if attempt == 0 && len > most * slots || attempt + 1 == shifts { SHIFTS } else { attempt + 1 };
         if len > most * slots {
             continue;
         }
@@ -458,6 +458,26 @@ pub(crate) unsafe fn note_formats<S: Simt>(simt: S, to: GlobalMut<u32>, formats:
     }
 }
 
+/// Warp collective (all lanes). Notes a plan that is in the memory.
+///
+/// # Safety
+/// There is room.
+#[inline(always)]
+unsafe fn save<S: Simt>(simt: S, plan: Plan, to: GlobalMut<u32>, at: u64, memory: PlanMemory) {
+    // SAFETY: the starts of the lines, and the end.
+    unsafe {
+        let mut own = simt.lane();
+        while own <= plan.lines {
+            simt.store(to, at + 2 + u64::from(own), simt.shared_load(memory.starts, own), Hint::Default);
+            own += WARP;
+        }
+        if simt.lane() == 0 {
+            simt.store(to, at, plan.quantiser.0, Hint::Default);
+            simt.store(to, at + 1, plan.lines, Hint::Default);
+        }
+    }
+}
+
 kernel_args! {
     /// Arguments of [`Cut`].
     pub struct CutArgs<K> {
@@ -539,6 +559,9 @@ kernel_args! {
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
+        /// Out, of [`Count`], and read by [`Write`]: `[parts * PLAN_WORDS]`, the plan of each part that is one node: its quantiser,
+        /// its lines, or 0 for parts of several nodes, and where the lines begin.
+        pub plans: GlobalMut<u32>,
         /// Out, of [`Count`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
         pub counts: GlobalMut<u64>,
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
@@ -559,6 +582,9 @@ kernel_args! {
         pub flip: K,
     }
 }
+
+/// Words of a part's plan.
+pub const PLAN_WORDS: u32 = 2 + STARTS;
 
 /// Bits of a count of lines, below that of nodes.
 pub const LINE_BITS: u32 = 34;
@@ -618,12 +644,36 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
         }
         let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
         let (first_number, first_line) = (number, line);
+        let plans = args.plans.as_const();
+        let at = part * u64::from(PLAN_WORDS);
+        // Nearly all parts are one node, which is planned once.
+        let saved = if writes { simt.load(plans, at + 1, Hint::ReadOnly) } else { 0 };
+        if saved > 0 {
+            let quantiser = Quantiser(simt.load(plans, at, Hint::ReadOnly));
+            let mut own = simt.lane();
+            while own <= saved {
+                let start = simt.load(plans, at + 2 + u64::from(own), Hint::ReadOnly);
+                simt.shared_store(memory.starts, own, start);
+                own += WARP;
+            }
+            simt.sync_warp(FULL_MASK);
+            let source = From { source: pairs, from: 0 };
+            let place = NodePlace { number, first_line: line, rank: begin, lines: saved, is_new: true };
+            write(simt, source, len, Plan { quantiser, lines: saved }, place, outputs, memory);
+            if simt.lane() == 0 {
+                let (first, last) = (source.key(simt, 0), source.key(simt, len - 1));
+                simt.store(args.firsts, u64::from(number), first, Hint::Default);
+                simt.store(args.lasts, u64::from(number), last, Hint::Default);
+                note_formats(simt, args.formats, quantiser.format() as u32);
+            }
+            return;
+        }
         let (mut start, mut formats) = (0, 0);
         while start < len {
             let source = From { source: pairs, from: start };
             let mut own = len - start;
             loop {
-                if let Some(plan) = plan(simt, source, own, filling, BITMAP_CHILDREN, memory) {
+                if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, SHIFTS), memory) {
                     if writes {
                         let rank = begin + u64::from(start);
                         let place = NodePlace { number, first_line: line, rank, lines: plan.lines, is_new: true };
@@ -633,6 +683,9 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
                             simt.store(args.firsts, u64::from(number), first, Hint::Default);
                             simt.store(args.lasts, u64::from(number), last, Hint::Default);
                         }
+                    }
+                    if !writes && own == len {
+                        save(simt, plan, args.plans, at, memory);
                     }
                     formats |= plan.quantiser.format() as u32;
                     number += 1;
@@ -649,6 +702,9 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             } else {
                 let count = u64::from(number - first_number) << LINE_BITS | u64::from(line - first_line);
                 simt.store(args.counts, part, count, Hint::Default);
+                if number - first_number != 1 {
+                    simt.store(args.plans, at + 1, 0, Hint::Default);
+                }
             }
         }
     }

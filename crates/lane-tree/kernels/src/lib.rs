@@ -15,7 +15,7 @@ mod sorted;
 mod update;
 mod upper;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, Write};
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, PLAN_WORDS, Write};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::{
     Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,

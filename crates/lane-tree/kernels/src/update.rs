@@ -4,7 +4,7 @@
 
 use crate::build::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
 use crate::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, line_slots, pairs_of,
+    BITMAP_CHILDREN, FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, SHIFTS, chunk_slots, line_slots, pairs_of,
 };
 use crate::search::{Position, TABLE_BYTES, TreeRef, for_each_tile, own};
 use core::marker::PhantomData;
@@ -474,7 +474,11 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
         let growth_before = changes.growth(simt, from);
         let new_len = u64::from(len).wrapping_add(changes.growth(simt, to)).wrapping_sub(growth_before);
         let mut is_planned = None;
-        if new_len > 0 && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots) {
+        // One node without room is enough for a new tree. The same for all lanes, whenever each of them looks.
+        let without_room =
+            if writes { 0 } else { simt.atomic_load(args.without_room, 0, Order::Relaxed, Scope::Device) };
+        let room_elsewhere = simt.shuffle(FULL_MASK, without_room, 0) == 0;
+        if room_elsewhere && new_len > 0 && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots) {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
                 simt.shared_store(staged.values, place, value);
@@ -520,12 +524,14 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
                 at += u64::from(WARP);
             }
             simt.sync_warp(FULL_MASK);
-            // Evenly over all lines; if these are too few then, into full ones.
+            // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
             let new_len = new_len as u32;
-            let even = (new_len * 256).div_ceil(room.max(1)).max(256);
-            is_planned = plan(simt, staged, new_len, Filling::new(even), room, memory);
+            let even = (new_len * 272).div_ceil(room.max(1)).max(256);
+            if even < slots * 256 {
+                is_planned = plan(simt, staged, new_len, Filling::new(even), (room, 1), memory);
+            }
             if is_planned.is_none() {
-                is_planned = plan(simt, staged, new_len, Filling::new(slots * 256), room, memory);
+                is_planned = plan(simt, staged, new_len, Filling::new(slots * 256), (room, SHIFTS), memory);
             }
         }
         match is_planned {
@@ -539,7 +545,7 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
             }
             Some(_) => {}
             None => {
-                if lane == 0 && !writes {
+                if lane == 0 && !writes && room_elsewhere {
                     simt.atomic_add(args.without_room, 0, 1, Order::Relaxed, Scope::Device);
                 }
             }
