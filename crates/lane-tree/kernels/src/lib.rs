@@ -9,6 +9,8 @@ pub mod calls;
 mod instances;
 pub mod layout;
 pub mod modules;
+mod node;
+mod queries;
 mod range;
 mod search;
 mod sorted;
@@ -16,10 +18,9 @@ mod update;
 mod upper;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, PLAN_WORDS, Write};
+pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
-pub use search::{
-    Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, TreeRef, query_shared,
-};
+pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
     CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs,

@@ -2,7 +2,8 @@
 //! pairs it has, [`Gather`] copies the pairs along the lines.
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::search::{ORDERED_BOUNDS, TABLE_BYTES, TreeRef, load_top};
+use crate::queries::ORDERED_BOUNDS;
+use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
 

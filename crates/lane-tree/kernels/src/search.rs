@@ -1,4 +1,4 @@
-//! The descent, and the queries that end at a line: look-ups, ranks and neighbours.
+//! The tree as kernels see it, and the descent.
 //!
 //! Each lane has a query. At every level four lanes read a node together, 16 bytes each, for each of their four queries in
 //! turn: so a node is one access to a cache line, and four of them are on their way at a time. The lane whose query it is
@@ -6,12 +6,9 @@
 
 use crate::layout::{
     ANY_FORMAT, FORMAT_BITS, Format, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
-    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, line_slots, pairs_of, prefix,
+    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, pairs_of, prefix,
 };
-use core::marker::PhantomData;
-use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, kernel_args, unroll,
-};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Shared, Simt, WARP, Word, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
@@ -336,7 +333,7 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    unsafe fn lines<S: Simt>(&self, simt: S, word: K) -> OfQuad<u32> {
+    pub(crate) unsafe fn lines<S: Simt>(&self, simt: S, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe {
             let numbers = self.descend::<S, false>(simt, word);
@@ -349,7 +346,7 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// Lines of the tree.
     #[inline(always)]
-    unsafe fn chunks<S: Simt>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
+    pub(crate) unsafe fn chunks<S: Simt>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
         let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
             let at = u64::from(lines[round]) * u64::from(LINE_WORDS) + u64::from(within * 2);
@@ -449,321 +446,5 @@ pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64,
     if simt.lane() == 0 && at < count {
         // SAFETY: one word per 32 queries.
         unsafe { simt.store(hits, at / u64::from(WARP), word, Hint::Streaming) };
-    }
-}
-
-/// Most threads of a block of queries: one block fills a multiprocessor, so there is one copy of the table.
-pub const QUERY_THREADS: u32 = 1024;
-
-/// What the compiler may assume.
-const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
-
-/// Most threads of a block of ordered queries, which take more registers.
-pub const ORDERED_THREADS: u32 = 896;
-
-/// What the compiler may assume of ordered queries.
-pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: ORDERED_THREADS, blocks: 1 });
-
-/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the place of its
-/// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
-///
-/// # Safety
-/// As [`load_top`]; there are `count` queries.
-#[inline(always)]
-pub(crate) unsafe fn for_each_tile<S: Simt, K: Word>(
-    simt: S,
-    tree: &TreeRef<K>,
-    queries: Global<K>,
-    count: u64,
-    mut each: impl FnMut(u64, K),
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        load_top(simt, tree);
-        let mut at = simt.global_index();
-        let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
-        let mut word = tree.load(simt, queries, at, count);
-        // The same for all lanes of a warp.
-        while at - u64::from(simt.lane()) < count {
-            let next = tree.load(simt, queries, at + stride, count);
-            each(at, word);
-            at += stride;
-            word = next;
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Get`].
-    pub struct GetArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the value of each query's key, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
-        /// if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// The value written to `values` for a key that is not present.
-        pub miss: V,
-    }
-}
-
-/// The byte offset of what look-ups need beside the table: a value per thread, and neighbours a pair.
-const fn found_at(top_count: u32) -> u32 {
-    (TABLE_BYTES + top_count * 4).next_multiple_of(8)
-}
-
-/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and so many bytes per thread: look-ups need those of a
-/// value, neighbours those of a pair, all others none.
-pub const fn query_shared(top_count: u32, threads: u32, bytes: u32) -> u32 {
-    found_at(top_count) - TABLE_BYTES + threads * bytes
-}
-
-/// Looks up a batch of keys: one per lane; any grid of blocks of whole warps, with shared memory for the table.
-#[derive(Debug)]
-pub struct Get<K, V>(PhantomData<(K, V)>);
-
-impl<K: Word, V: Word> Kernel for Get<K, V> {
-    type Args = GetArgs<K, V>;
-    const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        // What the lane that finds a key hands over to the lane that asked.
-        let found = Shared::<V>::at(found_at(tree.top_count), simt.block_dim());
-        let first = simt.thread_index() / QUAD * QUAD;
-        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
-        unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
-                let (mut value, mut is_hit) = (args.miss, false);
-                if tree.height > 0 {
-                    simt.shared_store(found, simt.thread_index(), args.miss);
-                    let lines = tree.lines(simt, word);
-                    let chunks = tree.chunks(simt, lines);
-                    unroll!(QUAD as usize, round => {
-                        let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                        let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
-                        let is_second = chunk_slots::<K, V>() == 2 && second.0 == word;
-                        own = if is_second { second.1 } else { own };
-                        // See `Simt::opaque`: what is branched by is not to reach the ballot.
-                        let is_equal = simt.opaque(u32::from(key == word) | u32::from(is_second)) != 0;
-                        // Free slots repeat the pair before them.
-                        let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
-                        if is_equal && lanes & ((1 << within) - 1) == 0 {
-                            simt.shared_store(found, first + round as u32, own);
-                        }
-                        if within == round as u32 {
-                            is_hit = lanes != 0;
-                        }
-                    });
-                    simt.sync_warp(FULL_MASK);
-                    value = simt.shared_load(found, simt.thread_index());
-                    simt.sync_warp(FULL_MASK);
-                }
-                is_hit &= at < args.count;
-                if at < args.count {
-                    simt.store(args.values, at, value, Hint::Streaming);
-                }
-                store_hits(simt, args.hits, at, is_hit, args.count);
-            });
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Rank`].
-    pub struct RankArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the number of keys below each query.
-        pub ranks: GlobalMut<u64>,
-        /// 1 to count keys that equal the query, too; otherwise 0.
-        pub upper: u32,
-    }
-}
-
-/// Ranks a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
-#[derive(Debug)]
-pub struct Rank<K, V>(PhantomData<(K, V)>);
-
-impl<K: Word, V: Word> Kernel for Rank<K, V> {
-    type Args = RankArgs<K>;
-    const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
-        // SAFETY: there are as many queries, and the tree is valid.
-        unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
-                let mut rank = 0;
-                if tree.height > 0 {
-                    rank = tree.find::<S, V>(simt, word, args.upper != 0).rank;
-                }
-                if at < args.count {
-                    simt.store(args.ranks, at, rank, Hint::Streaming);
-                }
-            });
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Neighbor`].
-    pub struct NeighborArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the neighbour's key; not written if there is none.
-        pub keys: GlobalMut<K>,
-        /// Out: `[count]`, its value, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: the hit mask, as in [`GetArgs`]; null if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
-        pub predecessor: u32,
-        /// The value written to `values` if there is no neighbour.
-        pub miss: V,
-    }
-}
-
-/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
-#[derive(Debug)]
-pub struct Neighbor<K, V>(PhantomData<(K, V)>);
-
-impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
-    type Args = NeighborArgs<K, V>;
-    const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
-        let predecessor = args.predecessor != 0;
-        // What the lane that finds a neighbour hands over to the lane that asked.
-        let found = Staged::<K, V>::at(tree.top_count, simt.block_dim());
-        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
-        unsafe {
-            for_each_tile(simt, tree, args.queries, args.count, |at, word| {
-                let mut neighbor = None;
-                if tree.height > 0 {
-                    neighbor = tree.neighbor(simt, word, predecessor, found);
-                }
-                let mut value = args.miss;
-                let is_hit = at < args.count && neighbor.is_some();
-                if at < args.count {
-                    if let Some((key, of_key)) = neighbor {
-                        simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
-                        value = of_key;
-                    }
-                    simt.store(args.values, at, value, Hint::Streaming);
-                }
-                store_hits(simt, args.hits, at, is_hit, args.count);
-            });
-        }
-    }
-}
-
-/// A pair for each thread, in shared memory after the table.
-struct Staged<K, V> {
-    keys: Shared<K>,
-    values: Shared<V>,
-}
-
-impl<K, V> Clone for Staged<K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K, V> Copy for Staged<K, V> {}
-
-impl<K: Word, V: Word> Staged<K, V> {
-    #[inline(always)]
-    fn at(top_count: u32, threads: u32) -> Self {
-        let values = Shared::at(found_at(top_count), threads);
-        // Blocks are of whole warps, so this is aligned, too.
-        Self { values, keys: Shared::at(values.end(), threads) }
-    }
-}
-
-impl<K: Word> TreeRef<K> {
-    /// Warp collective (all lanes). The pair next to each lane's word: the last one whose key is not above it, or the first one
-    /// whose key is not below.
-    ///
-    /// # Safety
-    /// As [`TreeRef::descend`]; there is an element for each thread of the block.
-    #[inline(always)]
-    unsafe fn neighbor<S: Simt, V: Word>(
-        &self,
-        simt: S,
-        word: K,
-        predecessor: bool,
-        found: Staged<K, V>,
-    ) -> Option<(K, V)> {
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        let (own_place, first_place) = (simt.thread_index(), simt.thread_index() / QUAD * QUAD);
-        let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
-        // SAFETY: nodes, lines and slots of the tree.
-        unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
-            let first = self.first_of(simt, own(simt, numbers));
-            let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
-            let mut line = own(simt, lines);
-            let chunks = self.chunks(simt, lines);
-            let mut is_found = false;
-            unroll!(QUAD as usize, round => {
-                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                let pairs = pairs_of::<K, V>(chunks[round]);
-                let is_before = |key: K| (key < word) | (predecessor & (key == word));
-                let mut below = (simt.ballot(FULL_MASK, is_before(pairs[0].0)) >> leader & 15).count_ones();
-                if slots == 2 {
-                    below += (simt.ballot(FULL_MASK, is_before(pairs[1].0)) >> leader & 15).count_ones();
-                }
-                // Free slots repeat the last pair, so it does not matter that they are counted.
-                let slot = if predecessor { below.wrapping_sub(1) } else { below };
-                if slot / slots == within && slot < in_line {
-                    let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
-                    simt.shared_store(found.keys, first_place + round as u32, key);
-                    simt.shared_store(found.values, first_place + round as u32, value);
-                }
-                if within == round as u32 {
-                    is_found = slot < in_line;
-                }
-            });
-            simt.sync_warp(FULL_MASK);
-            let mut neighbor = None;
-            if is_found {
-                neighbor = Some((simt.shared_load(found.keys, own_place), simt.shared_load(found.values, own_place)));
-            } else if predecessor {
-                // The last slot of the line before has its last pair, whether or not it is free.
-                if line > 0 {
-                    neighbor = Some(self.pair(simt, line - 1, in_line - 1));
-                }
-            } else {
-                // Lines that are free repeat the pair before.
-                while neighbor.is_none() && line + 1 < self.line_count {
-                    line += 1;
-                    let pair = self.pair::<S, V>(simt, line, 0);
-                    neighbor = Some(pair).filter(|pair| pair.0 >= word);
-                }
-            }
-            simt.sync_warp(FULL_MASK);
-            neighbor
-        }
     }
 }

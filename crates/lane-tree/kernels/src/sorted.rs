@@ -2,7 +2,8 @@
 //! and searches there. An order that is only claimed costs speed, not answers.
 
 use crate::layout::{LINE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::search::{GetArgs, TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::queries::GetArgs;
+use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, unroll};
 

@@ -2,11 +2,12 @@
 //! planned while the tree is only read ([`PlanNodes`]); then each node is laid out anew in its own lines ([`WriteNodes`]). If a
 //! node has no room, all pairs move to a new tree ([`MovePairs`], [`MoveInserts`]).
 
-use crate::build::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
 use crate::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, SHIFTS, chunk_slots, line_slots, pairs_of,
 };
-use crate::search::{Position, TABLE_BYTES, TreeRef, for_each_tile, own};
+use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
+use crate::queries::for_each_tile;
+use crate::search::{Position, TABLE_BYTES, TreeRef, own};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,

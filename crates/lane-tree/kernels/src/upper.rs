@@ -1,7 +1,7 @@
 //! The levels above the lowest, and the table above them.
 
-use crate::build::{node_word, note_formats};
 use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix};
+use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Shared, Simt, WARP, Word, kernel_args};
 

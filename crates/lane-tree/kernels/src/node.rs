@@ -1,0 +1,401 @@
+//! A node of the lowest level over sorted pairs: its plan, which says where its lines begin, and its writing. Builds and batches
+//! of changes make nodes by this.
+
+use crate::layout::{
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS,
+    Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP, Word, unroll};
+
+/// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
+const fn rounds(slots: u32) -> usize {
+    ((slots * BITMAP_CHILDREN + 64) / WARP) as usize
+}
+
+/// The most of them.
+const ROUNDS: usize = rounds(8);
+
+/// A warp's memory to plan a node with.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanMemory {
+    /// A bit for each pair: a line may begin with it; and one after the last.
+    begins: Shared<u32>,
+    /// For each pair the one with which the next line begins, if a line begins with it.
+    next: Shared<u32>,
+    /// The first pair of each line, and the number of pairs after the last.
+    pub(crate) starts: Shared<u32>,
+    /// A node's words.
+    node: Shared<u32>,
+}
+
+/// Words of [`PlanMemory::begins`]: one more than rounds, and an even number.
+const BEGINS: u32 = (ROUNDS as u32 + 1).next_multiple_of(2);
+
+/// Words of [`PlanMemory::starts`], an even number.
+pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
+
+impl PlanMemory {
+    /// Bytes of a warp's, for lines of so many slots.
+    pub(crate) const fn bytes(slots: u32) -> u32 {
+        (BEGINS + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS) * 4
+    }
+
+    /// That of a warp, from a byte offset on.
+    #[inline(always)]
+    pub(crate) fn at(offset: u32, slots: u32) -> Self {
+        let begins = Shared::at(offset, BEGINS);
+        let next = Shared::at(begins.end(), rounds(slots) as u32 * WARP);
+        let starts = Shared::at(next.end(), STARTS);
+        Self { begins, next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+    }
+}
+
+/// Sorted pairs from which a node is made: in global or in shared memory.
+pub(crate) trait Source<K, V>: Copy {
+    /// Per thread. The ordered word of a pair.
+    ///
+    /// # Safety
+    /// There is such a pair.
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K;
+    /// Per thread. The value of a pair.
+    ///
+    /// # Safety
+    /// There is such a pair.
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V;
+}
+
+/// Pairs of a source from one of them on.
+#[derive(Clone, Copy)]
+pub(crate) struct From<T> {
+    pub(crate) source: T,
+    pub(crate) from: u32,
+}
+
+impl<K: Word, V: Word, T: Source<K, V>> Source<K, V> for From<T> {
+    #[inline(always)]
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
+        // SAFETY: the caller's.
+        unsafe { self.source.key(simt, self.from + at) }
+    }
+    #[inline(always)]
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
+        // SAFETY: the caller's.
+        unsafe { self.source.value(simt, self.from + at) }
+    }
+}
+
+/// A plan of a node: the rest of it is in [`PlanMemory::starts`].
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) quantiser: Quantiser,
+    pub(crate) lines: u32,
+}
+
+/// How lines are to be filled.
+#[derive(Clone, Copy)]
+pub(crate) struct Filling {
+    /// Pairs of a line, in units of 1/256.
+    line: u32,
+    /// 2^22 divided by that.
+    inverse: u32,
+}
+
+impl Filling {
+    #[inline(always)]
+    pub(crate) fn new(line: u32) -> Self {
+        Self { line, inverse: (1 << 22) / line.max(1) }
+    }
+
+    /// How many pairs a line that begins with a pair is to have: it is to be full, or to end at the next of equal distances.
+    #[inline(always)]
+    fn from(self, start: u32, slots: u32) -> u32 {
+        if self.line == slots * 256 {
+            return slots;
+        }
+        // The division by the distance may be one too low.
+        let before = ((start * 256 + 255) * self.inverse) >> 22;
+        let end = |distances: u32| (distances * self.line) >> 8;
+        let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
+        (next - start).min(slots)
+    }
+}
+
+/// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
+/// any, with a bitmap's cells in so many of [`SHIFTS`] ways: the same in all lanes.
+///
+/// # Safety
+/// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
+#[inline(always)]
+pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    filling: Filling,
+    (most_lines, shifts): (u32, u32),
+    memory: PlanMemory,
+) -> Option<Plan> {
+    let (slots, lane) = (line_slots::<K, V>(), simt.lane());
+    let rounds = rounds(slots);
+    // SAFETY: pairs of the source.
+    let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
+    let mut keys = [K::MIN; ROUNDS];
+    unroll!(ROUNDS, round => {
+        if round < rounds {
+            let at = round as u32 * WARP + lane;
+            // SAFETY: a pair of the source.
+            keys[round] = if at < len { unsafe { source.key(simt, at) } } else { last };
+        }
+    });
+    let mut attempt = 0;
+    while attempt < SHIFTS + 2 {
+        let (quantiser, children) = match attempt {
+            0..SHIFTS => (Quantiser::bitmap(first, last, attempt), BITMAP_CHILDREN),
+            SHIFTS => (Quantiser::halves(first, last), HALVES_CHILDREN),
+            _ => (Quantiser::EXACT, exact_children::<K>()),
+        };
+        let most = if children < most_lines { children } else { most_lines };
+        // All shifts of a bitmap have as many children.
+        attempt = if attempt == 0 && len > most * slots || attempt + 1 == shifts { SHIFTS } else { attempt + 1 };
+        if len > most * slots {
+            continue;
+        }
+        let mut carry = u32::MAX;
+        unroll!(ROUNDS, round => {
+            if round < rounds {
+                let at = round as u32 * WARP + lane;
+                let place = quantiser.place(keys[round]);
+                let before = simt.shuffle_up(FULL_MASK, place, 1);
+                let before = if lane == 0 { carry } else { before };
+                carry = simt.shuffle(FULL_MASK, place, WARP - 1);
+                let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
+                let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
+                if lane == 0 {
+                    // SAFETY: a word for each round; the warp meets before it is read.
+                    unsafe { simt.shared_store(memory.begins, round as u32, begins) };
+                }
+            }
+        });
+        if lane == 0 {
+            // SAFETY: as above.
+            unsafe { simt.shared_store(memory.begins, rounds as u32, 0) };
+        }
+        simt.sync_warp(FULL_MASK);
+        let mut round = 0;
+        while round * WARP < len {
+            let start = round * WARP + lane;
+            // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
+            unsafe {
+                let low = simt.shared_load(memory.begins, round);
+                let high = simt.shared_load(memory.begins, round + 1);
+                // Bit `i`: a line that begins here may have `i + 1` pairs.
+                let following = u64::from(high) << 32 | u64::from(low);
+                let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
+                let wanted = filling.from(start, slots);
+                let short = ends & ((1 << wanted) - 1);
+                let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
+                // A line that cannot end leads to itself.
+                simt.shared_store(memory.next, start, start + if ends == 0 { 0 } else { pairs });
+            }
+            round += 1;
+        }
+        simt.sync_warp(FULL_MASK);
+        // All lanes follow the lines; each keeps the starts of two.
+        let (mut start, mut lines) = (0, 0);
+        let mut own = [0; 2];
+        let mut is_planned = false;
+        while lines < most {
+            own[0] = if lines == lane { start } else { own[0] };
+            own[1] = if lines == lane + WARP { start } else { own[1] };
+            lines += 1;
+            // SAFETY: a pair of the source.
+            let next = unsafe { simt.shared_load(memory.next, start) };
+            if next >= len || next == start {
+                is_planned = next == len;
+                break;
+            }
+            start = next;
+        }
+        simt.sync_warp(FULL_MASK);
+        if is_planned {
+            // SAFETY: one more than the lines.
+            unsafe {
+                if lane < lines {
+                    simt.shared_store(memory.starts, lane, own[0]);
+                }
+                if lane + WARP < lines {
+                    simt.shared_store(memory.starts, lane + WARP, own[1]);
+                }
+                if lane == 0 {
+                    simt.shared_store(memory.starts, lines, len);
+                }
+            }
+            simt.sync_warp(FULL_MASK);
+            return Some(Plan { quantiser, lines });
+        }
+    }
+    None
+}
+
+/// Where a node goes.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeOutputs {
+    pub(crate) nodes: GlobalMut<u32>,
+    pub(crate) records: GlobalMut<u64>,
+    pub(crate) lines: GlobalMut<u64>,
+}
+
+/// A node's place among others.
+#[derive(Clone, Copy)]
+pub(crate) struct NodePlace {
+    pub(crate) number: u32,
+    pub(crate) first_line: u32,
+    pub(crate) rank: u64,
+    pub(crate) lines: u32,
+    /// Whether it is not there yet. If it is, its first line stays, and others may read which that is.
+    pub(crate) is_new: bool,
+}
+
+/// Warp collective (all lanes). Writes a node by its plan, its record and all its lines; those that it does not need repeat
+/// its last pair.
+///
+/// # Safety
+/// The plan is that of the source, and in the memory; the outputs have room.
+#[inline(always)]
+pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    plan: Plan,
+    place: NodePlace,
+    outputs: NodeOutputs,
+    memory: PlanMemory,
+) {
+    let Plan { quantiser, lines } = plan;
+    let NodePlace { number, first_line, rank, lines: room, is_new } = place;
+    let (lane, slots) = (simt.lane(), chunk_slots::<K, V>());
+    // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
+    unsafe {
+        let mut chunk = lane;
+        while chunk < room * (LINE_WORDS / 2) {
+            let line = chunk / (LINE_WORDS / 2);
+            let (mut at, mut last) = (len - 1, len - 1);
+            if line < lines {
+                at = simt.shared_load(memory.starts, line) + chunk % (LINE_WORDS / 2) * slots;
+                last = simt.shared_load(memory.starts, line + 1) - 1;
+            }
+            // Free slots repeat the pair before them.
+            let at = if at < last { at } else { last };
+            let first = (source.key(simt, at), source.value(simt, at));
+            let mut second = first;
+            if slots == 2 && at < last {
+                second = (source.key(simt, at + 1), source.value(simt, at + 1));
+            }
+            let to = u64::from(first_line) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
+            simt.store_vector(outputs.lines, to, chunk_of([first, second]), Hint::Default);
+            chunk += WARP;
+        }
+        // The record's planes: a lane has two lines.
+        let beyond = |line: u32| {
+            if line >= lines {
+                return 0;
+            }
+            simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1
+        };
+        let (low, high) = (beyond(lane), beyond(lane + WARP));
+        let plane = |bit: u32| {
+            let high = simt.ballot(FULL_MASK, high >> bit & 1 != 0);
+            let low = simt.ballot(FULL_MASK, low >> bit & 1 != 0);
+            u64::from(high) << 32 | u64::from(low)
+        };
+        let planes = [plane(0), plane(1), plane(2)];
+        let record = Record { first: source.key(simt, 0), rank, planes }.words();
+        if lane == 0 {
+            let to = u64::from(number) * u64::from(RECORD_WORDS);
+            simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
+            simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
+        }
+        let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
+        let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
+        if lane < NODE_WORDS && (is_new || lane != FIRST_CHILD) {
+            let to = u64::from(number) * u64::from(NODE_WORDS) + u64::from(lane);
+            simt.store(outputs.nodes, to, word, Hint::Default);
+        }
+        simt.sync_warp(FULL_MASK);
+    }
+}
+
+/// Warp collective (all lanes). The lane's word of a node, in the first lanes; `first_of` is the first key of a child, from
+/// the second one on.
+///
+/// # Safety
+/// The memory is the warp's own; the children's places differ.
+#[inline(always)]
+pub(crate) unsafe fn node_word<S: Simt, K: Word>(
+    simt: S,
+    quantiser: Quantiser,
+    first_child: u32,
+    children: u32,
+    first_of: impl Fn(u32) -> K,
+    memory: Shared<u32>,
+) -> u32 {
+    let lane = simt.lane();
+    let mut word = match lane {
+        FIRST_CHILD => first_child,
+        QUANTISER => quantiser.0,
+        _ => 0,
+    };
+    // SAFETY: words of the node.
+    unsafe {
+        match quantiser.format() {
+            Format::Bitmap => {
+                if lane < NODE_WORDS {
+                    simt.shared_store(memory, lane, 0);
+                }
+                simt.sync_warp(FULL_MASK);
+                let mut child = lane + 1;
+                while child < children {
+                    let cell = quantiser.place(first_of(child));
+                    // Every child has a bit of its own, so a sum is their union.
+                    simt.shared_atomic_add(memory, cell / 32, 1 << (cell % 32));
+                    child += WARP;
+                }
+                simt.sync_warp(FULL_MASK);
+                if lane < SEPARATORS {
+                    word = simt.shared_load(memory, lane);
+                }
+            }
+            Format::Halves => {
+                if lane < SEPARATORS {
+                    let half = |child: u32| {
+                        if child < children { quantiser.place(first_of(child)) } else { UNUSED_HALF }
+                    };
+                    word = half(2 * lane + 1) | half(2 * lane + 2) << 16;
+                }
+            }
+            Format::Exact => {
+                if lane < SEPARATORS {
+                    let words = K::BITS / 32;
+                    let child = lane / words + 1;
+                    // The largest key separates nothing; others are those before a child's first.
+                    let separator = if child < children { first_of(child).wrapping_add(K::MAX) } else { K::MAX };
+                    word = if lane.is_multiple_of(words) { separator.low() } else { separator.high() };
+                }
+            }
+        }
+    }
+    word
+}
+
+/// Per thread. Adds formats to those of a level. Nearly always they are there, and nothing is written.
+///
+/// # Safety
+/// There is a word, accessed atomically only.
+#[inline(always)]
+pub(crate) unsafe fn note_formats<S: Simt>(simt: S, to: GlobalMut<u32>, formats: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        if formats & !simt.atomic_load(to, 0, Order::Relaxed, Scope::Device) != 0 {
+            simt.atomic_or(to, 0, formats, Order::Relaxed, Scope::Device);
+        }
+    }
+}
