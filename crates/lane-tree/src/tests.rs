@@ -2,7 +2,8 @@
 
 use crate::LaneTree;
 use crate::parts::Parts;
-use lanetree_frame::{BatchOrder, Device, Op, UpdatePath, UpdateReport, apply_to_map};
+use core::ops::Bound;
+use lanetree_frame::{BatchOrder, Device, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
 };
@@ -235,6 +236,13 @@ impl<K: Key, V: Word> Pair<K, V> {
         let found = self.tree.get_many(&keys).unwrap();
         assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");
         assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(0..keys.len() as u64), "{what}");
+        // From after every key: where a line ends, free ones may follow.
+        let after = keys.iter().map(|&key| KeyRange::new((Bound::Excluded(key), Bound::Unbounded)).limit(2));
+        let rows = self.tree.range_many(after).unwrap();
+        for i in 0..keys.len() {
+            let to = (i + 3).min(keys.len());
+            assert_eq!(rows.get(i).0, &keys[i + 1..to], "{what}: after {}", keys[i]);
+        }
         report.path
     }
 }

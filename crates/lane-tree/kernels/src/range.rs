@@ -125,16 +125,12 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
             let mut chunk = cursor / slots;
             let mut skip = cursor % slots;
             let last_chunk = u64::from(tree.line_count) * u64::from(LINE_WORDS / 2) - u64::from(tree.line_count > 0);
-            // The key before the chunk in the same line; a line's first slot is compared with the line before only after
-            // the first one.
+            // The key before the chunk, if it is not the first: the line of the cursor may be free.
             let mut before = K::MIN;
             let mut has_before = false;
-            if at < end && chunk % u64::from(LINE_WORDS / 2) > 0 && skip == 0 {
-                (before, has_before) = (
-                    pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate))[slots as usize - 1]
-                        .0,
-                    true,
-                );
+            if at < end && chunk > 0 && skip == 0 {
+                let pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate));
+                (before, has_before) = (if slots == 2 { pairs[1].0 } else { pairs[0].0 }, true);
             }
             while simt.any(FULL_MASK, at < end) {
                 let own = chunk + u64::from(within);
