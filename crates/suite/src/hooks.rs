@@ -34,6 +34,11 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         None
     }
 
+    /// [`Subject::get`](crate::Subject::get) by another call than [`DeviceForm::get`](lanetree::DeviceForm::get).
+    fn get(&self, _index: &I, _stream: &Stream, _keys: &[KeyOf<I>]) -> Option<Result<Vec<Option<I::Value>>>> {
+        None
+    }
+
     /// [`Subject::neighbor`](crate::Subject::neighbor) in device form.
     fn neighbor(
         &self,

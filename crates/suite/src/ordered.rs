@@ -164,6 +164,11 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
     }
 
     fn get(&self, keys: &[KeyOf<I>], form: Form) -> Result<Vec<Option<u64>>> {
+        if self.in_buffers(form)
+            && let Some(found) = self.hooks.get(&self.index, &self.stream, keys)
+        {
+            return Ok(found?.into_iter().map(|value| value.map(Word::widen)).collect());
+        }
         let Some(on) = self.device_form(form) else { return host::get(&self.index, keys) };
         let (device, queries) = (self.index.device(), self.upload(keys)?);
         let (mut values, mut mask) = (device.alloc::<I::Value>(keys.len())?, device.alloc(keys.len().div_ceil(32))?);

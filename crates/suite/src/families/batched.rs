@@ -10,6 +10,7 @@ use lanetree::{
     Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, Result, Stream,
     UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
+use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
 
 /// Room of the scratch memory that all batches of an index in device form share.
@@ -35,6 +36,11 @@ pub trait Batched: FixedIndex {
         kinds: Option<&Buffer<u32>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport>;
+
+    /// [`Hooks::get`].
+    fn get(&self, _stream: &Stream, _keys: &[Self::Key]) -> Option<Result<Vec<Option<Self::Value>>>> {
+        None
+    }
 
     /// [`Hooks::relocate`].
     ///
@@ -109,6 +115,21 @@ impl<K: Key, V: Word> Batched for LaneTree<K, V> {
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         self.apply_on(stream, keys, values, kinds, scratch)
+    }
+
+    /// Every other batch as if it were sorted, which it mostly is not.
+    fn get(&self, stream: &Stream, keys: &[K]) -> Option<Result<Vec<Option<V>>>> {
+        let get = || {
+            let device = self.device();
+            let (queries, mut values) = (device.upload(keys)?, device.alloc(keys.len())?);
+            let mut hits = device.alloc::<u32>(keys.len().div_ceil(32))?;
+            let on = self.on(stream).order(BatchOrder::Sorted);
+            on.get(&queries, &mut values, Some(&mut hits), V::MAX)?;
+            let (values, hits) = (values.to_vec()?, hits.to_vec()?);
+            let found = values.into_iter().enumerate();
+            Ok(found.map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value)).collect())
+        };
+        keys.len().is_multiple_of(2).then(get)
     }
 }
 
@@ -237,6 +258,15 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
             Ok(index.apply_on(stream, (&keys, &values), kinds.as_ref(), &mut self.scratch)?.into())
         };
         Some(apply())
+    }
+
+    fn get(
+        &self,
+        index: &I,
+        stream: &Stream,
+        keys: &[<I as FixedIndex>::Key],
+    ) -> Option<Result<Vec<Option<<I as FixedIndex>::Value>>>> {
+        Batched::get(index, stream, keys)
     }
 
     fn neighbor(
