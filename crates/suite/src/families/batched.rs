@@ -126,6 +126,12 @@ impl<K: Key, V: Word> Batched for LaneTree<K, V> {
             let on = self.on(stream).order(BatchOrder::Sorted);
             on.get(&queries, &mut values, Some(&mut hits), V::MAX)?;
             let (values, hits) = (values.to_vec()?, hits.to_vec()?);
+            // Cursors, which only very long ranges move.
+            let (len, from) = (self.len(), |cursor, pairs| FixedIndex::advance(self, &mut (), 0, cursor, pairs));
+            if len > 0 {
+                let (half, last) = (from(0, len / 2)?, from(0, len - 1)?);
+                assert_eq!(from(half, len - 1 - len / 2)?, last, "the last pair of {len}, by way of the middle");
+            }
             let found = values.into_iter().enumerate();
             Ok(found.map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value)).collect())
         };
@@ -210,10 +216,11 @@ pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
     CubptBuilder::all([(8, 1.0), (16, 0.5), (40, 0.7)].map(of))
 }
 
-/// Full trees, with levels above the lowest, and with room in their lines; and each of the ways in turn.
+/// Trees with levels above the lowest and much room in their lines, full ones, and with some room; and each of the ways in
+/// turn.
 pub fn lane_tree_builders<K: Key, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
     let of = |(table_nodes, fill)| LaneTree::builder().table_nodes(table_nodes).fill(fill);
-    LaneTreeBuilder::all([(16384, 1.0), (1, 0.5), (3, 0.7)].map(of))
+    LaneTreeBuilder::all([(1, 0.3), (16384, 1.0), (3, 0.7)].map(of))
 }
 
 /// The operations' kinds, as the device form takes them.
