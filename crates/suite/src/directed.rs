@@ -115,6 +115,10 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
             ),
         ),
         (
+            "far more pairs than there were",
+            steps(few(), [changed(&Keys(vec![run(40, 1, 150)]), [Change::Insert]), asks(&around())]),
+        ),
+        (
             "many pairs",
             steps(
                 many(),
