@@ -143,9 +143,7 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
                 assert_eq!(after[i], pair(below), "{context}");
             }
             let starts = near.iter().copied().take(100);
-            let ranges: Vec<_> = starts.map(|start| (start..).into()).collect();
-            let ranges: Vec<lanetree_frame::KeyRange<K>> =
-                ranges.into_iter().map(|range: lanetree_frame::KeyRange<K>| range.limit(19)).collect();
+            let ranges: Vec<KeyRange<K>> = starts.map(|start| KeyRange::new(start..).limit(19)).collect();
             let rows = tree.range_many(ranges.iter().cloned()).unwrap();
             for (i, &start) in near.iter().take(100).enumerate() {
                 let from = keys.partition_point(|&key| key < start);
