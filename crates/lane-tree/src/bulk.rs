@@ -33,7 +33,7 @@ pub(crate) fn build_on<K: Key, V: Word>(
     let mut counts = device.alloc::<u64>(parts)?;
     let mut plans = device.alloc::<u32>(parts * PLAN_WORDS as usize)?;
     let mut before = device.alloc::<u64>(parts + 1)?;
-    let mut formats = device.alloc_zeroed::<u32>(2)?;
+    let mut formats = device.alloc_zeroed::<u32>(3)?;
     let args = CutArgs {
         keys: keys.read_on(stream)?.cast::<K::Bits>(),
         len: len as u64,
@@ -140,8 +140,10 @@ fn upper<K: Word>(
         let part = if is_first { HALVES_CHILDREN as usize } else { exact };
         let parts = count.div_ceil(part);
         let over_parts = || launch::over(stream, parts as u64, WARP, UPPER_WARPS * WARP);
-        let mut counts = device.alloc::<u32>(parts)?;
-        let mut before = device.alloc::<u64>(parts + 1)?;
+        // A part of an exact level is one node.
+        let counted = if is_first { parts } else { 0 };
+        let mut counts = device.alloc::<u32>(counted)?;
+        let mut before = device.alloc::<u64>(counted + 1)?;
         let mut args = UpperArgs {
             firsts: match is_first {
                 true => leaf_firsts.read_on(stream)?,
@@ -158,7 +160,8 @@ fn upper<K: Word>(
             nodes: GlobalMut::null(),
             own_firsts: GlobalMut::null(),
             own_lasts: GlobalMut::null(),
-            formats: formats.write_on(stream)?.byte_add(4),
+            // What exact levels note is known.
+            formats: formats.write_on(stream)?.byte_add(if is_first { 4 } else { 8 }),
         };
         count = parts;
         if is_first {
