@@ -10,11 +10,158 @@ use lanetree_kernels_lane_tree::layout::{
     FORMAT_BITS, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, RECORD_WORDS, TOP_BUCKETS, exact_children,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
+    BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
+use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
+
+/// No nodes that are divided: parts are of all pairs.
+pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
+
+/// Pairs on a device, in parts that are to become nodes.
+pub(crate) struct Planned<'a, K: Key, V: Word> {
+    pairs: DevicePairs<'a, K, V>,
+    filling: Filling,
+    divided: Divided,
+    parts: usize,
+    cuts: Buffer<u64>,
+    counts: Buffer<u64>,
+    plans: Buffer<u32>,
+    /// Nodes and lines before each part.
+    before: Buffer<u64>,
+}
+
+/// Where nodes are written.
+pub(crate) struct Outputs<'a, K: Word> {
+    pub(crate) nodes: &'a mut Buffer<u32>,
+    pub(crate) records: &'a mut Buffer<u64>,
+    pub(crate) lines: &'a mut Buffer<u64>,
+    pub(crate) upper: &'a mut UpperScratch<K>,
+}
+
+impl<'a, K: Key, V: Word> Planned<'a, K, V> {
+    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
+    /// if there are any.
+    pub(crate) fn new(
+        stream: &Stream,
+        device: &Device,
+        pairs: DevicePairs<'a, K, V>,
+        filling: Filling,
+        (divided, parts): (Divided, usize),
+    ) -> Result<Self> {
+        let mut planned = Self {
+            pairs,
+            filling,
+            divided,
+            parts,
+            cuts: device.alloc(parts + 1)?,
+            counts: device.alloc(parts)?,
+            plans: device.alloc(parts * PLAN_WORDS as usize)?,
+            before: device.alloc(parts + 1)?,
+        };
+        let args = CutArgs {
+            keys: pairs.0.read_on(stream)?.cast::<K::Bits>(),
+            len: pairs.2 as u64,
+            parts: parts as u64,
+            reach: filling.reach() as u32,
+            reserved: 0,
+            cuts: planned.cuts.write_on(stream)?,
+            divided,
+            flip: K::FLIP,
+        };
+        // SAFETY: the buffers have so many elements, and parts are of at least four times the reach.
+        unsafe { launch::over(stream, parts as u64 + 1, WARP, THREADS)?.run(calls::cut(&args))? };
+        let mut args = planned.args(stream)?;
+        args.plans = planned.plans.write_on(stream)?;
+        args.counts = planned.counts.write_on(stream)?;
+        // SAFETY: the cuts are those of the pairs.
+        unsafe { planned.over_parts(stream)?.run(calls::count(&args))? };
+        let mut scratch = ScanScratch::new(device, parts)?;
+        exclusive_scan(stream, &planned.counts, parts, &mut planned.before, &mut scratch)?;
+        Ok(planned)
+    }
+
+    fn over_parts<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
+        launch::over(stream, self.parts as u64, WARP, BUILD_WARPS * WARP)
+    }
+
+    /// What both passes have in common.
+    fn args(&self, stream: &Stream) -> Result<NodesArgs<K::Bits, V>> {
+        Ok(NodesArgs {
+            keys: self.pairs.0.read_on(stream)?.cast::<K::Bits>(),
+            values: self.pairs.1.read_on(stream)?,
+            cuts: self.cuts.read_on(stream)?,
+            parts: self.parts as u64,
+            divided: self.divided,
+            filling: self.filling.line,
+            reserved: 0,
+            plans: GlobalMut::null(),
+            counts: GlobalMut::null(),
+            before: self.before.read_on(stream)?,
+            targets: Global::null(),
+            nodes: GlobalMut::null(),
+            records: GlobalMut::null(),
+            lines: GlobalMut::null(),
+            firsts: GlobalMut::null(),
+            lasts: GlobalMut::null(),
+            formats: GlobalMut::null(),
+            flip: K::FLIP,
+        })
+    }
+
+    /// Nodes and lines of all parts. Waits for the stream.
+    pub(crate) fn total(&self) -> Result<(usize, u64)> {
+        let total = read(&self.before, self.parts)?;
+        Ok(((total >> LINE_BITS) as usize, total & ((1 << LINE_BITS) - 1)))
+    }
+
+    /// Nodes and lines before each part, and in all.
+    pub(crate) fn before(&self) -> &Buffer<u64> {
+        &self.before
+    }
+
+    /// The first pair of each part, and how many there are.
+    pub(crate) fn cuts(&self) -> &Buffer<u64> {
+        &self.cuts
+    }
+
+    /// Writes the nodes, with their records and lines, where `targets` says, or one after the other.
+    ///
+    /// # Safety
+    /// There is room for them.
+    pub(crate) unsafe fn write(
+        &mut self,
+        stream: &Stream,
+        targets: Option<&Buffer<u64>>,
+        outputs: Outputs<'_, K::Bits>,
+    ) -> Result<()> {
+        let mut args = self.args(stream)?;
+        // The plans are only read.
+        args.plans = self.plans.write_on(stream)?;
+        if let Some(targets) = targets {
+            args.targets = targets.read_on(stream)?;
+        }
+        args.nodes = outputs.nodes.write_on(stream)?;
+        args.records = outputs.records.write_on(stream)?;
+        args.lines = outputs.lines.write_on(stream)?;
+        args.firsts = outputs.upper.firsts.write_on(stream)?;
+        args.lasts = outputs.upper.lasts.write_on(stream)?;
+        args.formats = outputs.upper.formats.write_on(stream)?;
+        // SAFETY: the caller's.
+        unsafe { self.over_parts(stream)?.run(calls::write(&args)) }?;
+        Ok(())
+    }
+}
+
+/// The number of lines of a tree.
+///
+/// # Errors
+/// [`Error::TooManyLeaves`].
+pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
+    u32::try_from(lines).map_err(|_| Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) })
+}
 
 /// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels. Its memory comes from `device`.
 /// Waits for the stream.
@@ -25,82 +172,82 @@ pub(crate) fn build_on<K: Key, V: Word>(
     stream: &Stream,
     device: &Device,
     options: Options,
-    (keys, values, len): DevicePairs<'_, K, V>,
+    pairs: DevicePairs<'_, K, V>,
 ) -> Result<Parts<K::Bits>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
-    let parts = filling.parts(len);
-    let mut cuts = device.alloc::<u64>(parts + 1)?;
-    let mut counts = device.alloc::<u64>(parts)?;
-    let mut plans = device.alloc::<u32>(parts * PLAN_WORDS as usize)?;
-    let mut before = device.alloc::<u64>(parts + 1)?;
-    let mut formats = device.alloc_zeroed::<u32>(3)?;
-    let args = CutArgs {
-        keys: keys.read_on(stream)?.cast::<K::Bits>(),
-        len: len as u64,
-        parts: parts as u64,
-        reach: filling.reach() as u32,
-        reserved: 0,
-        cuts: cuts.write_on(stream)?,
-        flip: K::FLIP,
-    };
-    // SAFETY: the buffers have so many elements, and parts are of at least four times the reach.
-    unsafe { launch::over(stream, parts as u64 + 1, WARP, THREADS)?.run(calls::cut(&args))? };
-    let mut args = NodesArgs {
-        keys: args.keys,
-        values: values.read_on(stream)?,
-        cuts: cuts.read_on(stream)?,
-        parts: parts as u64,
-        filling: filling.line,
-        reserved: 0,
-        plans: plans.write_on(stream)?,
-        counts: counts.write_on(stream)?,
-        before: Global::null(),
-        nodes: GlobalMut::null(),
-        records: GlobalMut::null(),
-        lines: GlobalMut::null(),
-        firsts: GlobalMut::null(),
-        lasts: GlobalMut::null(),
-        formats: GlobalMut::null(),
-        flip: K::FLIP,
-    };
-    let over_parts = || launch::over(stream, parts as u64, WARP, BUILD_WARPS * WARP);
-    // SAFETY: the cuts are those of the pairs.
-    unsafe { over_parts()?.run(calls::count(&args))? };
-    exclusive_scan(stream, &counts, parts, &mut before, &mut ScanScratch::new(device, parts)?)?;
-    let total = read(&before, parts)?;
-    let (leaf_nodes, line_count) = ((total >> LINE_BITS) as usize, total & ((1 << LINE_BITS) - 1));
-    let Ok(lines) = u32::try_from(line_count) else {
-        return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
-    };
-    let most = most_upper::<K::Bits>(leaf_nodes, options.table_nodes as usize);
-    let nodes = (leaf_nodes + most) * NODE_WORDS as usize;
-    let mut built = Parts {
-        shape: Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, height: 1, ..Shape::default() },
-        lines: device.alloc(lines as usize * LINE_WORDS as usize)?,
-        nodes: device.alloc(nodes)?,
-        records: device.alloc(leaf_nodes * RECORD_WORDS as usize)?,
-        firsts: device.alloc(most)?,
-        prefixes: device.alloc(0)?,
-        table: device.alloc(TOP_BUCKETS as usize)?,
-    };
-    let (mut firsts, mut lasts) = (device.alloc::<K::Bits>(leaf_nodes)?, device.alloc::<K::Bits>(leaf_nodes)?);
-    args.before = before.read_on(stream)?;
-    args.nodes = built.nodes.write_on(stream)?;
-    args.records = built.records.write_on(stream)?;
-    args.lines = built.lines.write_on(stream)?;
-    (args.firsts, args.lasts) = (firsts.write_on(stream)?, lasts.write_on(stream)?);
-    args.formats = formats.write_on(stream)?;
+    let len = pairs.2;
+    let mut planned = Planned::new(stream, device, pairs, filling, (NOTHING_DIVIDED, filling.parts(len)))?;
+    let (leaf_nodes, lines) = planned.total()?;
+    let lines = line_count(lines, len as u64)?;
+    let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
+    let mut built = room(device, options, leaf_nodes, lines as usize)?;
+    built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
+    let Parts { nodes, records, lines, .. } = &mut built;
     // SAFETY: there is room for the nodes and lines that were counted.
-    unsafe { over_parts()?.run(calls::write(&args))? };
-    upper(stream, device, options, &mut built, (firsts, lasts), &mut formats)?;
+    unsafe { planned.write(stream, None, Outputs { nodes, records, lines, upper: &mut upper })? };
+    make_upper(stream, options, &mut built, &mut upper)?;
     Ok(built)
 }
 
+/// Memory for a tree of so many nodes of the lowest level and lines.
+pub(crate) fn room<K: Word>(device: &Device, options: Options, leaf_nodes: usize, lines: usize) -> Result<Parts<K>> {
+    let table_nodes = options.table_nodes as usize;
+    let most = most_upper::<K>(leaf_nodes, table_nodes);
+    Ok(Parts {
+        shape: Shape::default(),
+        lines: device.alloc(lines * LINE_WORDS as usize)?,
+        nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
+        records: device.alloc(leaf_nodes * RECORD_WORDS as usize)?,
+        firsts: device.alloc(most)?,
+        prefixes: device.alloc(most.min(table_nodes))?,
+        table: device.alloc(TOP_BUCKETS as usize)?,
+    })
+}
+
+/// Memory to make the levels above the lowest with.
+#[derive(Debug)]
+pub(crate) struct UpperScratch<K> {
+    /// The first key of each node of the lowest level.
+    pub(crate) firsts: Buffer<K>,
+    /// The last key of each.
+    pub(crate) lasts: Buffer<K>,
+    /// The formats that were noted: of the lowest level, of the next, and of others.
+    pub(crate) formats: Buffer<u32>,
+    counts: Buffer<u32>,
+    before: Buffer<u64>,
+    scan: ScanScratch,
+    /// The last keys of the nodes of a level, and of the next.
+    own_lasts: [Buffer<K>; 2],
+}
+
+impl<K: Word> UpperScratch<K> {
+    /// For a tree of so many nodes of the lowest level.
+    pub(crate) fn new(device: &Device, leaf_nodes: usize, options: Options) -> Result<Self> {
+        let has_levels = leaf_nodes > options.table_nodes as usize;
+        let parts = if has_levels { leaf_nodes.div_ceil(HALVES_CHILDREN as usize) } else { 0 };
+        let most = parts * most_of_part::<K>();
+        Ok(Self {
+            firsts: device.alloc(leaf_nodes)?,
+            lasts: device.alloc(leaf_nodes)?,
+            formats: device.alloc_zeroed(3)?,
+            counts: device.alloc(parts)?,
+            before: device.alloc(parts + 1)?,
+            scan: ScanScratch::new(device, parts)?,
+            own_lasts: [device.alloc(most)?, device.alloc(most.div_ceil(exact_children::<K>() as usize))?],
+        })
+    }
+}
+
 /// A number from a device.
-fn read<T: bytemuck::Pod + Default>(from: &Buffer<T>, at: usize) -> Result<T> {
+pub(crate) fn read<T: bytemuck::Pod + Default>(from: &Buffer<T>, at: usize) -> Result<T> {
     let mut one = [T::default()];
     from.copy_range_to(at, &mut one)?;
     Ok(one[0])
+}
+
+/// The most nodes of a part of the first level above the lowest: two, or exact nodes for each of its halves.
+fn most_of_part<K: Word>() -> usize {
+    2 * (HALVES_CHILDREN as usize).div_ceil(2 * exact_children::<K>() as usize)
 }
 
 /// The most nodes that levels above so many have; or, if the table leads to these, how many these are: there is room for
@@ -110,8 +257,7 @@ fn most_upper<K: Word>(leaf_nodes: usize, table_nodes: usize) -> usize {
         return leaf_nodes;
     }
     let exact = exact_children::<K>() as usize;
-    // A part is two nodes, or exact nodes for each of its halves.
-    let mut nodes = leaf_nodes.div_ceil(HALVES_CHILDREN as usize) * 2 * (HALVES_CHILDREN as usize).div_ceil(2 * exact);
+    let mut nodes = leaf_nodes.div_ceil(HALVES_CHILDREN as usize) * most_of_part::<K>();
     let mut all = nodes;
     while nodes > table_nodes {
         nodes = nodes.div_ceil(exact);
@@ -120,18 +266,17 @@ fn most_upper<K: Word>(leaf_nodes: usize, table_nodes: usize) -> usize {
     all
 }
 
-/// Makes the levels above the lowest, whose first and last keys these are, and the table.
-fn upper<K: Word>(
+/// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. Allocates nothing.
+/// Waits for the stream.
+pub(crate) fn make_upper<K: Word>(
     stream: &Stream,
-    device: &Device,
     options: Options,
     built: &mut Parts<K>,
-    (leaf_firsts, leaf_lasts): (Buffer<K>, Buffer<K>),
-    formats: &mut Buffer<u32>,
+    scratch: &mut UpperScratch<K>,
 ) -> Result<()> {
     let exact = exact_children::<K>() as usize;
-    let mut shape = built.shape;
-    let (mut count, mut lasts) = (shape.leaf_nodes as usize, leaf_lasts);
+    let mut shape = Shape { height: 1, top_first: 0, ..built.shape };
+    let mut count = shape.leaf_nodes as usize;
     let mut exact_levels = 0;
     // The bytes of first keys, of all levels above the lowest, before those of a node with this number.
     let bytes_before = |number: u32| u64::from(number - shape.leaf_nodes) * K::BYTES as u64;
@@ -140,57 +285,53 @@ fn upper<K: Word>(
         let part = if is_first { HALVES_CHILDREN as usize } else { exact };
         let parts = count.div_ceil(part);
         let over_parts = || launch::over(stream, parts as u64, WARP, UPPER_WARPS * WARP);
-        // A part of an exact level is one node.
-        let counted = if is_first { parts } else { 0 };
-        let mut counts = device.alloc::<u32>(counted)?;
-        let mut before = device.alloc::<u64>(counted + 1)?;
+        // Levels take turns.
+        let own = shape.height as usize - 1;
         let mut args = UpperArgs {
             firsts: match is_first {
-                true => leaf_firsts.read_on(stream)?,
+                true => scratch.firsts.read_on(stream)?,
                 false => built.firsts.read_on(stream)?.byte_add(bytes_before(shape.top_first)),
             },
-            lasts: lasts.read_on(stream)?,
+            lasts: if is_first { &scratch.lasts } else { &scratch.own_lasts[(own + 1) % 2] }.read_on(stream)?,
             children: count as u64,
             first_child: shape.top_first,
             first_number: shape.top_first + count as u32,
             part: part as u32,
             reserved: 0,
-            counts: counts.write_on(stream)?,
+            counts: scratch.counts.write_on(stream)?,
             before: Global::null(),
             nodes: GlobalMut::null(),
             own_firsts: GlobalMut::null(),
             own_lasts: GlobalMut::null(),
             // What exact levels note is known.
-            formats: formats.write_on(stream)?.byte_add(if is_first { 4 } else { 8 }),
+            formats: scratch.formats.write_on(stream)?.byte_add(if is_first { 4 } else { 8 }),
         };
         count = parts;
         if is_first {
             // SAFETY: there are so many children and parts.
             unsafe { over_parts()?.run(calls::count_upper(&args))? };
-            exclusive_scan(stream, &counts, parts, &mut before, &mut ScanScratch::new(device, parts)?)?;
-            count = read(&before, parts)? as usize;
-            args.before = before.read_on(stream)?;
+            exclusive_scan(stream, &scratch.counts, parts, &mut scratch.before, &mut scratch.scan)?;
+            count = read(&scratch.before, parts)? as usize;
+            args.before = scratch.before.read_on(stream)?;
         } else {
             exact_levels |= (Format::Exact as u32) << (FORMAT_BITS * shape.height);
         }
-        let mut own_lasts = device.alloc::<K>(count)?;
         args.nodes = built.nodes.write_on(stream)?;
         args.own_firsts = built.firsts.write_on(stream)?.byte_add(bytes_before(args.first_number));
-        args.own_lasts = own_lasts.write_on(stream)?;
+        args.own_lasts = scratch.own_lasts[own % 2].write_on(stream)?;
         // SAFETY: there is room for the nodes, of which there are as many as were counted.
         unsafe { over_parts()?.run(calls::write_upper(&args))? };
-        (shape.top_first, lasts) = (args.first_number, own_lasts);
+        shape.top_first = args.first_number;
         shape.height += 1;
     }
     if shape.height == 1 {
-        built.firsts.copy_from_buffer(stream, 0, &leaf_firsts, 0..count)?;
+        built.firsts.copy_from_buffer(stream, 0, &scratch.firsts, 0..count)?;
     }
     shape.top_count = count as u32;
     let start = shape.top_start();
     let [first, last] = [read(&built.firsts, start)?, read(&built.firsts, start + count - 1)?];
     shape.origin = first;
     (shape.prefix_shift, shape.bucket_shift) = table_shifts(first, last);
-    built.prefixes = device.alloc(count)?;
     let args = TableArgs {
         firsts: built.firsts.read_on(stream)?.byte_add((start * K::BYTES) as u64),
         count: shape.top_count,
@@ -203,8 +344,9 @@ fn upper<K: Word>(
     let threads = shape.top_count.max(TOP_BUCKETS);
     // SAFETY: there are so many nodes, and the table has its buckets.
     unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(&args))? };
-    let found = formats.to_vec()?;
-    shape.formats = found[0] | found[1] << FORMAT_BITS | exact_levels;
+    let found = scratch.formats.to_vec()?;
+    shape.formats =
+        (built.shape.formats & ((1 << FORMAT_BITS) - 1)) | found[0] | found[1] << FORMAT_BITS | exact_levels;
     stream.synchronize()?;
     built.shape = shape;
     Ok(())

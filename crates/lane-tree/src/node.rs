@@ -12,7 +12,7 @@ pub(crate) struct Filling {
     /// Pairs of a line, in units of 1/256.
     pub(crate) line: u32,
     /// Pairs of a node.
-    node: usize,
+    pub(crate) node: usize,
     /// Slots of a line.
     slots: usize,
 }

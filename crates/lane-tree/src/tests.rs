@@ -5,7 +5,8 @@ use crate::parts::Parts;
 use core::ops::Bound;
 use lanetree_frame::{BatchOrder, Device, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, line_slots, pairs_of,
+    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, SEPARATORS, line_slots,
+    pairs_of,
 };
 use lanetree_layout::{Key, Word};
 use std::collections::BTreeMap;
@@ -51,6 +52,26 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
     all
 }
 
+/// How many children of a node begin after its first one and at or before a key, whose place this is.
+fn begun<K: Word>(node: &[u32], key: K, place: u32) -> usize {
+    let separators = &node[..SEPARATORS as usize];
+    let bits = |place: u32| (0..=place).filter(|&cell| separators[cell as usize / 32] >> (cell % 32) & 1 != 0).count();
+    let halves =
+        |place: u32| separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= place);
+    match Quantiser(node[QUANTISER as usize]).format() {
+        Format::Bitmap => bits(place),
+        Format::Halves => halves(place).count(),
+        Format::Exact => {
+            let words = K::BITS as usize / 32;
+            let keys = separators.chunks(words).map(|words| match words {
+                [low, high] => K::truncate(u64::from(*high) << 32 | u64::from(*low)),
+                words => K::truncate(u64::from(words[0])),
+            });
+            keys.filter(|&separator| separator < key).count()
+        }
+    }
+}
+
 /// Checks all that the layout promises.
 pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
     let lines = parts.lines.to_vec().unwrap();
@@ -68,6 +89,7 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
     let mut rank = 0;
     let mut before: Option<K> = None;
     for node in 0..shape.leaf_nodes as usize {
+        assert!(rank < shape.len, "{what}: node {node} has no pairs");
         let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
         let record = &records[node * RECORD_WORDS as usize..(node + 1) * RECORD_WORDS as usize];
         let record = Record::<K>::of(record.try_into().unwrap());
@@ -93,8 +115,8 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
                 if slot < len {
                     assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
                     assert!(key >= record.first, "{what}: line {line}");
-                    if quantiser != Quantiser::EXACT {
-                        assert_eq!(quantiser.place(key), quantiser.place_of_any(key, record.first), "{what}");
+                    for place in [quantiser.place(key), quantiser.place_of_any(key, record.first)] {
+                        assert_eq!(begun(words, key, place), line - first, "{what}: line {line}, slot {slot}");
                     }
                     before = Some(key);
                 } else {
@@ -270,7 +292,7 @@ fn batches_of<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
             paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
         }
         // Lines with room take the first batches; full ones do not.
-        assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Rebuilt }, "{paths:?}");
+        assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Moved }, "{paths:?}");
         // Values only, which is in place whatever the fill.
         let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, V::MAX)).collect();
         assert_eq!(both.apply(&ops, "updates"), UpdatePath::InPlace);
@@ -278,7 +300,7 @@ fn batches_of<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
         let start = key(1 << 62);
         let ops: Vec<_> =
             (0..700).map(|i| Op::Insert(K::decode(start.wrapping_add(K::Bits::truncate(i))), V::MIN)).collect();
-        assert_eq!(both.apply(&ops, "one node"), UpdatePath::Rebuilt);
+        assert_eq!(both.apply(&ops, "one node"), UpdatePath::Moved);
         // Past all others, and before.
         let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), V::MAX));
         both.apply(&ends, "both ends");

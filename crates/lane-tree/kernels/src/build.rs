@@ -5,6 +5,7 @@
 
 use crate::layout::{BITMAP_CHILDREN, Quantiser, SHIFTS, line_slots};
 use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
+use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Simt, WARP, Word, highest_one, kernel_args};
 
@@ -96,6 +97,8 @@ kernel_args! {
         pub reserved: u32,
         /// Out: `[parts + 1]`, the first key of each part, and `len`.
         pub cuts: GlobalMut<u64>,
+        /// The nodes that have the parts; without them, all parts are of all pairs.
+        pub divided: Divided,
         /// Exclusive-or mask between the caller's keys and ordered words.
         pub flip: K,
     }
@@ -114,15 +117,29 @@ impl<K: Word> Kernel for Cut<K> {
         if part > args.parts {
             return;
         }
-        let mut cut = if part == 0 { 0 } else { args.len };
-        if part > 0 && part < args.parts {
-            let wanted = part * (args.len / args.parts);
+        // The parts among which this one is, their pairs, and where these begin.
+        let (mut own_part, mut parts, mut first, mut len) = (part, args.parts, 0, args.len);
+        if args.divided.count > 0 && part < args.parts {
+            let divided = &args.divided;
+            // SAFETY: nodes that are divided, and the end.
+            unsafe {
+                let index = divided.upto(simt, DividedWord::Parts, part) - 1;
+                let range = |word| (divided.get(simt, index, word), divided.get(simt, index + 1, word));
+                let ((first_part, next_part), (first_pair, next_pair)) =
+                    (range(DividedWord::Parts), range(DividedWord::Pairs));
+                (own_part, parts) = (part - first_part, next_part - first_part);
+                (first, len) = (first_pair, next_pair - first_pair);
+            }
+        }
+        let mut cut = if part == args.parts { args.len } else { first };
+        if own_part > 0 && part < args.parts {
+            let wanted = first + own_part * (len / parts.max(1));
             let reach = u64::from(args.reach);
             let mut best = 0;
             let mut own = u64::from(simt.lane());
             while own <= 2 * reach {
                 let at = wanted - reach + own;
-                if at < args.len {
+                if at < first + len {
                     // SAFETY: both are keys, since a part has more than `reach`.
                     let (before, key) = unsafe {
                         (simt.load(args.keys, at - 1, Hint::ReadOnly), simt.load(args.keys, at, Hint::ReadOnly))
@@ -158,7 +175,10 @@ kernel_args! {
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
-        /// Pairs that a line is to have, in units of 1/256.
+        /// The nodes that have the parts; without them, all parts are of all pairs.
+        pub divided: Divided,
+        /// Pairs that a line is to have, in units of 1/256. The parts of a node that is divided are to have all of its lines, if
+        /// these are enough.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -169,6 +189,9 @@ kernel_args! {
         pub counts: GlobalMut<u64>,
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
         pub before: Global<u64>,
+        /// Of [`Write`], for parts that lie among other nodes: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node
+        /// << [`LINE_BITS`] and its first line; the line after its last; the rank of its first pair. Otherwise null.
+        pub targets: Global<u64>,
         /// Out, of [`Write`].
         pub nodes: GlobalMut<u32>,
         /// Out, of [`Write`].
@@ -188,9 +211,6 @@ kernel_args! {
 
 /// Words of a part's plan.
 pub const PLAN_WORDS: u32 = 2 + STARTS;
-
-/// Bits of a count of lines, below that of nodes.
-pub const LINE_BITS: u32 = 34;
 
 /// Counts the nodes and lines of each part: a warp per part; blocks of [`BUILD_WARPS`] warps.
 #[derive(Debug)]
@@ -234,17 +254,40 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
     }
     let slots = line_slots::<K, V>();
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
-    let filling = Filling::new(args.filling);
     // SAFETY: parts of the keys.
     unsafe {
+        let mut filling = args.filling;
+        if args.divided.count > 0 {
+            let divided = &args.divided;
+            let index = divided.upto(simt, DividedWord::Parts, part) - 1;
+            let of = |word| divided.get(simt, index + 1, word) - divided.get(simt, index, word);
+            let (pairs, lines) = (of(DividedWord::Pairs), of(DividedWord::Lines));
+            // Somewhat more than evenly, since some lines will be shorter than they are to be.
+            let even = (pairs * 272).div_ceil(lines.max(1));
+            if even <= u64::from(slots * 256) {
+                filling = if even < 256 { 256 } else { even as u32 };
+            }
+        }
+        let filling = Filling::new(filling);
         let begin = simt.load(args.cuts, part, Hint::ReadOnly);
         let len = (simt.load(args.cuts, part + 1, Hint::ReadOnly) - begin) as u32;
         let pairs = Pairs { keys: args.keys, values: args.values, from: begin, flip: args.flip };
         let (mut number, mut line) = (0, 0);
-        if writes {
+        let (mut first_rank, mut end_line) = (begin, 0);
+        if writes && args.targets.is_null() {
             let before = simt.load(args.before, part, Hint::ReadOnly);
             (number, line) = ((before >> LINE_BITS) as u32, before as u32);
+        } else if writes {
+            let at = part * u64::from(TARGET_WORDS);
+            let start = simt.load(args.targets, at, Hint::ReadOnly);
+            (number, line) = ((start >> LINE_BITS) as u32, start as u32);
+            end_line = simt.load(args.targets, at + 1, Hint::ReadOnly) as u32;
+            first_rank = simt.load(args.targets, at + 2, Hint::ReadOnly);
         }
+        // The last node of a part among others has all lines that are left to the part.
+        let lines_of = |line: u32, lines: u32, is_last: bool| {
+            if is_last && !args.targets.is_null() { end_line - line } else { lines }
+        };
         let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
         let (first_number, first_line) = (number, line);
         let plans = args.plans.as_const();
@@ -261,7 +304,8 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             }
             simt.sync_warp(FULL_MASK);
             let source = From { source: pairs, from: 0 };
-            let place = NodePlace { number, first_line: line, rank: begin, lines: saved, is_new: true };
+            let lines = lines_of(line, saved, true);
+            let place = NodePlace { number, first_line: line, rank: first_rank, lines, is_new: true };
             write(simt, source, len, Plan { quantiser, lines: saved }, place, outputs, memory);
             if simt.lane() == 0 {
                 let (first, last) = (source.key(simt, 0), source.key(simt, len - 1));
@@ -278,8 +322,9 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             loop {
                 if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, SHIFTS), memory) {
                     if writes {
-                        let rank = begin + u64::from(start);
-                        let place = NodePlace { number, first_line: line, rank, lines: plan.lines, is_new: true };
+                        let rank = first_rank + u64::from(start);
+                        let lines = lines_of(line, plan.lines, start + own == len);
+                        let place = NodePlace { number, first_line: line, rank, lines, is_new: true };
                         write(simt, source, own, plan, place, outputs, memory);
                         if simt.lane() == 0 {
                             let (first, last) = (source.key(simt, 0), source.key(simt, own - 1));

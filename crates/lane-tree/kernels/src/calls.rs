@@ -1,9 +1,11 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, Locate,
-    LocateArgs, MoveArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlanNodes, Rank,
-    RankArgs, Ranks, RanksArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteNodes, WriteUpper,
+    Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes,
+    Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
+    ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Search,
+    SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -20,6 +22,10 @@ by_words! {
     advance(AdvanceArgs<K>) => Advance<K, V>;
     /// The kernel that counts nodes and lines.
     count(NodesArgs<K, V>) => Count<K, V>;
+    /// The kernel that finds the first and the last key of nodes.
+    ends(EndsArgs<K>) => Ends<K, V>;
+    /// The kernel that flags the first operations of marked nodes.
+    flag_nodes(ListNodesArgs<K, V>) => FlagNodes<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
     /// The kernel that copies ranges, with 8 lanes per range.
@@ -28,15 +34,21 @@ by_words! {
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
     /// The look-up of sorted queries.
     get_sorted(GetArgs<K, V>) => GetSorted<K, V>;
+    /// The kernel that lists marked nodes.
+    list_nodes(ListNodesArgs<K, V>) => ListNodes<K, V>;
     /// The kernel that locates ranges.
     locate(LocateArgs<K>) => Locate<K, V>;
-    /// The kernel that copies the pairs that a batch inserts.
-    move_inserts(MoveArgs<K, V>) => MoveInserts<K, V>;
-    /// The kernel that copies the pairs that stay.
-    move_pairs(MoveArgs<K, V>) => MovePairs<K, V>;
+    /// The kernel that copies the pairs that a batch inserts into nodes that are divided.
+    move_inserts(DivideArgs<K, V>) => MoveInserts<K, V>;
+    /// The kernel that copies the pairs that stay in nodes that are divided.
+    move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
-    /// The kernel that plans the nodes that a batch touches.
+    /// The kernel that finds out where parts go.
+    place_parts(PlacePartsArgs<K, V>) => PlaceParts<K, V>;
+    /// The kernel that plans lines.
+    plan_lines(LineChangesArgs<K, V>) => PlanLines<K, V>;
+    /// The kernel that plans nodes that are laid out anew.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The rank kernel.
     rank(RankArgs<K>) => Rank<K, V>;
@@ -44,7 +56,9 @@ by_words! {
     ranks(RanksArgs<K, V>) => Ranks<K, V>;
     /// The kernel that searches operations.
     search(SearchArgs<K>) => Search<K, V>;
-    /// The kernel that writes the nodes that a batch touches.
+    /// The kernel that changes lines.
+    write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
+    /// The kernel that lays nodes out anew.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes nodes and lines.
     write(NodesArgs<K, V>) => Write<K, V>;
@@ -63,8 +77,20 @@ by_key! {
     count_upper(UpperArgs) => CountUpper<K>;
     /// The kernel that chooses where parts begin.
     cut(CutArgs) => Cut<K>;
+    /// The kernel that copies nodes to where they are to be.
+    relocate(RelocateArgs) => Relocate<K>;
     /// The kernel that makes the table.
     table(TableArgs) => Table<K>;
     /// The kernel that writes a level above the lowest.
     write_upper(UpperArgs) => WriteUpper<K>;
+}
+
+/// The kernel that counts divided nodes that have too few lines.
+pub fn fits(args: &FitsArgs) -> Call<'_> {
+    Call::new(entry_by_words!(=> Fits), args)
+}
+
+/// The kernel that lists divided nodes.
+pub fn list_divided(args: &ListDividedArgs) -> Call<'_> {
+    Call::new(entry_by_words!(=> ListDivided), args)
 }

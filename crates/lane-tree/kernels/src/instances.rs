@@ -1,16 +1,21 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
 use crate::{
-    Advance, Count, CountUpper, Cut, Gather, Get, GetSorted, Locate, MoveInserts, MovePairs, Neighbor, PlanNodes, Rank,
-    Ranks, Search, Table, Write, WriteNodes, WriteUpper,
+    Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
+    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, Rank, Ranks, Relocate, Search, Table, Write,
+    WriteLines, WriteNodes, WriteUpper,
 };
 use lanetree_simt::instance;
+
+instance!(lane_tree__fits, lane_tree, Fits);
+instance!(lane_tree__list_divided, lane_tree, ListDivided);
 
 macro_rules! keys {
     ($($k:ident;)*) => {
         pastey::paste! {$(
             instance!([<lane_tree_ $k __count_upper>], [<lane_tree_ $k>], CountUpper<$k>);
             instance!([<lane_tree_ $k __cut>], [<lane_tree_ $k>], Cut<$k>);
+            instance!([<lane_tree_ $k __relocate>], [<lane_tree_ $k>], Relocate<$k>);
             instance!([<lane_tree_ $k __table>], [<lane_tree_ $k>], Table<$k>);
             instance!([<lane_tree_ $k __write_upper>], [<lane_tree_ $k>], WriteUpper<$k>);
         )*}
@@ -26,19 +31,25 @@ macro_rules! pairs {
         pastey::paste! {$(
             instance!([<lane_tree_ $k _ $v __advance>], [<lane_tree_ $k _ $v>], Advance<$k, $v>);
             instance!([<lane_tree_ $k _ $v __count>], [<lane_tree_ $k _ $v>], Count<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __ends>], [<lane_tree_ $k _ $v>], Ends<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __flag_nodes>], [<lane_tree_ $k _ $v>], FlagNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $v __get_sorted>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __list_nodes>], [<lane_tree_ $k _ $v>], ListNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
             instance!([<lane_tree_ $k _ $v __move_inserts>], [<lane_tree_ $k _ $v>], MoveInserts<$k, $v>);
             instance!([<lane_tree_ $k _ $v __move_pairs>], [<lane_tree_ $k _ $v>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $v __neighbor>], [<lane_tree_ $k _ $v>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __place_parts>], [<lane_tree_ $k _ $v>], PlaceParts<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __plan_lines>], [<lane_tree_ $k _ $v>], PlanLines<$k, $v>);
             instance!([<lane_tree_ $k _ $v __plan_nodes>], [<lane_tree_ $k _ $v>], PlanNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
             instance!([<lane_tree_ $k _ $v __ranks>], [<lane_tree_ $k _ $v>], Ranks<$k, $v>);
             instance!([<lane_tree_ $k _ $v __search>], [<lane_tree_ $k _ $v>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __write_lines>], [<lane_tree_ $k _ $v>], WriteLines<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_nodes>], [<lane_tree_ $k _ $v>], WriteNodes<$k, $v>);
         )*}
     };

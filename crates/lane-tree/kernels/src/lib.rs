@@ -10,6 +10,7 @@ mod instances;
 pub mod layout;
 pub mod modules;
 mod node;
+mod parts;
 mod queries;
 mod range;
 mod search;
@@ -17,13 +18,16 @@ mod sorted;
 mod update;
 mod upper;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, LINE_BITS, NodesArgs, PLAN_WORDS, Write};
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, NodesArgs, PLAN_WORDS, Write};
+pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
-    CHANGE_WARPS, Changes, MoveArgs, MoveInserts, MovePairs, NodeChangesArgs, PlanNodes, Ranks, RanksArgs,
-    SEARCH_THREADS, Search, SearchArgs, WriteNodes,
+    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LineChangesArgs, ListDivided,
+    ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
+    PlanLines, PlanNodes, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, WriteLines,
+    WriteNodes,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -1,6 +1,7 @@
 //! The PTX modules: what the driver loads at once.
 
 lanetree_simt::modules! {
+    lane_tree,
     lane_tree_u32,
     lane_tree_u32_u32,
     lane_tree_u32_u64,

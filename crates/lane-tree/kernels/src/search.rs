@@ -82,9 +82,11 @@ const TABLE: Shared<u32> = Shared::at(0, TOP_BUCKETS);
 pub(crate) const TABLE_BYTES: u32 = TABLE.end();
 
 /// Where a query ends: in a line, after some of its pairs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Position {
     pub(crate) line: u32,
+    /// Lines of the node before it.
+    pub(crate) of_node: u32,
     /// Pairs of the line before it.
     pub(crate) slot: u32,
     /// Pairs of the line.
@@ -401,7 +403,7 @@ impl<K: Word> TreeRef<K> {
             // Free slots repeat the last pair.
             let slot = below.min(len);
             let before = record.before(of_node) + slot;
-            (number, Position { line, slot, len, before, rank: record.rank + u64::from(before) })
+            (number, Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before) })
         }
     }
 

@@ -1,33 +1,41 @@
 //! Batches of changes.
 
+mod divide;
 mod scratch;
 
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
 use crate::build::build;
-use crate::bulk::build_on;
+use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
+use crate::node::Filling;
 use lanetree_frame::fixed::{FixedIndex, SortedPairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, MoveArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, DivideArgs, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS,
+    SearchArgs, calls,
 };
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{Count, Keys, PairsMut, UploadedOperations, exclusive_scan, run_lengths};
-use lanetree_simt::WARP;
-use scratch::{SORTED_AT, TALLY, WITHOUT_ROOM};
+use lanetree_primitives::{UploadedOperations, exclusive_scan};
+use lanetree_simt::{Global, GlobalMut, WARP};
+use scratch::{DIVIDED, LISTED, MARKED, SORTED_AT, TALLY};
+
+/// A batch on a device: keys and values.
+type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
 
 impl<K: Key, V: Word> LaneTree<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
     /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
     /// as if they were applied one after another.
     ///
-    /// The batch is sorted, and every node that it touches is planned, while the tree is only read. If all of these have room,
-    /// they are laid out anew, each in its own lines. Else a new tree is built of all pairs, with the builder's options; that
-    /// needs memory for a second tree and for the pairs.
+    /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
+    /// by one; a node with a line that has none is laid out anew in its own lines. If these are too few, or keys so close that the
+    /// node cannot tell them apart, it is divided into several, filled to what the builder was told and at most to 0.75; all
+    /// nodes then move to new memory, but not their lines, unless a node needs more of them than it has. That takes memory for
+    /// second nodes, for the pairs of the divided nodes and, if lines move, for second lines.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
@@ -83,15 +91,27 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         if inserted + replaced + removed == 0 {
             return Ok(report(UpdatePath::Unchanged));
         }
-        if unreached + found[WITHOUT_ROOM] == 0 {
-            self.write_nodes(stream, (keys, values), inserted.wrapping_sub(removed), scratch)?;
+        let (batch, growth) = ((keys, values), inserted.wrapping_sub(removed));
+        let len = self.parts.get()?.shape.len;
+        if len == 0 || len.wrapping_add(growth) == 0 {
+            self.renew(stream, batch, inserted, scratch)?;
+            return Ok(report(UpdatePath::Rebuilt));
+        }
+        let mut divided = 0;
+        if found[MARKED] > 0 {
+            // There are at least as many lines without room as nodes that have them.
+            self.plan_nodes(stream, batch, found[MARKED] as usize, scratch)?;
+            divided = scratch.findings.to_vec()?[DIVIDED];
+        }
+        if unreached + divided == 0 {
+            self.write(stream, batch, growth, found[MARKED], scratch)?;
             return Ok(report(UpdatePath::InPlace));
         }
-        self.rebuild(stream, (keys, values), inserted, removed, scratch)?;
-        Ok(report(UpdatePath::Rebuilt))
+        self.divide(stream, batch, growth, scratch)?;
+        Ok(report(UpdatePath::Moved))
     }
 
-    /// Sorts a batch, and finds out what it does: in the stream's order.
+    /// Sorts a batch, finds out what it does, and marks the nodes of lines that have no room: in the stream's order.
     fn plan(
         &self,
         stream: &Stream,
@@ -100,11 +120,13 @@ impl<K: Key, V: Word> LaneTree<K, V> {
     ) -> Result<()> {
         let count = keys.len();
         let parts = self.parts.get()?;
+        scratch.reserve_marks(&self.device, parts.shape.leaf_nodes as usize)?;
+        scratch.marks.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
         scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORTED_AT)?;
         let folded = match (kinds, scratch.sort.folded()) {
             (Some(_), Some(folded)) => folded.read_on(stream)?,
-            _ => lanetree_simt::Global::null(),
+            _ => Global::null(),
         };
         let findings = scratch.findings.write_on(stream)?;
         let unsorted = findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const();
@@ -122,29 +144,18 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         // SAFETY: the scratch memory is for so many operations; the tree is borrowed.
         unsafe { over_queries(stream, count, (SEARCH_THREADS, 0), &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
-        if parts.shape.len == 0 {
-            // No node has room.
-            return Ok(());
+        if parts.shape.len > 0 {
+            let args = self.changes_of_lines(stream, (keys, values), scratch)?;
+            // SAFETY: operations, and a bit for each node.
+            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))? };
         }
-        run_lengths(
-            stream,
-            Keys { keys: &scratch.nodes, count: count.into() },
-            PairsMut { keys: &mut scratch.touched, values: &mut scratch.lengths, count: &mut scratch.touched_count },
-            &mut scratch.runs,
-        )?;
-        let touched = Count::Device { count: &scratch.touched_count, at_most: count };
-        exclusive_scan(stream, &scratch.lengths, touched, &mut scratch.first_changes, &mut scratch.scan)?;
-        let args = self.changes_of_nodes(stream, (keys, values), scratch)?;
-        let most = count.min(parts.shape.leaf_nodes as usize) as u64;
-        // SAFETY: a warp for each node that may be touched.
-        unsafe { launch::over(stream, most, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&args))? };
         Ok(())
     }
 
     /// The batch that is in the scratch memory.
     fn changes(
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        (keys, values): Batch<'_, K, V>,
         scratch: &UpdateScratch<K>,
     ) -> Result<Changes<K::Bits, V>> {
         Ok(Changes {
@@ -158,92 +169,176 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         })
     }
 
-    /// The nodes that the batch touches, to be planned; not yet to be written.
-    fn changes_of_nodes(
+    /// What becomes of lines; not yet to be written.
+    fn changes_of_lines(
         &self,
         stream: &Stream,
-        batch: (&Buffer<K>, &Buffer<V>),
+        batch: Batch<'_, K, V>,
         scratch: &mut UpdateScratch<K>,
-    ) -> Result<NodeChangesArgs<K::Bits, V>> {
+    ) -> Result<LineChangesArgs<K::Bits, V>> {
         let findings = scratch.findings.write_on(stream)?;
-        Ok(NodeChangesArgs {
+        Ok(LineChangesArgs {
             tree: self.tree_ref(stream)?,
-            touched: scratch.touched.read_on(stream)?,
-            touched_count: scratch.touched_count.read_on(stream)?,
-            first_changes: scratch.first_changes.read_on(stream)?,
-            sizes: scratch.sizes.write_on(stream)?,
-            unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
-            without_room: findings.byte_add(WITHOUT_ROOM as u64 * 8),
             changes: Self::changes(stream, batch, scratch)?,
-            nodes: lanetree_simt::GlobalMut::null(),
-            records: lanetree_simt::GlobalMut::null(),
-            lines: lanetree_simt::GlobalMut::null(),
-            formats: lanetree_simt::GlobalMut::null(),
+            unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
+            marks: scratch.marks.write_on(stream)?,
+            without_room: findings.byte_add(MARKED as u64 * 8),
+            records: GlobalMut::null(),
+            lines: GlobalMut::null(),
         })
     }
 
-    /// Lays the touched nodes out anew. `growth` is by how many pairs the tree grows, wrapping.
-    fn write_nodes(
-        &mut self,
+    /// What becomes of nodes that are listed; not yet to be written.
+    fn changes_of_nodes(
+        &self,
         stream: &Stream,
-        batch: (&Buffer<K>, &Buffer<V>),
-        growth: u64,
+        batch: Batch<'_, K, V>,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<NodeChangesArgs<K::Bits, V>> {
+        let findings = scratch.findings.write_on(stream)?;
+        let lists = &mut scratch.lists;
+        Ok(NodeChangesArgs {
+            tree: self.tree_ref(stream)?,
+            listed: lists.listed.read_on(stream)?,
+            listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
+            spans: lists.spans.read_on(stream)?,
+            sizes: lists.sizes.write_on(stream)?,
+            divided_count: findings.byte_add(DIVIDED as u64 * 8),
+            pairs: lists.pairs.write_on(stream)?,
+            parts: lists.parts.write_on(stream)?,
+            part: self.divided_filling().node as u32,
+            reserved: 0,
+            changes: Self::changes(stream, batch, scratch)?,
+            nodes: GlobalMut::null(),
+            records: GlobalMut::null(),
+            lines: GlobalMut::null(),
+            formats: GlobalMut::null(),
+        })
+    }
+
+    /// Lists the nodes that are marked, at most so many, and plans them: in the stream's order.
+    fn plan_nodes(
+        &self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        most: usize,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
-        let mut args = self.changes_of_nodes(stream, batch, scratch)?;
-        let touched = batch.0.len().min(self.parts.get()?.shape.leaf_nodes as usize) as u64;
-        let mut formats = self.device.alloc_zeroed::<u32>(1)?;
-        args.formats = formats.write_on(stream)?;
+        let count = batch.0.len();
+        scratch.lists.reserve(&self.device, most)?;
+        let mut args = ListNodesArgs {
+            changes: Self::changes(stream, batch, scratch)?,
+            marks: scratch.marks.read_on(stream)?,
+            flags: scratch.flags.write_on(stream)?,
+            before: Global::null(),
+            listed: scratch.lists.listed.write_on(stream)?,
+            spans: scratch.lists.spans.write_on(stream)?,
+            listed_count: scratch.findings.write_on(stream)?.byte_add(LISTED as u64 * 8),
+        };
+        let over_operations = || launch::over(stream, count as u64, 1, THREADS);
+        // SAFETY: one element per operation.
+        unsafe { over_operations()?.run(calls::flag_nodes(&args))? };
+        exclusive_scan(stream, &scratch.flags, count, &mut scratch.flags_before, &mut scratch.scan)?;
+        args.before = scratch.flags_before.read_on(stream)?;
+        // SAFETY: there is room for all nodes that are marked.
+        unsafe { over_operations()?.run(calls::list_nodes(&args))? };
+        let args = self.changes_of_nodes(stream, batch, scratch)?;
+        // SAFETY: a warp for each node that may be listed.
+        unsafe { launch::over(stream, most as u64, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&args))? };
+        Ok(())
+    }
+
+    /// Launches the changes of lines, and of nodes that are listed and not divided, of which there are at most so many. Records
+    /// keep the ranks of before.
+    ///
+    /// # Safety
+    /// All was planned.
+    unsafe fn launch_changes(
+        stream: &Stream,
+        most_nodes: u64,
+        (lines, nodes): (&LineChangesArgs<K::Bits, V>, &NodeChangesArgs<K::Bits, V>),
+    ) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe {
+            if most_nodes > 0 {
+                launch::over(stream, most_nodes, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(nodes))?;
+            }
+            launch::over(stream, lines.changes.count, 1, THREADS)?.run(calls::write_lines(lines))?;
+        }
+        Ok(())
+    }
+
+    /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `marked` the number of lines
+    /// that have no room.
+    fn write(
+        &mut self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        growth: u64,
+        marked: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<()> {
+        let mut lines = self.changes_of_lines(stream, batch, scratch)?;
+        let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
+        scratch.formats.fill_zero(stream)?;
+        nodes.formats = scratch.formats.write_on(stream)?;
         self.parts.change(|parts| {
-            args.nodes = parts.nodes.write_on(stream)?;
-            args.records = parts.records.write_on(stream)?;
-            args.lines = parts.lines.write_on(stream)?;
+            (lines.records, lines.lines) = (parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
+            (nodes.nodes, nodes.records, nodes.lines) = (parts.nodes.write_on(stream)?, lines.records, lines.lines);
             let leaf_nodes = parts.shape.leaf_nodes;
-            let (changes, records) = (Self::changes(stream, batch, scratch)?, args.records);
-            let ranks = RanksArgs { changes, leaf_nodes, reserved: 0, records };
-            // SAFETY: all these nodes have room.
+            let ranks = RanksArgs {
+                changes: lines.changes,
+                divided: NOTHING_DIVIDED,
+                before: Global::null(),
+                leaf_nodes,
+                lines_move: 0,
+                records: lines.records,
+                nodes: nodes.nodes.as_const(),
+                moves: GlobalMut::null(),
+            };
+            // SAFETY: the lines and nodes have room.
             unsafe {
-                launch::over(stream, touched, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(&args))?;
+                Self::launch_changes(stream, marked, (&lines, &nodes))?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
-            let written = formats.to_vec()?[0];
+            let written = scratch.formats.to_vec()?[0];
             parts.shape.len = parts.shape.len.wrapping_add(growth);
             parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })
     }
 
-    /// Replaces the tree by one of all pairs after the batch.
-    fn rebuild(
+    /// Replaces the tree, which has no pairs before or after the batch, by one of those that the batch inserts.
+    fn renew(
         &mut self,
         stream: &Stream,
-        batch: (&Buffer<K>, &Buffer<V>),
+        batch: Batch<'_, K, V>,
         inserted: u64,
-        removed: u64,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
-        let shape = self.parts.get()?.shape;
-        let len = (shape.len + inserted - removed) as usize;
-        if len == 0 {
+        let len = inserted as usize;
+        if self.parts.get()?.shape.len > 0 || len == 0 {
             self.parts.replace(build::<K, V>(&self.device, &SortedPairs::default(), self.options)?);
             return Ok(());
         }
         let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
-        let args = MoveArgs {
+        let args = DivideArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
+            divided: NOTHING_DIVIDED,
             keys: keys.write_on(stream)?.cast::<K::Bits>(),
             values: values.write_on(stream)?,
         };
         // SAFETY: there is room for all pairs after the batch.
-        unsafe {
-            if shape.leaf_nodes > 0 {
-                launch::over(stream, u64::from(shape.leaf_nodes), WARP, THREADS)?.run(calls::move_pairs(&args))?;
-            }
-            launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
-        }
+        unsafe { launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))? };
         self.parts.replace(build_on(stream, &self.device, self.options, (&keys, &values, len))?);
         Ok(())
+    }
+
+    /// How full the lines of divided nodes are: there will be more where these keys went.
+    fn divided_filling(&self) -> Filling {
+        const MOST: f64 = 0.75;
+        Filling::new::<K::Bits, V>(self.options.fill.min(MOST))
     }
 
     /// Applies operations: all updates in host form end here.
@@ -265,6 +360,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         }
         Ok(report)
     }
+
     /// All pairs, in main memory.
     pub(super) fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
         let len = self.parts.get()?.shape.len as usize;

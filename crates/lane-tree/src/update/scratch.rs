@@ -1,17 +1,24 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{Buffer, Device, DeviceKind, Key, Result};
-use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, RunScratch, ScanScratch};
+use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
-/// Words of the findings: how many keys were inserted, replaced, removed, unmatched, and not reached; then how many nodes have
-/// no room; then those of the sort.
+/// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
+/// do not reach.
 pub(super) const TALLY: usize = 0;
-/// See [`TALLY`].
-pub(super) const WITHOUT_ROOM: usize = 5;
-/// See [`TALLY`].
-pub(super) const SORTED_AT: usize = 6;
+/// How many lines have no room.
+pub(super) const MARKED: usize = 5;
+/// How many nodes are listed, to be laid out anew.
+pub(super) const LISTED: usize = 6;
+/// How many of these must be divided.
+pub(super) const DIVIDED: usize = 7;
+/// How many of these have too few lines.
+pub(super) const WITHOUT_LINES: usize = 8;
+/// From here on those of the sort.
+pub(super) const SORTED_AT: usize = 9;
 
-/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes.
+/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 60
+/// for each node that such a batch has laid out anew.
 #[derive(Debug)]
 pub struct UpdateScratch<K: Key> {
     pub(super) sort: OperationSort<K>,
@@ -23,17 +30,66 @@ pub struct UpdateScratch<K: Key> {
     pub(super) counts: Buffer<u64>,
     /// Their sums.
     pub(super) before: Buffer<u64>,
-    /// The nodes that are touched.
-    pub(super) touched: Buffer<u32>,
-    /// The operations of each.
-    pub(super) lengths: Buffer<u32>,
-    pub(super) touched_count: Buffer<u64>,
-    pub(super) first_changes: Buffer<u64>,
+    /// 1 for the first operation of a node that is to be laid out anew.
+    pub(super) flags: Buffer<u32>,
+    /// Their sums.
+    pub(super) flags_before: Buffer<u64>,
+    pub(super) findings: Buffer<u64>,
+    /// The formats of nodes that were written.
+    pub(super) formats: Buffer<u32>,
+    pub(super) scan: ScanScratch,
+    /// A bit for each node of the tree: whether it is to be laid out anew.
+    pub(super) marks: Buffer<u32>,
+    pub(super) lists: NodeLists,
+}
+
+/// What is known of nodes that are to be laid out anew.
+#[derive(Debug)]
+pub(super) struct NodeLists {
+    /// Nodes that there is room for.
+    len: usize,
+    /// Their numbers.
+    pub(super) listed: Buffer<u32>,
+    /// The first operation of each, and the one after its last.
+    pub(super) spans: Buffer<u64>,
     /// The pairs and the lines of each.
     pub(super) sizes: Buffer<u32>,
-    pub(super) findings: Buffer<u64>,
-    pub(super) scan: ScanScratch,
-    pub(super) runs: RunScratch,
+    /// What each adds to the pairs that are divided.
+    pub(super) pairs: Buffer<u64>,
+    /// Their sums.
+    pub(super) pairs_before: Buffer<u64>,
+    /// What each adds to parts and lines.
+    pub(super) parts: Buffer<u64>,
+    /// Their sums.
+    pub(super) parts_before: Buffer<u64>,
+}
+
+impl NodeLists {
+    fn new(device: &Device, len: usize) -> Result<Self> {
+        Ok(Self {
+            len,
+            listed: device.alloc(len)?,
+            spans: device.alloc(2 * len)?,
+            sizes: device.alloc(2 * len)?,
+            pairs: device.alloc(len)?,
+            pairs_before: device.alloc(len + 1)?,
+            parts: device.alloc(len)?,
+            parts_before: device.alloc(len + 1)?,
+        })
+    }
+
+    /// Makes room for so many nodes.
+    pub(super) fn reserve(&mut self, device: &Device, len: usize) -> Result<()> {
+        if self.len < len {
+            *self = Self::new(device, len.next_power_of_two())?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let words = self.listed.bytes() + self.spans.bytes() + self.sizes.bytes();
+        words + self.pairs.bytes() + self.pairs_before.bytes() + self.parts.bytes() + self.parts_before.bytes()
+    }
 }
 
 impl<K: Key> UpdateScratch<K> {
@@ -51,15 +107,23 @@ impl<K: Key> UpdateScratch<K> {
             places: device.alloc(n)?,
             counts: device.alloc(n)?,
             before: device.alloc(n + 1)?,
-            touched: device.alloc(n)?,
-            lengths: device.alloc(n)?,
-            touched_count: device.alloc(1)?,
-            first_changes: device.alloc(n + 1)?,
-            sizes: device.alloc(2 * n)?,
+            flags: device.alloc(n)?,
+            flags_before: device.alloc(n + 1)?,
             findings: device.alloc(SORTED_AT + OPERATION_FINDINGS)?,
+            formats: device.alloc(1)?,
+            // The lists are not longer.
             scan: ScanScratch::new(device, n)?,
-            runs: RunScratch::new(device, n)?,
+            marks: device.alloc(0)?,
+            lists: NodeLists::new(device, 0)?,
         })
+    }
+
+    /// Makes room for a bit for each of so many nodes.
+    pub(super) fn reserve_marks(&mut self, device: &Device, nodes: usize) -> Result<()> {
+        if self.marks.len() * 32 < nodes {
+            self.marks = device.alloc(nodes.div_ceil(32).next_power_of_two())?;
+        }
+        Ok(())
     }
 
     /// The most operations of a batch.
@@ -69,9 +133,9 @@ impl<K: Key> UpdateScratch<K> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = self.nodes.bytes() + self.places.bytes() + self.touched.bytes() + self.lengths.bytes();
-        let sums = self.counts.bytes() + self.before.bytes() + self.touched_count.bytes() + self.first_changes.bytes();
-        let rest = self.sizes.bytes() + self.findings.bytes() + self.scan.bytes() + self.runs.bytes();
+        let words = self.nodes.bytes() + self.places.bytes() + self.flags.bytes() + self.marks.bytes();
+        let sums = self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
+        let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes() + self.lists.bytes();
         self.sort.bytes() + words + sums + rest
     }
 }

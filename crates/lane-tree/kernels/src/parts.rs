@@ -1,0 +1,66 @@
+//! What a build divides into nodes: parts of all pairs or, after a batch of changes, of those of some nodes.
+
+use lanetree_simt::{Global, Hint, Simt, kernel_args};
+
+/// Bits of a count of lines, below that of nodes; or of pairs, below that of nodes that are divided.
+pub const LINE_BITS: u32 = 34;
+
+/// 64-bit words that say where a part's nodes go.
+pub const TARGET_WORDS: u32 = 3;
+
+/// 64-bit words that say what is divided, for each node and once more for the end.
+pub const DIVIDED_WORDS: u32 = 5;
+
+/// A word of [`Divided::words`].
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub(crate) enum DividedWord {
+    /// The number of the node; at the end, that of nodes.
+    Node = 0,
+    /// Its first operation.
+    From = 1,
+    /// Pairs of divided nodes before its own.
+    Pairs = 2,
+    /// Parts of divided nodes before its own.
+    Parts = 3,
+    /// Lines of divided nodes before its own.
+    Lines = 4,
+}
+
+kernel_args! {
+    /// The nodes that are divided.
+    pub struct Divided {
+        /// `[count + 1]`, [`DIVIDED_WORDS`] each, ascending.
+        pub words: Global<u64>,
+        /// How many. 0 for a tree without nodes: then all pairs are the batch's.
+        pub count: u64,
+    }
+}
+
+impl Divided {
+    /// Per thread. A word of one of them.
+    ///
+    /// # Safety
+    /// There is such a node, or it is the end.
+    #[inline(always)]
+    pub(crate) unsafe fn get<S: Simt>(&self, simt: S, at: u64, word: DividedWord) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.words, at * u64::from(DIVIDED_WORDS) + word as u64, Hint::ReadOnly) }
+    }
+
+    /// Per thread. How many of them, not counting the end, have at most this in a word that ascends.
+    ///
+    /// # Safety
+    /// They are valid.
+    #[inline(always)]
+    pub(crate) unsafe fn upto<S: Simt>(&self, simt: S, word: DividedWord, most: u64) -> u64 {
+        let (mut base, mut left) = (0, self.count);
+        while left > 0 {
+            let half = left / 2;
+            // SAFETY: one of them.
+            let holds = unsafe { self.get(simt, base + half, word) } <= most;
+            (base, left) = if holds { (base + half + 1, left - half - 1) } else { (base, half) };
+        }
+        base
+    }
+}

@@ -1,0 +1,261 @@
+//! Nodes that are divided: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
+
+use super::{Changes, Effect};
+use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::search::TreeRef;
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`ListDivided`].
+    pub struct ListDividedArgs {
+        /// The nodes that were planned: `[listed_count]`.
+        pub listed: Global<u32>,
+        /// The first operation of each, and the one after its last.
+        pub spans: Global<u64>,
+        /// For each that is divided 1 << [`LINE_BITS`], and its pairs; 0 for others.
+        pub pairs: Global<u64>,
+        /// Sums of these before each, and the total: `[listed_count + 1]`.
+        pub pairs_before: Global<u64>,
+        /// Sums of parts << [`LINE_BITS`] and lines, likewise.
+        pub parts_before: Global<u64>,
+        /// How many were planned.
+        pub listed_count: u64,
+        /// Nodes of the lowest level.
+        pub leaf_nodes: u64,
+        /// Out: as [`Divided::words`].
+        pub words: GlobalMut<u64>,
+    }
+}
+
+/// Lists the nodes that are divided: a thread for each that was planned, and one for the end.
+#[derive(Debug)]
+pub struct ListDivided;
+
+impl Kernel for ListDivided {
+    type Args = ListDividedArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let at = simt.global_index();
+        let is_end = at == args.listed_count;
+        if at > args.listed_count {
+            return;
+        }
+        // SAFETY: nodes that were planned, and the end; there is room for those that are divided, and the end.
+        unsafe {
+            if !is_end && simt.load(args.pairs, at, Hint::ReadOnly) == 0 {
+                return;
+            }
+            let (pairs, parts) =
+                (simt.load(args.pairs_before, at, Hint::ReadOnly), simt.load(args.parts_before, at, Hint::ReadOnly));
+            let (mut node, mut from) = (args.leaf_nodes, 0);
+            if !is_end {
+                node = u64::from(simt.load(args.listed, at, Hint::ReadOnly));
+                from = simt.load(args.spans, 2 * at, Hint::ReadOnly);
+            }
+            let low = (1 << LINE_BITS) - 1;
+            let to = (pairs >> LINE_BITS) * u64::from(DIVIDED_WORDS);
+            simt.store(args.words, to + DividedWord::Node as u64, node, Hint::Default);
+            simt.store(args.words, to + DividedWord::From as u64, from, Hint::Default);
+            simt.store(args.words, to + DividedWord::Pairs as u64, pairs & low, Hint::Default);
+            simt.store(args.words, to + DividedWord::Parts as u64, parts >> LINE_BITS, Hint::Default);
+            simt.store(args.words, to + DividedWord::Lines as u64, parts & low, Hint::Default);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`MovePairs`] and [`MoveInserts`].
+    pub struct DivideArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// The nodes that are divided.
+        pub divided: Divided,
+        /// Out: the keys of all their pairs after the batch, ascending, in the caller's form.
+        pub keys: GlobalMut<K>,
+        /// Out: their values.
+        pub values: GlobalMut<V>,
+    }
+}
+
+/// Copies the pairs that stay in the nodes that are divided: a warp per node.
+#[derive(Debug)]
+pub struct MovePairs<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for MovePairs<K, V> {
+    type Args = DivideArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
+        let index = simt.global_index() / u64::from(WARP);
+        if index >= divided.count {
+            return;
+        }
+        // SAFETY: a node of the tree and its operations; there is room for all pairs after the batch.
+        unsafe {
+            let number = divided.get(simt, index, DividedWord::Node) as u32;
+            let from = divided.get(simt, index, DividedWord::From);
+            let to = changes.of_node(simt, number + 1);
+            let len = tree.rank_of(simt, number + 1) - tree.rank_of(simt, number);
+            let first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
+            tree.for_each_pair(simt, tree.lines_of(simt, number), len as u32, |place, key, value: V| {
+                let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                if effect == Effect::Remove {
+                    return;
+                }
+                let value = if effect == Effect::Replace { changes.value(simt, after - 1) } else { value };
+                let to = first.wrapping_add(u64::from(place)).wrapping_add(changes.growth(simt, after));
+                simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
+                simt.store(args.values, to, value, Hint::Streaming);
+            });
+        }
+    }
+}
+
+/// Writes the pairs that a batch inserts into the nodes that are divided: a thread per operation.
+#[derive(Debug)]
+pub struct MoveInserts<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for MoveInserts<K, V> {
+    type Args = DivideArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (changes, divided) = (&args.changes, &args.divided);
+        let at = simt.global_index();
+        if at >= changes.count {
+            return;
+        }
+        // SAFETY: an operation, and its node; there is room for all pairs after the batch.
+        unsafe {
+            let place = changes.place(simt, at);
+            if place.effect() != Effect::Insert {
+                return;
+            }
+            let mut first = 0;
+            if divided.count > 0 {
+                let node = u64::from(changes.node(simt, at));
+                let index = divided.upto(simt, DividedWord::Node, node);
+                if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != node {
+                    return;
+                }
+                let from = divided.get(simt, index - 1, DividedWord::From);
+                first = divided.get(simt, index - 1, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
+            }
+            let to = first.wrapping_add(u64::from(place.before())).wrapping_add(changes.growth(simt, at));
+            simt.store(args.keys, to, simt.load(changes.keys, at, Hint::ReadOnly), Hint::Streaming);
+            simt.store(args.values, to, changes.value(simt, at), Hint::Streaming);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Fits`].
+    pub struct FitsArgs {
+        /// The nodes that are divided.
+        pub divided: Divided,
+        /// Nodes << [`LINE_BITS`] and lines of the parts before each, and the total.
+        pub before: Global<u64>,
+        /// In and out: how many nodes have too few lines for those into which they are divided; added to the former value.
+        pub without_lines: GlobalMut<u64>,
+    }
+}
+
+/// Counts the divided nodes that have too few lines: a thread for each.
+#[derive(Debug)]
+pub struct Fits;
+
+impl Kernel for Fits {
+    type Args = FitsArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (at, divided) = (simt.global_index(), &args.divided);
+        if at >= divided.count {
+            return;
+        }
+        // SAFETY: a node that is divided, and the next; their parts.
+        unsafe {
+            let lines_before = |at: u64| {
+                let part = divided.get(simt, at, DividedWord::Parts);
+                simt.load(args.before, part, Hint::ReadOnly) & ((1 << LINE_BITS) - 1)
+            };
+            let room = divided.get(simt, at + 1, DividedWord::Lines) - divided.get(simt, at, DividedWord::Lines);
+            // A node without parts has no pairs: nobody would fill its lines.
+            let needed = lines_before(at + 1) - lines_before(at);
+            if needed > room || needed == 0 {
+                simt.atomic_add(args.without_lines, 0, 1, Order::Relaxed, Scope::Device);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`PlaceParts`].
+    pub struct PlacePartsArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// The nodes that are divided.
+        pub divided: Divided,
+        /// Nodes << [`LINE_BITS`] and lines of the parts before each, and the total: `[parts + 1]`.
+        pub before: Global<u64>,
+        /// The first of the copied pairs in each part, and the number of pairs: `[parts + 1]`.
+        pub cuts: Global<u64>,
+        /// Parts.
+        pub parts: u64,
+        /// 1 if lines move, so that each node has as many as it needs; 0 if they stay where they are.
+        pub lines_move: u64,
+        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the
+        /// line after its last; the rank of its first pair.
+        pub targets: GlobalMut<u64>,
+    }
+}
+
+/// Finds out where the nodes of parts go: a thread per part. Before [`Ranks`](super::Ranks).
+#[derive(Debug)]
+pub struct PlaceParts<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for PlaceParts<K, V> {
+    type Args = PlacePartsArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (part, divided) = (simt.global_index(), &args.divided);
+        if part >= args.parts {
+            return;
+        }
+        // SAFETY: a part, and the node that has it.
+        unsafe {
+            // Nodes without parts come before the one that has the part.
+            let index = divided.upto(simt, DividedWord::Parts, part) - 1;
+            let number = divided.get(simt, index, DividedWord::Node);
+            let first_part = divided.get(simt, index, DividedWord::Parts);
+            let is_last = part + 1 == divided.get(simt, index + 1, DividedWord::Parts);
+            let (lines, next_lines) =
+                (divided.get(simt, index, DividedWord::Lines), divided.get(simt, index + 1, DividedWord::Lines));
+            let before = |part: u64| {
+                let before = simt.load(args.before, part, Hint::ReadOnly);
+                (before >> LINE_BITS, before & ((1 << LINE_BITS) - 1))
+            };
+            let (own, after, first) = (before(part), before(part + 1), before(first_part));
+            let first_line = u64::from(args.tree.first_line(simt, number as u32));
+            let stays = args.lines_move == 0;
+            let base = if stays { first_line.wrapping_sub(first.1) } else { first_line.wrapping_sub(lines) };
+            let end = if stays && is_last { first_line + (next_lines - lines) } else { base.wrapping_add(after.1) };
+            let rank = args.tree.rank_of(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
+                - divided.get(simt, index, DividedWord::Pairs);
+            let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));
+            let to = part * u64::from(TARGET_WORDS);
+            let start = (number - index + own.0) << LINE_BITS | base.wrapping_add(own.1);
+            simt.store(args.targets, to, start, Hint::Default);
+            simt.store(args.targets, to + 1, end, Hint::Default);
+            simt.store(args.targets, to + 2, rank.wrapping_add(growth), Hint::Default);
+        }
+    }
+}

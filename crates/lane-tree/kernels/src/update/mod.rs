@@ -1,0 +1,301 @@
+//! Batches of changes.
+//!
+//! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
+//! ([`PlanLines`], [`WriteLines`]). A node with a line that has none is to be laid out anew in its own lines ([`PlanNodes`],
+//! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, as in a build
+//! ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]).
+//!
+//! All is planned while the tree is only read, so that nothing is half done if there is no memory.
+
+mod divide;
+mod lines;
+mod nodes;
+mod relocate;
+mod search;
+
+pub use divide::{
+    DivideArgs, Fits, FitsArgs, ListDivided, ListDividedArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
+};
+pub use lines::{LineChangesArgs, PlanLines, WriteLines};
+pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
+pub use search::{SEARCH_THREADS, Search, SearchArgs};
+
+use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, pairs_of};
+use crate::search::TreeRef;
+use lanetree_simt::{FULL_MASK, Global, Hint, Simt, WARP, Word, kernel_args};
+
+/// What an operation does to its node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Effect {
+    /// Nothing.
+    None = 0,
+    /// A new pair.
+    Insert = 1,
+    /// A new value.
+    Replace = 2,
+    /// One pair fewer.
+    Remove = 3,
+}
+
+/// Where an operation has an effect, and which, in a word.
+#[derive(Clone, Copy)]
+struct Place(u32);
+
+impl Place {
+    /// After `before` pairs of its node, in a line of the node that has `len` pairs, and perhaps the node's last ones. `is_reached`
+    /// says whether look-ups come to this line; they do not ask how far a key is from others.
+    #[inline(always)]
+    fn new(effect: Effect, before: u32, (line, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
+        let flags = u32::from(is_reached) | u32::from(is_last) << 1;
+        Self(before | line << 10 | len.wrapping_sub(1) % 8 << 16 | flags << 19 | (effect as u32) << 30)
+    }
+
+    /// The pairs of the node before it.
+    #[inline(always)]
+    fn before(self) -> u32 {
+        self.0 & 0x3ff
+    }
+
+    /// Its line in the node.
+    #[inline(always)]
+    fn line(self) -> u32 {
+        self.0 >> 10 & 63
+    }
+
+    /// The pairs of that.
+    #[inline(always)]
+    fn len(self) -> u32 {
+        (self.0 >> 16 & 7) + 1
+    }
+
+    /// Whether look-ups come to that line.
+    #[inline(always)]
+    fn is_reached(self) -> bool {
+        self.0 >> 19 & 1 != 0
+    }
+
+    /// Whether the line has the node's last pairs.
+    #[inline(always)]
+    fn is_last(self) -> bool {
+        self.0 >> 20 & 1 != 0
+    }
+
+    #[inline(always)]
+    fn effect(self) -> Effect {
+        match self.0 >> 30 {
+            0 => Effect::None,
+            1 => Effect::Insert,
+            2 => Effect::Replace,
+            _ => Effect::Remove,
+        }
+    }
+}
+
+/// A removal in [`SearchArgs::counts`]; an insert is 1.
+const ONE_REMOVED: u64 = 1 << 32;
+
+kernel_args! {
+    /// A sorted batch whose operations have found their nodes, and the nodes that they touch.
+    pub struct Changes<K, V> {
+        /// The operations' keys, sorted, in the caller's form: `[count]`.
+        pub keys: Global<K>,
+        /// The index in the batch of each.
+        pub order: Global<u32>,
+        /// The batch's values, in its order.
+        pub values: Global<V>,
+        /// Nodes, from [`Search`].
+        pub nodes: Global<u32>,
+        /// Places, from [`Search`].
+        pub places: Global<u32>,
+        /// Sums of [`SearchArgs::counts`] before each operation, and the total: `[count + 1]`.
+        pub before: Global<u64>,
+        /// How many operations.
+        pub count: u64,
+    }
+}
+
+impl<K: Word, V: Word> Changes<K, V> {
+    /// Per thread. The new pairs less the removed ones of all operations before one, wrapping.
+    ///
+    /// # Safety
+    /// An operation, or the end.
+    #[inline(always)]
+    unsafe fn growth<S: Simt>(&self, simt: S, at: u64) -> u64 {
+        // SAFETY: the caller's.
+        let counts = unsafe { simt.load(self.before, at, Hint::ReadOnly) };
+        (counts & (ONE_REMOVED - 1)).wrapping_sub(counts >> 32)
+    }
+
+    /// Per thread. The first operation from `from` to `to` for which something does not hold that holds for all before it.
+    #[inline(always)]
+    fn first_not(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
+        let (mut base, mut left) = (from, to - from);
+        while left > 0 {
+            let half = left / 2;
+            (base, left) = if holds(base + half) { (base + half + 1, left - half - 1) } else { (base, half) };
+        }
+        base
+    }
+
+    /// Per thread. The first operation of a node, or of those after it.
+    ///
+    /// # Safety
+    /// The operations are sorted.
+    #[inline(always)]
+    unsafe fn of_node<S: Simt>(&self, simt: S, node: u32) -> u64 {
+        // SAFETY: an operation.
+        Self::first_not(0, self.count, |at| unsafe { self.node(simt, at) } < node)
+    }
+
+    /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after those of its
+    /// key, and the one that removes or replaces it, if there is one.
+    ///
+    /// # Safety
+    /// They are those of the key's node.
+    #[inline(always)]
+    unsafe fn fate<S: Simt>(&self, simt: S, key: K, flip: K, from: u64, to: u64) -> (u64, Effect) {
+        // SAFETY: operations.
+        unsafe {
+            let after = Self::first_not(from, to, |at| self.key(simt, at, flip) <= key);
+            let mut effect = Effect::None;
+            if after > from && self.key(simt, after - 1, flip) == key {
+                effect = self.place(simt, after - 1).effect();
+            }
+            (after, effect)
+        }
+    }
+
+    /// Per thread. The ordered word of an operation's key.
+    ///
+    /// # Safety
+    /// There is such an operation.
+    #[inline(always)]
+    unsafe fn key<S: Simt>(&self, simt: S, at: u64, flip: K) -> K {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.keys, at, Hint::ReadOnly) }.xor(flip)
+    }
+
+    /// Per thread. Where an operation has an effect.
+    ///
+    /// # Safety
+    /// There is such an operation.
+    #[inline(always)]
+    unsafe fn place<S: Simt>(&self, simt: S, at: u64) -> Place {
+        // SAFETY: the caller's.
+        Place(unsafe { simt.load(self.places, at, Hint::ReadOnly) })
+    }
+
+    /// Per thread. The node of an operation.
+    ///
+    /// # Safety
+    /// There is such an operation.
+    #[inline(always)]
+    unsafe fn node<S: Simt>(&self, simt: S, at: u64) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.nodes, at, Hint::ReadOnly) }
+    }
+
+    /// Per thread. The value that an operation brings.
+    ///
+    /// # Safety
+    /// There is such an operation.
+    #[inline(always)]
+    unsafe fn value<S: Simt>(&self, simt: S, at: u64) -> V {
+        // SAFETY: the order holds indices of the batch.
+        unsafe { simt.load(self.values, u64::from(simt.load(self.order, at, Hint::ReadOnly)), Hint::ReadOnly) }
+    }
+}
+
+impl<K: Word> TreeRef<K> {
+    /// Per thread. The first line of a node of the lowest level, and how many it has.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    unsafe fn lines_of<S: Simt>(&self, simt: S, number: u32) -> (u32, u32) {
+        // SAFETY: nodes.
+        unsafe {
+            let first = self.first_line(simt, number);
+            let is_last = number + 1 == self.leaf_nodes;
+            let end = if is_last { self.line_count } else { self.first_line(simt, number + 1) };
+            (first, end - first)
+        }
+    }
+
+    /// Per thread. The first line of a node of the lowest level.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+        let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+        // SAFETY: a node.
+        unsafe { simt.load(self.nodes, at, Hint::Default) }
+    }
+
+    /// Per thread. The rank of a node of the lowest level, or of the end.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    unsafe fn rank_of<S: Simt>(&self, simt: S, number: u32) -> u64 {
+        if number == self.leaf_nodes {
+            return self.len;
+        }
+        let at = u64::from(number) * u64::from(RECORD_WORDS);
+        // SAFETY: records have the first key and the rank in their first words.
+        unsafe {
+            match K::BITS {
+                64 => simt.load(self.records, at + 1, Hint::Default),
+                _ => simt.load(self.records, at, Hint::Default) >> 32,
+            }
+        }
+    }
+
+    /// Warp collective (all lanes). Calls `each` with the place and the pair of every pair of a node, each in one lane.
+    ///
+    /// # Safety
+    /// There is such a node, with so many pairs.
+    #[inline(always)]
+    unsafe fn for_each_pair<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        (first, lines): (u32, u32),
+        len: u32,
+        mut each: impl FnMut(u32, K, V),
+    ) {
+        let slots = chunk_slots::<K, V>();
+        let (mut chunk, mut at) = (0, 0);
+        let mut before = K::MIN;
+        while at < len && chunk < lines * (LINE_WORDS / 2) {
+            let own = chunk + simt.lane();
+            let is_own = own < lines * (LINE_WORDS / 2);
+            let mut pairs = [(K::MIN, V::MIN); 2];
+            if is_own {
+                let from = u64::from(first) * u64::from(LINE_WORDS) + u64::from(own) * 2;
+                // SAFETY: a line of the node.
+                pairs = pairs_of::<K, V>(unsafe { simt.load_vector(self.lines, from, Hint::NoAllocate) });
+            }
+            let last = if slots == 2 { pairs[1].0 } else { pairs[0].0 };
+            let left = simt.shuffle_up(FULL_MASK, last, 1);
+            let left = if simt.lane() == 0 { before } else { left };
+            // Free slots repeat what is before them.
+            let is_first = own == 0;
+            let new = [is_own && (is_first || pairs[0].0 > left), slots == 2 && is_own && pairs[1].0 > pairs[0].0];
+            let masks = new.map(|new| simt.ballot(FULL_MASK, new));
+            let below = simt.lanes_below();
+            let place = at + (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
+            if new[0] {
+                each(place, pairs[0].0, pairs[0].1);
+            }
+            if new[1] {
+                each(place + u32::from(new[0]), pairs[1].0, pairs[1].1);
+            }
+            at += masks[0].count_ones() + masks[1].count_ones();
+            before = simt.shuffle(FULL_MASK, last, WARP - 1);
+            chunk += WARP;
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Nodes that are laid out anew, each in its own lines.
+
+use super::lines::is_marked;
+use super::{Changes, Effect};
+use crate::layout::{BITMAP_CHILDREN, SHIFTS, line_slots};
+use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
+use crate::parts::LINE_BITS;
+use crate::search::TreeRef;
+use core::marker::PhantomData;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, Word, kernel_args, unroll,
+};
+
+kernel_args! {
+    /// Arguments of [`FlagNodes`] and [`ListNodes`].
+    pub struct ListNodesArgs<K, V> {
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// A bit for each node of the lowest level: whether it is marked.
+        pub marks: Global<u32>,
+        /// Out, of [`FlagNodes`]: 1 for the first operation of each marked node, 0 for others: `[count]`.
+        pub flags: GlobalMut<u32>,
+        /// Of [`ListNodes`]: the sums of the flags before each operation, and the total: `[count + 1]`.
+        pub before: Global<u64>,
+        /// Out, of [`ListNodes`]: the marked nodes, ascending.
+        pub listed: GlobalMut<u32>,
+        /// Out, of [`ListNodes`]: the first operation of each, and the one after its last.
+        pub spans: GlobalMut<u64>,
+        /// Out, of [`ListNodes`]: how many nodes are listed.
+        pub listed_count: GlobalMut<u64>,
+    }
+}
+
+/// Flags the first operation of each marked node: a thread per operation.
+#[derive(Debug)]
+pub struct FlagNodes<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for FlagNodes<K, V> {
+    type Args = ListNodesArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let at = simt.global_index();
+        if at >= args.changes.count {
+            return;
+        }
+        // SAFETY: operations; one element for each.
+        unsafe {
+            let node = args.changes.node(simt, at);
+            let is_first = at == 0 || args.changes.node(simt, at - 1) != node;
+            let flag = is_first && is_marked(simt, args.marks, node);
+            simt.store(args.flags, at, u32::from(flag), Hint::Default);
+        }
+    }
+}
+
+/// Lists the marked nodes: launched as [`FlagNodes`].
+#[derive(Debug)]
+pub struct ListNodes<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for ListNodes<K, V> {
+    type Args = ListNodesArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let at = simt.global_index();
+        if at >= args.changes.count {
+            return;
+        }
+        // SAFETY: operations; there are as many nodes as flags.
+        unsafe {
+            if at == 0 {
+                let all = simt.load(args.before, args.changes.count, Hint::ReadOnly);
+                simt.store(args.listed_count, 0, all, Hint::Default);
+            }
+            if simt.load(args.flags.as_const(), at, Hint::ReadOnly) != 0 {
+                let (node, to) = (args.changes.node(simt, at), simt.load(args.before, at, Hint::ReadOnly));
+                simt.store(args.listed, to, node, Hint::Default);
+                simt.store(args.spans, 2 * to, at, Hint::Default);
+                simt.store(args.spans, 2 * to + 1, args.changes.of_node(simt, node + 1), Hint::Default);
+            }
+        }
+    }
+}
+
+/// Most pairs of a node.
+const fn node_pairs<K: Word, V: Word>() -> u32 {
+    BITMAP_CHILDREN * line_slots::<K, V>()
+}
+
+/// Pairs of a node in shared memory.
+struct Staged<K, V> {
+    keys: Shared<K>,
+    values: Shared<V>,
+}
+
+impl<K, V> Clone for Staged<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K, V> Copy for Staged<K, V> {}
+
+impl<K: Word, V: Word> Staged<K, V> {
+    /// Bytes of a warp's.
+    const BYTES: u32 = node_pairs::<K, V>() * (K::BYTES + V::BYTES) as u32;
+
+    #[inline(always)]
+    fn at(offset: u32) -> Self {
+        // The wider ones first, which need the stricter alignment.
+        let pairs = node_pairs::<K, V>();
+        if K::BITS >= V::BITS {
+            let keys = Shared::at(offset, pairs);
+            Self { keys, values: Shared::at(keys.end(), pairs) }
+        } else {
+            let values = Shared::at(offset, pairs);
+            Self { keys: Shared::at(values.end(), pairs), values }
+        }
+    }
+}
+
+impl<K: Word, V: Word> Source<K, V> for Staged<K, V> {
+    #[inline(always)]
+    unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
+        // SAFETY: the caller's.
+        unsafe { simt.shared_load(self.keys, at) }
+    }
+    #[inline(always)]
+    unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
+        // SAFETY: the caller's.
+        unsafe { simt.shared_load(self.values, at) }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`PlanNodes`] and [`WriteNodes`].
+    pub struct NodeChangesArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// The nodes to lay out anew, ascending: `[*listed_count]`.
+        pub listed: Global<u32>,
+        /// How many.
+        pub listed_count: Global<u64>,
+        /// The first operation of each, and the one after its last.
+        pub spans: Global<u64>,
+        /// The pairs and the lines of each, which [`PlanNodes`] notes, as [`WriteNodes`] changes the nodes beside.
+        pub sizes: GlobalMut<u32>,
+        /// In and out, of [`PlanNodes`]: how many nodes must be divided; added to the former value.
+        pub divided_count: GlobalMut<u64>,
+        /// Out, of [`PlanNodes`]: for a node that must be divided 1, above [`LINE_BITS`] bits with its pairs after the batch;
+        /// else 0. [`WriteNodes`] leaves such nodes alone.
+        pub pairs: GlobalMut<u64>,
+        /// Out, of [`PlanNodes`]: for a node that must be divided the parts in which it is, above [`LINE_BITS`] bits with its lines;
+        /// else 0.
+        pub parts: GlobalMut<u64>,
+        /// Pairs of a part, at least 1.
+        pub part: u32,
+        /// 0, so that there is no padding.
+        pub reserved: u32,
+        /// Out, of [`WriteNodes`]: the tree's nodes.
+        pub nodes: GlobalMut<u32>,
+        /// Out, of [`WriteNodes`]: its records.
+        pub records: GlobalMut<u64>,
+        /// Out, of [`WriteNodes`]: its lines.
+        pub lines: GlobalMut<u64>,
+        /// Out, of [`WriteNodes`]: the formats of all nodes.
+        pub formats: GlobalMut<u32>,
+    }
+}
+
+/// A node with more operations is divided, so that there is a thread for each of them.
+const MOST_CHANGES: u64 = 4096;
+
+/// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
+pub const CHANGE_WARPS: u32 = 4;
+
+/// Bytes of shared memory of a warp of theirs.
+const fn warp_bytes<K: Word, V: Word>() -> u32 {
+    Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
+}
+
+/// Finds out which of the nodes must be divided: a warp per node; blocks of [`CHANGE_WARPS`] warps.
+#[derive(Debug)]
+pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for PlanNodes<K, V> {
+    type Args = NodeChangesArgs<K, V>;
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { change(simt, args, false) };
+    }
+}
+
+/// Lays the nodes out anew, with their changes, but those that must be divided. Launched as [`PlanNodes`].
+#[derive(Debug)]
+pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for WriteNodes<K, V> {
+    type Args = NodeChangesArgs<K, V>;
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { change(simt, args, true) };
+    }
+}
+
+/// Warp collective (all lanes). Plans a node, and writes it.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
+    let index = simt.global_index() / u64::from(WARP);
+    let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
+    let offset = simt.warp() * warp_bytes::<K, V>();
+    let staged = Staged::<K, V>::at(offset);
+    let slots = line_slots::<K, V>();
+    let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES, slots);
+    // SAFETY: nodes of the tree and their operations.
+    unsafe {
+        if index >= simt.load(args.listed_count, 0, Hint::ReadOnly)
+            || writes && simt.load(args.pairs.as_const(), index, Hint::ReadOnly) != 0
+        {
+            return;
+        }
+        let number = simt.load(args.listed, index, Hint::ReadOnly);
+        let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
+        let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
+        let (rank, first_line) = (tree.rank_of(simt, number), tree.first_line(simt, number));
+        let (len, room) = if writes {
+            let sizes = args.sizes.as_const();
+            (simt.load(sizes, index * 2, Hint::ReadOnly), simt.load(sizes, index * 2 + 1, Hint::ReadOnly))
+        } else {
+            let len = (tree.rank_of(simt, number + 1) - rank) as u32;
+            let room = tree.lines_of(simt, number).1;
+            if lane == 0 {
+                simt.store(args.sizes, index * 2, len, Hint::Default);
+                simt.store(args.sizes, index * 2 + 1, room, Hint::Default);
+            }
+            (len, room)
+        };
+        let growth_before = changes.growth(simt, from);
+        let new_len = u64::from(len).wrapping_add(changes.growth(simt, to)).wrapping_sub(growth_before);
+        let mut is_planned = None;
+        let has_slots = 0 < new_len && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots);
+        if has_slots && to - from <= MOST_CHANGES {
+            tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
+                simt.shared_store(staged.keys, place, key);
+                simt.shared_store(staged.values, place, value);
+            });
+            simt.sync_warp(FULL_MASK);
+            // To registers, and to their new places.
+            const OWN: usize = 16;
+            let rounds = node_pairs::<K, V>() / WARP;
+            let mut pairs = [(K::MIN, V::MIN); OWN];
+            let mut places = [u32::MAX; OWN];
+            unroll!(OWN, round => {
+                let at = round as u32 * WARP + lane;
+                if (round as u32) < rounds && at < len {
+                    let (key, mut value) = (staged.key(simt, at), staged.value(simt, at));
+                    let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                    let growth = changes.growth(simt, after).wrapping_sub(growth_before);
+                    if effect == Effect::Replace {
+                        value = changes.value(simt, after - 1);
+                    }
+                    if effect != Effect::Remove {
+                        places[round] = at.wrapping_add(growth as u32);
+                    }
+                    pairs[round] = (key, value);
+                }
+            });
+            simt.sync_warp(FULL_MASK);
+            unroll!(OWN, round => {
+                if places[round] != u32::MAX {
+                    simt.shared_store(staged.keys, places[round], pairs[round].0);
+                    simt.shared_store(staged.values, places[round], pairs[round].1);
+                }
+            });
+            let mut at = from + u64::from(lane);
+            while at < to {
+                let place = changes.place(simt, at);
+                if place.effect() == Effect::Insert {
+                    let growth = changes.growth(simt, at).wrapping_sub(growth_before);
+                    let place = place.before().wrapping_add(growth as u32);
+                    simt.shared_store(staged.keys, place, changes.key(simt, at, tree.flip));
+                    simt.shared_store(staged.values, place, changes.value(simt, at));
+                }
+                at += u64::from(WARP);
+            }
+            simt.sync_warp(FULL_MASK);
+            // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
+            let new_len = new_len as u32;
+            let even = (new_len * 272).div_ceil(room.max(1)).max(256);
+            if even < slots * 256 {
+                is_planned = plan(simt, staged, new_len, Filling::new(even), (room, 1), memory);
+            }
+            if is_planned.is_none() {
+                is_planned = plan(simt, staged, new_len, Filling::new(slots * 256), (room, SHIFTS), memory);
+            }
+        }
+        if !writes {
+            let (mut pairs, mut parts) = (0, 0);
+            if is_planned.is_none() {
+                // As many parts as a build has for so many pairs.
+                let wanted = new_len / u64::from(args.part.max(1));
+                let wanted = if wanted == 0 && new_len > 0 { 1 } else { wanted };
+                (pairs, parts) = (1 << LINE_BITS | new_len, wanted << LINE_BITS | u64::from(room));
+            }
+            if lane == 0 {
+                simt.store(args.pairs, index, pairs, Hint::Default);
+                simt.store(args.parts, index, parts, Hint::Default);
+                if is_planned.is_none() {
+                    simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
+                }
+            }
+        } else if let Some(plan) = is_planned {
+            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
+            let place = NodePlace { number, first_line, rank, lines: room, is_new: false };
+            write(simt, staged, new_len as u32, plan, place, outputs, memory);
+            if lane == 0 {
+                note_formats(simt, args.formats, plan.quantiser.format() as u32);
+            }
+        }
+    }
+}

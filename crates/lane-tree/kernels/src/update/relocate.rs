@@ -1,0 +1,197 @@
+//! Ranks after a batch, and nodes that move aside.
+
+use super::Changes;
+use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, pairs_of};
+use crate::parts::{Divided, DividedWord, LINE_BITS};
+use crate::search::TreeRef;
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`Ranks`].
+    pub struct RanksArgs<K, V> {
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// The nodes that are divided, if there are any.
+        pub divided: Divided,
+        /// Nodes << [`LINE_BITS`] and lines of the parts before each of these nodes' parts.
+        pub before: Global<u64>,
+        /// Nodes of the lowest level.
+        pub leaf_nodes: u32,
+        /// 1 if lines move.
+        pub lines_move: u32,
+        /// In and out: the tree's records.
+        pub records: GlobalMut<u64>,
+        /// The tree's nodes.
+        pub nodes: Global<u32>,
+        /// Out, unless it is null: the new number of each node and its new first line; [`u32::MAX`] if it is divided.
+        pub moves: GlobalMut<u32>,
+    }
+}
+
+/// Gives every node its new rank, and a new number: a thread per node.
+#[derive(Debug)]
+pub struct Ranks<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Ranks<K, V> {
+    type Args = RanksArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let node = simt.global_index();
+        if node >= u64::from(args.leaf_nodes) {
+            return;
+        }
+        // SAFETY: the node's own record; the operations are sorted.
+        unsafe {
+            let growth = args.changes.growth(simt, args.changes.of_node(simt, node as u32));
+            let (word, growth) = match K::BITS {
+                64 => (node * u64::from(RECORD_WORDS) + 1, growth),
+                _ => (node * u64::from(RECORD_WORDS), growth << 32),
+            };
+            let rank = simt.load(args.records.as_const(), word, Hint::Default);
+            simt.store(args.records, word, rank.wrapping_add(growth), Hint::Default);
+            if args.moves.is_null() {
+                return;
+            }
+            let at = node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+            let mut to = [node as u32, simt.load(args.nodes, at, Hint::ReadOnly)];
+            let divided = &args.divided;
+            let index = divided.upto(simt, DividedWord::Node, node);
+            if index > 0 {
+                let before = simt.load(args.before, divided.get(simt, index, DividedWord::Parts), Hint::ReadOnly);
+                to[0] = to[0].wrapping_sub(index as u32).wrapping_add((before >> LINE_BITS) as u32);
+                if args.lines_move != 0 {
+                    let lines = divided.get(simt, index, DividedWord::Lines) as u32;
+                    to[1] = to[1].wrapping_sub(lines).wrapping_add(before as u32);
+                }
+                if divided.get(simt, index - 1, DividedWord::Node) == node {
+                    to[0] = u32::MAX;
+                }
+            }
+            simt.store(args.moves, 2 * node, to[0], Hint::Default);
+            simt.store(args.moves, 2 * node + 1, to[1], Hint::Default);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Relocate`].
+    pub struct RelocateArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// From [`Ranks`].
+        pub moves: Global<u32>,
+        /// Out: nodes of the lowest level.
+        pub nodes: GlobalMut<u32>,
+        /// Out: their records.
+        pub records: GlobalMut<u64>,
+        /// Out: their lines; null if these stay where they are.
+        pub lines: GlobalMut<u64>,
+    }
+}
+
+/// Lanes that move a node.
+const LANES: u32 = 8;
+
+impl<K> RelocateArgs<K> {
+    /// Threads for each node of the lowest level.
+    pub const THREADS: u32 = LANES;
+}
+
+/// Copies the nodes that are not divided to where they are to be: [`RelocateArgs::THREADS`] for each.
+#[derive(Debug)]
+pub struct Relocate<K>(PhantomData<K>);
+
+impl<K: Word> Kernel for Relocate<K> {
+    type Args = RelocateArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (node, lane) = (simt.global_index() / u64::from(LANES), simt.lane() % LANES);
+        if node >= u64::from(args.tree.leaf_nodes) {
+            return;
+        }
+        // SAFETY: a node, its record and lines; there is room for them where they are to be.
+        unsafe {
+            let to = simt.load(args.moves, 2 * node, Hint::ReadOnly);
+            if to == u32::MAX {
+                return;
+            }
+            let to_line = simt.load(args.moves, 2 * node + 1, Hint::ReadOnly);
+            let (from, to) = (node * u64::from(NODE_WORDS), u64::from(to) * u64::from(NODE_WORDS));
+            let mut own = lane;
+            while own < NODE_WORDS {
+                let word = simt.load(args.tree.nodes, from + u64::from(own), Hint::ReadOnly);
+                let word = if own == FIRST_CHILD { to_line } else { word };
+                simt.store(args.nodes, to + u64::from(own), word, Hint::Default);
+                own += LANES;
+            }
+            if lane < RECORD_WORDS {
+                // A record has a quarter of a node's words.
+                let ratio = u64::from(NODE_WORDS / RECORD_WORDS);
+                let word = simt.load(args.tree.records, from / ratio + u64::from(lane), Hint::ReadOnly);
+                simt.store(args.records, to / ratio + u64::from(lane), word, Hint::Default);
+            }
+            if args.lines.is_null() {
+                return;
+            }
+            let (first, lines) = args.tree.lines_of(simt, node as u32);
+            let (from, to) = (u64::from(first) * u64::from(LINE_WORDS), u64::from(to_line) * u64::from(LINE_WORDS));
+            let mut chunk = lane;
+            while chunk < lines * (LINE_WORDS / 2) {
+                let words = simt.load_vector(args.tree.lines, from + 2 * u64::from(chunk), Hint::Streaming);
+                simt.store_vector(args.lines, to + 2 * u64::from(chunk), words, Hint::Streaming);
+                chunk += LANES;
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Ends`].
+    pub struct EndsArgs<K> {
+        /// Nodes of the lowest level, each with at least one pair.
+        pub nodes: Global<u32>,
+        /// Their lines.
+        pub lines: Global<u64>,
+        /// Nodes.
+        pub leaf_nodes: u32,
+        /// Lines.
+        pub line_count: u32,
+        /// Out: the first key of each node.
+        pub firsts: GlobalMut<K>,
+        /// Out: the last key of each node.
+        pub lasts: GlobalMut<K>,
+    }
+}
+
+/// Finds the first and the last key of every node of the lowest level: a thread for each.
+#[derive(Debug)]
+pub struct Ends<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Ends<K, V> {
+    type Args = EndsArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let node = simt.global_index();
+        if node >= u64::from(args.leaf_nodes) {
+            return;
+        }
+        // SAFETY: a node, and its first and last line.
+        unsafe {
+            let first_line = |node: u64| {
+                simt.load(args.nodes, node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD), Hint::ReadOnly)
+            };
+            let is_last = node + 1 == u64::from(args.leaf_nodes);
+            let end = if is_last { args.line_count } else { first_line(node + 1) };
+            let chunk = |at: u64| pairs_of::<K, V>(simt.load_vector(args.lines, at, Hint::NoAllocate));
+            let first = chunk(u64::from(first_line(node)) * u64::from(LINE_WORDS))[0].0;
+            // Lines that are free, and slots, repeat the last pair.
+            let last = chunk(u64::from(end) * u64::from(LINE_WORDS) - 2)[1].0;
+            simt.store(args.firsts, node, first, Hint::Default);
+            simt.store(args.lasts, node, last, Hint::Default);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The search of a batch's operations.
+
+use super::{Effect, ONE_REMOVED, Place};
+use crate::queries::for_each_tile;
+use crate::search::{Position, TABLE_BYTES, TreeRef, own};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+};
+
+/// Kinds of operations.
+const INSERT: u32 = 0;
+/// See [`INSERT`].
+const UPDATE: u32 = 1;
+/// See [`INSERT`].
+const REMOVE: u32 = 2;
+
+kernel_args! {
+    /// Arguments of [`Search`].
+    pub struct SearchArgs<K> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The operations' keys, sorted, in the caller's form: `[count]`.
+        pub keys: Global<K>,
+        /// What those of each key do together, at the last one: 0 to insert, 1 to update, 2 to remove; another number at
+        /// the others: `[count]`. Null for a batch of inserts.
+        pub kinds: Global<u32>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, nodes of the lowest level.
+        pub nodes: GlobalMut<u32>,
+        /// Out: `[count]`, places in these, and effects.
+        pub places: GlobalMut<u32>,
+        /// Out: `[count]`, 1 for an insert and 2^32 for a removal, else 0.
+        pub counts: GlobalMut<u64>,
+        /// In and out: how many keys are inserted, replaced, removed, and left unchanged, and how many are inserted into nodes to
+        /// which look-ups do not come, as the levels above do not reach so far; added to the former values.
+        pub tally: GlobalMut<u64>,
+        /// Not 0 if the keys are not sorted after all: then nothing has an effect.
+        pub unsorted: Global<u64>,
+    }
+}
+
+/// What became of a block's operations: as [`SearchArgs::tally`].
+const TALLY: u32 = 5;
+
+/// Most threads of a block of [`Search`].
+pub const SEARCH_THREADS: u32 = 640;
+
+/// Finds the node, the place and the effect of each operation; launched as [`Rank`](crate::Rank), in blocks of at most
+/// [`SEARCH_THREADS`].
+#[derive(Debug)]
+pub struct Search<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for Search<K, V> {
+    type Args = SearchArgs<K>;
+    const STATIC_SHARED: u32 = TABLE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SEARCH_THREADS, blocks: 1 });
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let mut tally = [0_u32; TALLY as usize];
+        // SAFETY: there are as many operations; the tree is valid.
+        unsafe {
+            let is_sorted = simt.load(args.unsorted, 0, Hint::ReadOnly) == 0;
+            for_each_tile(simt, tree, args.keys, args.count, |at, word| {
+                let (mut number, mut position) = (0, Position::default());
+                let (mut is_reached, mut is_line_reached) = (false, false);
+                if tree.height > 0 {
+                    (number, position) = tree.find_in_node::<S, V>(simt, word, false);
+                    // Look-ups do not ask how far a key is from others; they must come to the same line.
+                    let numbers = tree.descend::<S, false>(simt, word);
+                    let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
+                    is_reached = own(simt, numbers) == number;
+                    is_line_reached = own(simt, children.numbers()) == position.line;
+                }
+                if at < args.count {
+                    let is_there =
+                        position.slot < position.len && tree.pair::<S, V>(simt, position.line, position.slot).0 == word;
+                    let (mut kind, mut is_last) = (INSERT, true);
+                    if !args.kinds.is_null() {
+                        kind = simt.load(args.kinds, at, Hint::ReadOnly);
+                        is_last = kind <= REMOVE;
+                    } else if at + 1 < args.count {
+                        is_last = simt.load(args.keys, at + 1, Hint::ReadOnly).xor(tree.flip) != word;
+                    }
+                    is_last &= is_sorted;
+                    let effect = match (kind, is_there) {
+                        _ if !is_last => Effect::None,
+                        (INSERT, false) => Effect::Insert,
+                        (INSERT | UPDATE, true) => Effect::Replace,
+                        (REMOVE, true) => Effect::Remove,
+                        _ => Effect::None,
+                    };
+                    let count = match effect {
+                        Effect::Insert => 1,
+                        Effect::Remove => ONE_REMOVED,
+                        Effect::None | Effect::Replace => 0,
+                    };
+                    let after = if tree.height > 0 { tree.rank_of(simt, number + 1) } else { 0 };
+                    let ends_node = after == position.rank + u64::from(position.len - position.slot);
+                    let line = (position.of_node, position.len, ends_node);
+                    let place = Place::new(effect, position.before, line, is_line_reached);
+                    // Where keys are not in order, all are in the same node, which then is not touched.
+                    simt.store(args.nodes, at, if is_sorted { number } else { 0 }, Hint::Default);
+                    simt.store(args.places, at, place.0, Hint::Default);
+                    simt.store(args.counts, at, count, Hint::Default);
+                    tally[0] += u32::from(effect == Effect::Insert);
+                    tally[1] += u32::from(effect == Effect::Replace);
+                    tally[2] += u32::from(effect == Effect::Remove);
+                    tally[3] += u32::from(effect == Effect::None && is_last);
+                    tally[4] += u32::from(effect == Effect::Insert && !is_reached);
+                }
+            });
+            unroll!(TALLY as usize, class => {
+                let sum = simt.reduce_add(FULL_MASK, tally[class]);
+                if simt.lane() == 0 && sum > 0 {
+                    simt.atomic_add(args.tally, class as u64, u64::from(sum), Order::Relaxed, Scope::Device);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
+
+use super::scratch::{DIVIDED, LISTED, WITHOUT_LINES};
+use super::{Batch, UpdateScratch};
+use crate::LaneTree;
+use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, read, room};
+use crate::parts::{Parts, Shape};
+use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_kernels_lane_tree::{
+    DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs, RanksArgs,
+    RelocateArgs, TARGET_WORDS, calls,
+};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::exclusive_scan;
+use lanetree_simt::{GlobalMut, WARP};
+
+/// The nodes that are divided.
+struct List {
+    /// How many nodes were planned.
+    listed: u64,
+    words: Buffer<u64>,
+    count: usize,
+    /// Their pairs, after the batch.
+    pairs: usize,
+    parts: usize,
+    /// Their lines.
+    lines: u64,
+}
+
+impl List {
+    fn divided(&self, stream: &Stream) -> Result<Divided> {
+        Ok(Divided { words: self.words.read_on(stream)?, count: self.count as u64 })
+    }
+}
+
+impl<K: Key, V: Word> LaneTree<K, V> {
+    /// Lists the nodes that are divided. Waits for the stream.
+    fn list_divided(&self, stream: &Stream, scratch: &mut UpdateScratch<K>) -> Result<List> {
+        let found = scratch.findings.to_vec()?;
+        let [listed, count] = [LISTED, DIVIDED].map(|word| found[word] as usize);
+        let lists = &mut scratch.lists;
+        exclusive_scan(stream, &lists.pairs, listed, &mut lists.pairs_before, &mut scratch.scan)?;
+        exclusive_scan(stream, &lists.parts, listed, &mut lists.parts_before, &mut scratch.scan)?;
+        let mut words = self.device.alloc((count + 1) * DIVIDED_WORDS as usize)?;
+        let args = ListDividedArgs {
+            listed: lists.listed.read_on(stream)?,
+            spans: lists.spans.read_on(stream)?,
+            pairs: lists.pairs.read_on(stream)?,
+            pairs_before: lists.pairs_before.read_on(stream)?,
+            parts_before: lists.parts_before.read_on(stream)?,
+            listed_count: listed as u64,
+            leaf_nodes: u64::from(self.parts.get()?.shape.leaf_nodes),
+            words: words.write_on(stream)?,
+        };
+        // SAFETY: nodes that were planned.
+        unsafe { launch::over(stream, listed as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
+        let (pairs, parts) = (read(&lists.pairs_before, listed)?, read(&lists.parts_before, listed)?);
+        let low = (1 << LINE_BITS) - 1;
+        Ok(List {
+            listed: listed as u64,
+            words,
+            count,
+            pairs: (pairs & low) as usize,
+            parts: (parts >> LINE_BITS) as usize,
+            lines: parts & low,
+        })
+    }
+
+    /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping.
+    pub(super) fn divide(
+        &mut self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        growth: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<()> {
+        let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
+        let len = old.len.wrapping_add(growth);
+        let list = self.list_divided(stream, scratch)?;
+        let divided = if list.count > 0 { list.divided(stream)? } else { NOTHING_DIVIDED };
+        let changes = Self::changes(stream, batch, scratch)?;
+        // Their pairs, in order.
+        let (mut keys, mut values) = (device.alloc::<K>(list.pairs)?, device.alloc::<V>(list.pairs)?);
+        let mut planned = None;
+        if list.count > 0 && list.pairs > 0 {
+            let args = DivideArgs {
+                tree: self.tree_ref(stream)?,
+                changes,
+                divided,
+                keys: keys.write_on(stream)?.cast::<K::Bits>(),
+                values: values.write_on(stream)?,
+            };
+            // SAFETY: there is room for their pairs.
+            unsafe {
+                launch::over(stream, list.count as u64, WARP, THREADS)?.run(calls::move_pairs(&args))?;
+                launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
+            }
+            let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());
+            let made = Planned::new(stream, &device, pairs, filling, (divided, list.parts))?;
+            let findings = scratch.findings.write_on(stream)?;
+            let args = FitsArgs {
+                divided,
+                before: made.before().read_on(stream)?,
+                without_lines: findings.byte_add(WITHOUT_LINES as u64 * 8),
+            };
+            // SAFETY: the nodes and their parts.
+            unsafe { launch::over(stream, list.count as u64, 1, THREADS)?.run(calls::fits(&args))? };
+            planned = Some(made);
+        }
+        // Nodes and lines that the divided nodes become.
+        let (nodes, lines) = planned.as_ref().map_or(Ok((0, 0)), Planned::total)?;
+        // Where all pairs of divided nodes are removed, nobody would fill their lines.
+        let lines_move = list.count > 0 && (planned.is_none() || scratch.findings.to_vec()?[WITHOUT_LINES] > 0);
+        let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
+        let lines = if lines_move { u64::from(old.lines) - list.lines + lines } else { u64::from(old.lines) };
+        let lines = line_count(lines, len)?;
+        let mut built = room(&device, options, leaf_nodes, if lines_move { lines as usize } else { 0 })?;
+        built.shape = Shape { len, lines, leaf_nodes: leaf_nodes as u32, formats: old.formats, ..Shape::default() };
+        let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
+        let mut targets = device.alloc::<u64>(list.parts * TARGET_WORDS as usize)?;
+        let mut moves = device.alloc::<u32>(2 * old.leaf_nodes as usize)?;
+        // Nothing comes before the first part, if there is one or not.
+        let nothing = device.alloc_zeroed::<u64>(1)?;
+        let before = planned.as_ref().map_or(&nothing, Planned::before).read_on(stream)?;
+        if let Some(planned) = &planned {
+            let args = PlacePartsArgs {
+                tree: self.tree_ref(stream)?,
+                changes,
+                divided,
+                before,
+                cuts: planned.cuts().read_on(stream)?,
+                parts: list.parts as u64,
+                lines_move: u64::from(lines_move),
+                targets: targets.write_on(stream)?,
+            };
+            // SAFETY: the nodes and their parts.
+            unsafe { launch::over(stream, list.parts as u64, 1, THREADS)?.run(calls::place_parts(&args))? };
+        }
+        let tree = self.tree_ref(stream)?;
+        let mut line_changes = self.changes_of_lines(stream, batch, scratch)?;
+        let mut node_changes = self.changes_of_nodes(stream, batch, scratch)?;
+        node_changes.formats = upper.formats.write_on(stream)?;
+        self.parts.change(|parts| {
+            let (nodes, records, lines) =
+                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
+            (line_changes.records, line_changes.lines) = (records, lines);
+            (node_changes.nodes, node_changes.records, node_changes.lines) = (nodes, records, lines);
+            let ranks = RanksArgs {
+                changes,
+                divided,
+                before,
+                leaf_nodes: old.leaf_nodes,
+                lines_move: u32::from(lines_move),
+                records,
+                nodes: nodes.as_const(),
+                moves: moves.write_on(stream)?,
+            };
+            let new_lines = if lines_move { built.lines.write_on(stream)? } else { GlobalMut::null() };
+            let relocate = RelocateArgs {
+                tree,
+                moves: moves.read_on(stream)?,
+                nodes: built.nodes.write_on(stream)?,
+                records: built.records.write_on(stream)?,
+                lines: new_lines,
+            };
+            let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
+            // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.
+            unsafe {
+                Self::launch_changes(stream, list.listed, (&line_changes, &node_changes))?;
+                over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
+                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate(&relocate))?;
+            }
+            if !lines_move {
+                core::mem::swap(&mut built.lines, &mut parts.lines);
+            }
+            if let Some(planned) = &mut planned {
+                let Parts { nodes, records, lines, .. } = &mut built;
+                let outputs = Outputs { nodes, records, lines, upper: &mut upper };
+                // SAFETY: as above.
+                unsafe { planned.write(stream, Some(&targets), outputs)? };
+            }
+            let args = EndsArgs {
+                nodes: built.nodes.read_on(stream)?,
+                lines: built.lines.read_on(stream)?,
+                leaf_nodes: built.shape.leaf_nodes,
+                line_count: built.shape.lines,
+                firsts: upper.firsts.write_on(stream)?,
+                lasts: upper.lasts.write_on(stream)?,
+            };
+            // SAFETY: all nodes are written.
+            unsafe { over_nodes(built.shape.leaf_nodes, 1)?.run(calls::ends::<_, V>(&args))? };
+            make_upper(stream, options, &mut built, &mut upper)?;
+            *parts = built;
+            Ok(())
+        })
+    }
+}
