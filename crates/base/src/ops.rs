@@ -69,7 +69,7 @@ pub enum UpdatePath {
     Unchanged,
     /// Leaf by leaf, in nodes that had room; in CuART also in nodes that were split or replaced by larger ones.
     InPlace,
-    /// Nodes were split or merged, and the key region moved to make room (the paper's way).
+    /// Nodes were divided or merged, and others moved to make room; in Harmonia the key region (the paper's way).
     Moved,
     /// The tree was rebuilt from its pairs and the batch's.
     Rebuilt,

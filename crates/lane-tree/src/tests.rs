@@ -323,3 +323,52 @@ fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
 fn batches_have_the_same_effect_on_narrow_pairs() {
     batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
 }
+
+/// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
+#[test]
+fn batches_come_into_every_distribution() {
+    let device = Device::emulated();
+    for (what, keys) in distributions() {
+        let keys: Vec<u64> = keys.into_iter().step_by(3).collect();
+        let (half, others): (Vec<u64>, Vec<u64>) =
+            keys.iter().copied().partition(|key| key.wrapping_mul(0x9e37) >> 8 & 1 == 0);
+        let mut both = Pair::<u64, u64>::new(&device, &half, 0.7, 5);
+        let batches = 3;
+        for batch in 0..batches {
+            // One batch after the other is dense in one region.
+            let own = others.len() * batch / batches..others.len() * (batch + 1) / batches;
+            let inserts = others[own].iter().map(|&key| Op::Insert(key, !key));
+            let removals = half.iter().skip(batch).step_by(7).map(|&key| Op::Remove(key));
+            let ops: Vec<_> = inserts.chain(removals).collect();
+            both.apply(&ops, &format!("{what}, batch {batch}"));
+        }
+        let spread: Vec<_> = half.iter().step_by(5).map(|&key| Op::Insert(key, 7)).collect();
+        both.apply(&spread, &format!("{what}, at last"));
+    }
+}
+
+#[test]
+fn ascending_batches_are_appended() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (0..3000).map(|i| i * i).collect();
+    let mut both = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    let mut next = 3000 * 3000;
+    for batch in 0..4_u64 {
+        let ops: Vec<_> = (0..500).map(|i| Op::Insert(next + i * (batch + 1), batch as u32)).collect();
+        next += 1000 << (10 * batch);
+        assert_eq!(both.apply(&ops, "appended"), UpdatePath::Moved);
+    }
+}
+
+#[test]
+fn lines_without_room_hand_pairs_to_those_beside() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (1..4000).map(|i| i << 20).collect();
+    let mut both = Pair::<u64, u64>::new(&device, &keys, 0.7, 16384);
+    let nodes = both.tree.parts.get().unwrap().nodes.to_vec().unwrap();
+    // Two into one of twenty lines, nearly all of which had three.
+    let ops: Vec<_> =
+        (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert((i * 20 << 20) + (part << 18), part))).collect();
+    assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
+    assert_ne!(nodes, both.tree.parts.get().unwrap().nodes.to_vec().unwrap());
+}

@@ -144,7 +144,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         self.parts.change(|parts| {
             let (nodes, records, lines) =
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
-            (line_changes.records, line_changes.lines) = (records, lines);
+            (line_changes.nodes, line_changes.records, line_changes.lines) = (nodes, records, lines);
             (node_changes.nodes, node_changes.records, node_changes.lines) = (nodes, records, lines);
             let ranks = RanksArgs {
                 changes,

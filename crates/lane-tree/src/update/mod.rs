@@ -183,6 +183,8 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
             marks: scratch.marks.write_on(stream)?,
             without_room: findings.byte_add(MARKED as u64 * 8),
+            shifts: scratch.shifts.write_on(stream)?,
+            nodes: GlobalMut::null(),
             records: GlobalMut::null(),
             lines: GlobalMut::null(),
         })
@@ -283,8 +285,10 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         scratch.formats.fill_zero(stream)?;
         nodes.formats = scratch.formats.write_on(stream)?;
         self.parts.change(|parts| {
-            (lines.records, lines.lines) = (parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
-            (nodes.nodes, nodes.records, nodes.lines) = (parts.nodes.write_on(stream)?, lines.records, lines.lines);
+            let places =
+                (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
+            (lines.nodes, lines.records, lines.lines) = places;
+            (nodes.nodes, nodes.records, nodes.lines) = places;
             let leaf_nodes = parts.shape.leaf_nodes;
             let ranks = RanksArgs {
                 changes: lines.changes,

@@ -30,6 +30,8 @@ pub struct UpdateScratch<K: Key> {
     pub(super) counts: Buffer<u64>,
     /// Their sums.
     pub(super) before: Buffer<u64>,
+    /// What the line of an operation hands to another.
+    pub(super) shifts: Buffer<u32>,
     /// 1 for the first operation of a node that is to be laid out anew.
     pub(super) flags: Buffer<u32>,
     /// Their sums.
@@ -107,6 +109,7 @@ impl<K: Key> UpdateScratch<K> {
             places: device.alloc(n)?,
             counts: device.alloc(n)?,
             before: device.alloc(n + 1)?,
+            shifts: device.alloc(n)?,
             flags: device.alloc(n)?,
             flags_before: device.alloc(n + 1)?,
             findings: device.alloc(SORTED_AT + OPERATION_FINDINGS)?,
@@ -134,7 +137,7 @@ impl<K: Key> UpdateScratch<K> {
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
         let words = self.nodes.bytes() + self.places.bytes() + self.flags.bytes() + self.marks.bytes();
-        let sums = self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
+        let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes() + self.lists.bytes();
         self.sort.bytes() + words + sums + rest
     }

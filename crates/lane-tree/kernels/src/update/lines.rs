@@ -1,7 +1,10 @@
-//! Changes of single lines.
+//! Changes of single lines, and of two of which one has no room.
 
 use super::{Changes, Effect};
-use crate::layout::{LINE_WORDS, RECORD_WORDS, chunk_of, chunk_slots, line_slots, pairs_of};
+use crate::layout::{
+    Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, SEPARATORS, chunk_of, chunk_slots, line_slots,
+    pairs_of,
+};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, Word, kernel_args, unroll};
@@ -19,7 +22,11 @@ kernel_args! {
         pub marks: GlobalMut<u32>,
         /// In and out, of [`PlanLines`]: how many lines have no room; added to the former value. At least the number of marked nodes.
         pub without_room: GlobalMut<u64>,
-        /// Out, of [`WriteLines`]: the tree's records.
+        /// Out, of [`PlanLines`], at the first operation of each line: what it hands to a line beside, as a shift, or 0: `[count]`.
+        pub shifts: GlobalMut<u32>,
+        /// Out, of [`WriteLines`]: the tree's nodes.
+        pub nodes: GlobalMut<u32>,
+        /// Out, of [`WriteLines`]: its records.
         pub records: GlobalMut<u64>,
         /// Out, of [`WriteLines`]: its lines.
         pub lines: GlobalMut<u64>,
@@ -99,7 +106,289 @@ impl<K: Word, V: Word> Changes<K, V> {
     }
 }
 
-/// Marks the nodes of lines that have no room: a thread per operation.
+/// Most slots of a line.
+const SLOTS: usize = 8;
+/// Most pairs of a line that has no room, until it has handed some to another.
+const PAIRS: usize = SLOTS + SLOTS / 2;
+
+/// A line's pairs, in a thread's registers.
+struct Line<K, V> {
+    keys: [K; PAIRS],
+    values: [V; PAIRS],
+    len: u32,
+}
+
+impl<K: Word, V: Word> Line<K, V> {
+    /// Slots that it has.
+    const SLOTS: usize = line_slots::<K, V>() as usize;
+    /// Pairs that it may have before it hands some to another.
+    const PAIRS: usize = Self::SLOTS + Self::SLOTS / 2;
+
+    /// A line of the tree, which has so many pairs.
+    ///
+    /// # Safety
+    /// There is such a line.
+    #[inline(always)]
+    unsafe fn load<S: Simt>(simt: S, lines: Global<u64>, number: u32, len: u32) -> Self {
+        let mut line = Self { keys: [K::MIN; PAIRS], values: [V::MIN; PAIRS], len };
+        let slots = chunk_slots::<K, V>() as usize;
+        unroll!((LINE_WORDS / 2) as usize, chunk => {
+            let at = u64::from(number) * u64::from(LINE_WORDS) + 2 * chunk as u64;
+            // SAFETY: a chunk of the line.
+            let pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
+            unroll!(2, i => {
+                if i < slots {
+                    (line.keys[chunk * slots + i], line.values[chunk * slots + i]) = pairs[i];
+                }
+            });
+        });
+        line
+    }
+
+    /// Writes it; free slots repeat the last pair.
+    ///
+    /// # Safety
+    /// There is such a line, and no more pairs than slots.
+    #[inline(always)]
+    unsafe fn store<S: Simt>(&mut self, simt: S, lines: GlobalMut<u64>, number: u32) {
+        unroll!(SLOTS, slot => {
+            if slot > 0 && slot < Self::SLOTS && slot as u32 >= self.len {
+                let before = slot.saturating_sub(1);
+                (self.keys[slot], self.values[slot]) = (self.keys[before], self.values[before]);
+            }
+        });
+        let slots = chunk_slots::<K, V>() as usize;
+        unroll!((LINE_WORDS / 2) as usize, chunk => {
+            let at = u64::from(number) * u64::from(LINE_WORDS) + 2 * chunk as u64;
+            let pair = |slot: usize| (self.keys[slot], self.values[slot]);
+            let words = chunk_of([pair(chunk * slots), pair(chunk * slots + slots - 1)]);
+            // SAFETY: a chunk of the line.
+            unsafe { simt.store_vector(lines, at, words, Hint::Default) };
+        });
+    }
+
+    /// The pairs that are below a key.
+    #[inline(always)]
+    fn below(&self, key: K) -> u32 {
+        let mut below = 0;
+        unroll!(PAIRS, slot => {
+            below += u32::from(slot < Self::PAIRS && (slot as u32) < self.len && self.keys[slot] < key);
+        });
+        below
+    }
+
+    /// Puts a pair in its place; there is room.
+    #[inline(always)]
+    fn insert(&mut self, key: K, value: V) {
+        let at = self.below(key);
+        unroll!(PAIRS, back => {
+            let slot = PAIRS - 1 - back;
+            if slot < Self::PAIRS {
+                if slot as u32 == at {
+                    (self.keys[slot], self.values[slot]) = (key, value);
+                } else if slot as u32 > at {
+                    let before = slot.saturating_sub(1);
+                    (self.keys[slot], self.values[slot]) = (self.keys[before], self.values[before]);
+                }
+            }
+        });
+        self.len += 1;
+    }
+
+    /// Takes out the pair in a slot.
+    #[inline(always)]
+    fn remove(&mut self, at: u32) {
+        unroll!(PAIRS, slot => {
+            if slot as u32 >= at && slot + 1 < Self::PAIRS {
+                let after = (slot + 1) % PAIRS;
+                (self.keys[slot], self.values[slot]) = (self.keys[after], self.values[after]);
+            }
+        });
+        self.len -= 1;
+    }
+
+    /// Gives a pair, which is there, another value.
+    #[inline(always)]
+    fn replace(&mut self, key: K, value: V) {
+        unroll!(PAIRS, slot => {
+            if slot < Self::PAIRS && self.keys[slot] == key {
+                self.values[slot] = value;
+            }
+        });
+    }
+
+    /// The pair in a slot.
+    #[inline(always)]
+    fn pair(&self, at: u32) -> (K, V) {
+        let mut pair = (self.keys[0], self.values[0]);
+        unroll!(PAIRS, slot => {
+            if slot < Self::PAIRS && slot as u32 == at {
+                pair = (self.keys[slot], self.values[slot]);
+            }
+        });
+        pair
+    }
+
+    /// Does the operations of a group: first what makes room.
+    ///
+    /// # Safety
+    /// They are those of this line, and there is room for the pairs.
+    #[inline(always)]
+    unsafe fn change<S: Simt>(&mut self, simt: S, changes: &Changes<K, V>, flip: K, group: &Group) {
+        // SAFETY: operations.
+        unsafe {
+            let mut own = group.from;
+            while own < group.to {
+                match changes.place(simt, own).effect() {
+                    Effect::Replace => self.replace(changes.key(simt, own, flip), changes.value(simt, own)),
+                    Effect::Remove => self.remove(self.below(changes.key(simt, own, flip))),
+                    Effect::None | Effect::Insert => {}
+                }
+                own += 1;
+            }
+            own = group.from;
+            while own < group.to {
+                if changes.place(simt, own).effect() == Effect::Insert {
+                    self.insert(changes.key(simt, own, flip), changes.value(simt, own));
+                }
+                own += 1;
+            }
+        }
+    }
+}
+
+/// What a line hands to one beside, in a word that is not 0.
+#[derive(Clone, Copy)]
+struct Shift(u32);
+
+impl Shift {
+    /// So many pairs, the last ones to the line after it or the first ones to the one before, which has `len`; the cell in which
+    /// the second of the two lines began, and the one in which it does now.
+    #[inline(always)]
+    fn new(to_next: bool, (pairs, len): (u32, u32), (old, new): (u32, u32)) -> Self {
+        Self(old | new << 9 | pairs << 18 | (len - 1) << 22 | u32::from(to_next) << 30 | 1 << 31)
+    }
+
+    #[inline(always)]
+    fn is_to_next(self) -> bool {
+        self.0 >> 30 & 1 != 0
+    }
+
+    #[inline(always)]
+    fn pairs(self) -> u32 {
+        self.0 >> 18 & 15
+    }
+
+    /// The pairs of the other line.
+    #[inline(always)]
+    fn len(self) -> u32 {
+        (self.0 >> 22 & 7) + 1
+    }
+
+    #[inline(always)]
+    fn cells(self) -> (u32, u32) {
+        (self.0 & 511, self.0 >> 9 & 511)
+    }
+}
+
+/// Per thread. The cell of a bitmap's set bit with this number.
+///
+/// # Safety
+/// The node has such a bit.
+#[inline(always)]
+unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut number: u32) -> u32 {
+    let mut word = 0;
+    while word < SEPARATORS {
+        // SAFETY: a word of the node.
+        let mut bits = unsafe { simt.load(nodes, u64::from(node * NODE_WORDS + word), Hint::ReadOnly) };
+        let count = bits.count_ones();
+        if number < count {
+            while number > 0 {
+                bits &= bits.wrapping_sub(1);
+                number -= 1;
+            }
+            return word * 32 + bits.trailing_zeros();
+        }
+        number -= count;
+        word += 1;
+    }
+    0
+}
+
+/// Per thread. Whether a line that has no room can hand pairs to one beside, and which. Lines beside are not changed by
+/// others: a line gives to the next one only if no other operations are in that, and to the one before only if, in addition,
+/// none are in the one before that.
+///
+/// # Safety
+/// The line is that of the group, with its changes.
+#[inline(always)]
+unsafe fn shift<S: Simt, K: Word, V: Word>(
+    simt: S,
+    tree: &TreeRef<K>,
+    changes: &Changes<K, V>,
+    group: &Group,
+    line: &Line<K, V>,
+) -> Option<Shift> {
+    let slots = Line::<K, V>::SLOTS as u32;
+    // SAFETY: the node of the group, and operations beside the group's.
+    unsafe {
+        let at = u64::from(group.node) * u64::from(NODE_WORDS) + u64::from(QUANTISER);
+        let quantiser = Quantiser(simt.load(tree.nodes, at, Hint::ReadOnly));
+        if quantiser.format() != Format::Bitmap {
+            return None;
+        }
+        let record = tree.record(simt, group.node);
+        // Bit `i`: another line may begin with pair `i`.
+        let (mut begins, mut before, mut is_in_reach) = (0_u32, u32::MAX, true);
+        unroll!(PAIRS, slot => {
+            if slot < Line::<K, V>::PAIRS && (slot as u32) < line.len {
+                let cell = quantiser.place(line.keys[slot]);
+                is_in_reach &= cell == quantiser.place_of_any(line.keys[slot], record.first);
+                begins |= u32::from(cell != before) << slot;
+                before = cell;
+            }
+        });
+        if !is_in_reach {
+            return None;
+        }
+        let line_beside = |at: u64| {
+            if changes.node(simt, at) == group.node { Some(changes.place(simt, at).line()) } else { None }
+        };
+        let next = if group.to < changes.count { line_beside(group.to) } else { None };
+        if !group.is_last && next.is_none_or(|next| next >= group.line + 2) {
+            // As few as go.
+            let len = record.len(group.line + 1);
+            let room = slots - len;
+            let most = if room < line.len { room } else { line.len - 1 };
+            let mut pairs = line.len - slots;
+            while pairs <= most {
+                let start = line.len - pairs;
+                if begins >> start & 1 != 0 {
+                    let old = cell_of_bit(simt, tree.nodes, group.node, group.line);
+                    return Some(Shift::new(true, (pairs, len), (old, quantiser.place(line.pair(start).0))));
+                }
+                pairs += 1;
+            }
+        }
+        let last = if group.from > 0 { line_beside(group.from - 1) } else { None };
+        if group.line > 0 && last.is_none_or(|last| last + 3 <= group.line) {
+            let len = record.len(group.line - 1);
+            let room = slots - len;
+            let most = if room < line.len { room } else { line.len - 1 };
+            let mut pairs = line.len - slots;
+            while pairs <= most {
+                if begins >> pairs & 1 != 0 {
+                    let old = cell_of_bit(simt, tree.nodes, group.node, group.line - 1);
+                    return Some(Shift::new(false, (pairs, len), (old, quantiser.place(line.pair(pairs).0))));
+                }
+                pairs += 1;
+            }
+        }
+        None
+    }
+}
+
+/// Marks the nodes of lines that have no room, and cannot get it from a line beside: a thread per operation.
 #[derive(Debug)]
 pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 
@@ -108,14 +397,26 @@ impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: a bit for each node.
+        let at = simt.global_index();
+        // SAFETY: a bit for each node, and an element for each operation.
         unsafe {
             let mut is_marked = false;
             if simt.load(args.unsorted, 0, Hint::ReadOnly) == 0
-                && let Some(group) = args.changes.group(simt, simt.global_index())
+                && let Some(group) = args.changes.group(simt, at)
             {
-                let has_room = 1 <= group.new_len && group.new_len <= line_slots::<K, V>();
-                is_marked = !has_room || !group.is_simple;
+                let mut word = 0;
+                let slots = Line::<K, V>::SLOTS as u32;
+                is_marked = group.new_len == 0 || group.new_len > slots || !group.is_simple;
+                if is_marked && group.is_simple && slots < group.new_len && group.new_len <= slots + slots / 2 {
+                    let (tree, changes) = (&args.tree, &args.changes);
+                    let number = tree.first_line(simt, group.node) + group.line;
+                    let mut line = Line::load(simt, tree.lines, number, group.len);
+                    line.change(simt, changes, tree.flip, &group);
+                    if let Some(found) = shift(simt, tree, changes, &group, &line) {
+                        (word, is_marked) = (found.0, false);
+                    }
+                }
+                simt.store(args.shifts, at, word, Hint::Default);
                 if is_marked {
                     let bit = 1 << (group.node % 32);
                     simt.atomic_or(args.marks, u64::from(group.node / 32), bit, Order::Relaxed, Scope::Device);
@@ -139,70 +440,6 @@ pub(super) unsafe fn is_marked<S: Simt>(simt: S, marks: Global<u32>, node: u32) 
     unsafe { simt.load(marks, u64::from(node / 32), Hint::ReadOnly) >> (node % 32) & 1 != 0 }
 }
 
-/// Most slots of a line.
-const SLOTS: usize = 8;
-
-/// A line's pairs, in a thread's registers.
-struct Line<K, V> {
-    keys: [K; SLOTS],
-    values: [V; SLOTS],
-    len: u32,
-}
-
-impl<K: Word, V: Word> Line<K, V> {
-    /// Slots that it has.
-    const OWN: usize = line_slots::<K, V>() as usize;
-
-    /// The pairs that are below a key.
-    #[inline(always)]
-    fn below(&self, key: K) -> u32 {
-        let mut below = 0;
-        unroll!(SLOTS, slot => {
-            below += u32::from(slot < Self::OWN && (slot as u32) < self.len && self.keys[slot] < key);
-        });
-        below
-    }
-
-    /// Puts a pair in its place; there is room.
-    #[inline(always)]
-    fn insert(&mut self, key: K, value: V) {
-        let at = self.below(key);
-        unroll!(SLOTS, back => {
-            let slot = SLOTS - 1 - back;
-            if slot < Self::OWN {
-                if slot as u32 == at {
-                    (self.keys[slot], self.values[slot]) = (key, value);
-                } else if slot as u32 > at && slot > 0 {
-                    (self.keys[slot], self.values[slot]) = (self.keys[slot.saturating_sub(1)], self.values[slot.saturating_sub(1)]);
-                }
-            }
-        });
-        self.len += 1;
-    }
-
-    /// Takes out a pair, which is there.
-    #[inline(always)]
-    fn remove(&mut self, key: K) {
-        let at = self.below(key);
-        unroll!(SLOTS, slot => {
-            if slot as u32 >= at && slot + 1 < Self::OWN {
-                (self.keys[slot], self.values[slot]) = (self.keys[(slot + 1) % SLOTS], self.values[(slot + 1) % SLOTS]);
-            }
-        });
-        self.len -= 1;
-    }
-
-    /// Gives a pair, which is there, another value.
-    #[inline(always)]
-    fn replace(&mut self, key: K, value: V) {
-        unroll!(SLOTS, slot => {
-            if slot < Self::OWN && self.keys[slot] == key {
-                self.values[slot] = value;
-            }
-        });
-    }
-}
-
 /// Changes the lines of nodes that are not marked, and notes how many pairs they have: launched as [`PlanLines`].
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
@@ -212,77 +449,98 @@ impl<K: Word, V: Word> Kernel for WriteLines<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (changes, flip) = (&args.changes, args.tree.flip);
+        let (tree, changes) = (&args.tree, &args.changes);
         let Some(group) = changes.group(simt, simt.global_index()) else { return };
-        // SAFETY: a line of the tree, which only this thread changes; operations.
+        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
         unsafe {
             if !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
                 return;
             }
-            let first_line = args.tree.first_line(simt, group.node);
+            let first_line = tree.first_line(simt, group.node);
             let number = first_line + group.line;
-            let at = u64::from(number) * u64::from(LINE_WORDS);
-            let slots = chunk_slots::<K, V>() as usize;
-            let mut line = Line { keys: [K::MIN; SLOTS], values: [V::MIN; SLOTS], len: group.len };
-            unroll!((LINE_WORDS / 2) as usize, chunk => {
-                let words = simt.load_vector(args.lines.as_const(), at + 2 * chunk as u64, Hint::Default);
-                let pairs = pairs_of::<K, V>(words);
-                unroll!(2, i => {
-                    if i < slots {
-                        (line.keys[chunk * slots + i], line.values[chunk * slots + i]) = pairs[i];
-                    }
-                });
-            });
-            // First what makes room.
-            let mut own = group.from;
-            while own < group.to {
-                match changes.place(simt, own).effect() {
-                    Effect::Replace => line.replace(changes.key(simt, own, flip), changes.value(simt, own)),
-                    Effect::Remove => line.remove(changes.key(simt, own, flip)),
-                    Effect::None | Effect::Insert => {}
-                }
-                own += 1;
+            let mut line = Line::<K, V>::load(simt, args.lines.as_const(), number, group.len);
+            line.change(simt, changes, tree.flip, &group);
+            let shift = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly);
+            if shift != 0 {
+                hand_over(simt, args, &group, &mut line, (number, Shift(shift)));
             }
-            own = group.from;
-            while own < group.to {
-                if changes.place(simt, own).effect() == Effect::Insert {
-                    line.insert(changes.key(simt, own, flip), changes.value(simt, own));
-                }
-                own += 1;
-            }
-            // Free slots repeat the last pair.
-            unroll!(SLOTS, slot => {
-                if slot > 0 && slot < Line::<K, V>::OWN && slot as u32 >= line.len {
-                    (line.keys[slot], line.values[slot]) = (line.keys[slot.saturating_sub(1)], line.values[slot.saturating_sub(1)]);
-                }
-            });
-            unroll!((LINE_WORDS / 2) as usize, chunk => {
-                let pair = |slot: usize| (line.keys[slot], line.values[slot]);
-                let second = chunk * slots + slots - 1;
-                let words = chunk_of([pair(chunk * slots), pair(second)]);
-                simt.store_vector(args.lines, at + 2 * chunk as u64, words, Hint::Default);
-            });
+            line.store(simt, args.lines, number);
             if group.is_last {
-                // So do lines that are free.
-                let end = first_line + args.tree.lines_of(simt, group.node).1;
-                let last = (line.keys[Line::<K, V>::OWN - 1], line.values[Line::<K, V>::OWN - 1]);
+                // Free lines repeat the last pair.
+                let end = first_line + tree.lines_of(simt, group.node).1;
+                let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
                 let mut chunk = u64::from(number + 1) * u64::from(LINE_WORDS);
                 while chunk < u64::from(end) * u64::from(LINE_WORDS) {
                     simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
                     chunk += 2;
                 }
             }
-            // Every line has bits of its own, so that sums change only these.
-            let planes = if K::BITS == 64 { 2 } else { 3 };
-            let record = u64::from(group.node) * u64::from(RECORD_WORDS) + u64::from(RECORD_WORDS - planes);
-            let changed = (group.len - 1) ^ (line.len - 1);
-            unroll!(3, plane => {
-                if (plane as u32) < planes && changed >> plane & 1 != 0 {
-                    let bit = 1_u64 << group.line;
-                    let change = if (line.len - 1) >> plane & 1 != 0 { bit } else { bit.wrapping_neg() };
-                    simt.atomic_add(args.records, record + plane as u64, change, Order::Relaxed, Scope::Device);
-                }
-            });
+            note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
         }
     }
+}
+
+/// Per thread. Hands pairs of a line to the one beside, and notes in which cell the second of the two begins now.
+///
+/// # Safety
+/// It was planned; nobody else changes the other line.
+#[inline(always)]
+unsafe fn hand_over<S: Simt, K: Word, V: Word>(
+    simt: S,
+    args: &LineChangesArgs<K, V>,
+    group: &Group,
+    line: &mut Line<K, V>,
+    (number, shift): (u32, Shift),
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let len = shift.len();
+        let (other, other_number) = match shift.is_to_next() {
+            true => (group.line + 1, number + 1),
+            false => (group.line - 1, number - 1),
+        };
+        let mut beside = Line::<K, V>::load(simt, args.lines.as_const(), other_number, len);
+        let mut left = shift.pairs();
+        while left > 0 {
+            let at = if shift.is_to_next() { line.len - 1 } else { 0 };
+            let (key, value) = line.pair(at);
+            beside.insert(key, value);
+            line.remove(at);
+            left -= 1;
+        }
+        beside.store(simt, args.lines, other_number);
+        note_len::<S, K>(simt, args.records, (group.node, other), (len, beside.len));
+        // Every line has a bit of its own, so that sums change only this one.
+        let add = |cell: u32, change: u32| {
+            let word = u64::from(group.node) * u64::from(NODE_WORDS) + u64::from(cell / 32);
+            simt.atomic_add(args.nodes, word, change, Order::Relaxed, Scope::Device);
+        };
+        let (old, new) = shift.cells();
+        add(new, 1 << (new % 32));
+        add(old, (1_u32 << (old % 32)).wrapping_neg());
+    }
+}
+
+/// Per thread. Notes how many pairs a line of a node has, before and now.
+///
+/// # Safety
+/// There is such a node; nobody else notes it.
+#[inline(always)]
+unsafe fn note_len<S: Simt, K: Word>(
+    simt: S,
+    records: GlobalMut<u64>,
+    (node, line): (u32, u32),
+    (old, new): (u32, u32),
+) {
+    let planes = if K::BITS == 64 { 2 } else { 3 };
+    let first = u64::from(node) * u64::from(RECORD_WORDS) + u64::from(RECORD_WORDS - planes);
+    unroll!(3, plane => {
+        if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
+            // Every line has bits of its own, so that sums change only these.
+            let bit = 1_u64 << line;
+            let change = if (new - 1) >> plane & 1 != 0 { bit } else { bit.wrapping_neg() };
+            // SAFETY: a word of the record.
+            unsafe { simt.atomic_add(records, first + plane as u64, change, Order::Relaxed, Scope::Device) };
+        }
+    });
 }

@@ -73,7 +73,9 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                     let numbers = tree.descend::<S, false>(simt, word);
                     let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
                     is_reached = own(simt, numbers) == number;
-                    is_line_reached = own(simt, children.numbers()) == position.line;
+                    // A node's record is to have at most its first key.
+                    let is_after_first = tree.first_of(simt, number) <= word;
+                    is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
                 }
                 if at < args.count {
                     let is_there =
