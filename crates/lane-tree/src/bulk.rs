@@ -150,7 +150,10 @@ impl<'a, K: Key, V: Word> Planned<'a, K, V> {
         args.lasts = outputs.upper.lasts.write_on(stream)?;
         args.formats = outputs.upper.formats.write_on(stream)?;
         // SAFETY: the caller's.
-        unsafe { self.over_parts(stream)?.run(calls::write(&args)) }?;
+        unsafe {
+            self.over_parts(stream)?.run(calls::write(&args))?;
+            self.over_parts(stream)?.run(calls::write_others(&args))?;
+        }
         Ok(())
     }
 }

@@ -7,7 +7,9 @@ use crate::layout::{BITMAP_CHILDREN, Quantiser, SHIFTS, line_slots};
 use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Simt, WARP, Word, highest_one, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, highest_one, kernel_args,
+};
 
 /// Warps of a block of [`Count`] or [`Write`].
 pub const BUILD_WARPS: u32 = 4;
@@ -219,6 +221,7 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 impl<K: Word, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 6 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -227,11 +230,53 @@ impl<K: Word, V: Word> Kernel for Count<K, V> {
     }
 }
 
-/// Writes the nodes of each part, their records and lines: launched as [`Count`].
+/// Writes the node of each part that is one, with its record and lines: launched as [`Count`].
 #[derive(Debug)]
 pub struct Write<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for Write<K, V> {
+    type Args = NodesArgs<K, V>;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 10 });
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let part = simt.global_index() / u64::from(WARP);
+        if part >= args.parts {
+            return;
+        }
+        let slots = line_slots::<K, V>();
+        let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
+        // SAFETY: a part of the keys, and its plan.
+        unsafe {
+            let (pairs, len) = part_of(simt, args, part);
+            let (plans, at) = (args.plans.as_const(), part * u64::from(PLAN_WORDS));
+            let lines = simt.load(plans, at + 1, Hint::ReadOnly);
+            if lines == 0 {
+                return;
+            }
+            let quantiser = Quantiser(simt.load(plans, at, Hint::ReadOnly));
+            let mut own = simt.lane();
+            while own <= lines {
+                let start = simt.load(plans, at + 2 + u64::from(own), Hint::ReadOnly);
+                simt.shared_store(memory.starts, own, start);
+                own += WARP;
+            }
+            simt.sync_warp(FULL_MASK);
+            let target = target(simt, args, part, pairs.from);
+            write_node(simt, args, (pairs, len), Plan { quantiser, lines }, (target, true), memory);
+            if simt.lane() == 0 {
+                note_formats(simt, args.formats, quantiser.format() as u32);
+            }
+        }
+    }
+}
+
+/// Writes the nodes of the other parts: launched as [`Count`].
+#[derive(Debug)]
+pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for WriteOthers<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
 
@@ -242,7 +287,81 @@ impl<K: Word, V: Word> Kernel for Write<K, V> {
     }
 }
 
-/// Warp collective (all lanes). Divides a part into as few nodes as go; counts or writes them.
+/// Per thread. A part's pairs, and how many there are.
+///
+/// # Safety
+/// There is such a part.
+#[inline(always)]
+unsafe fn part_of<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (Pairs<K, V>, u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        let from = simt.load(args.cuts, part, Hint::ReadOnly);
+        let len = (simt.load(args.cuts, part + 1, Hint::ReadOnly) - from) as u32;
+        (Pairs { keys: args.keys, values: args.values, from, flip: args.flip }, len)
+    }
+}
+
+/// Where the next node of a part goes.
+#[derive(Clone, Copy)]
+struct Target {
+    number: u32,
+    line: u32,
+    rank: u64,
+    /// The line after the part's last.
+    end: u32,
+}
+
+/// Per thread. Where the first node of a part goes, whose first pair this is.
+///
+/// # Safety
+/// There is such a part.
+#[inline(always)]
+unsafe fn target<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, from: u64) -> Target {
+    // SAFETY: the caller's.
+    unsafe {
+        if args.targets.is_null() {
+            let before = simt.load(args.before, part, Hint::ReadOnly);
+            return Target { number: (before >> LINE_BITS) as u32, line: before as u32, rank: from, end: 0 };
+        }
+        let at = part * u64::from(TARGET_WORDS);
+        let start = simt.load(args.targets, at, Hint::ReadOnly);
+        let end = simt.load(args.targets, at + 1, Hint::ReadOnly) as u32;
+        let rank = simt.load(args.targets, at + 2, Hint::ReadOnly);
+        Target { number: (start >> LINE_BITS) as u32, line: start as u32, rank, end }
+    }
+}
+
+/// Warp collective (all lanes). Writes a node by its plan, which is in the memory. The last node of a part among others has all
+/// lines that are left to the part.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn write_node<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+    simt: S,
+    args: &NodesArgs<K, V>,
+    (source, len): (T, u32),
+    plan: Plan,
+    (target, is_last): (Target, bool),
+    memory: PlanMemory,
+) {
+    let Target { number, line, rank, end } = target;
+    let lines = if is_last && !args.targets.is_null() { end - line } else { plan.lines };
+    let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
+    let place = NodePlace { number, first_line: line, rank, lines, is_new: true };
+    // SAFETY: the caller's.
+    unsafe {
+        write(simt, source, len, plan, place, outputs, memory);
+        if simt.lane() == 0 {
+            let (first, last) = (source.key(simt, 0), source.key(simt, len - 1));
+            simt.store(args.firsts, u64::from(number), first, Hint::Default);
+            simt.store(args.lasts, u64::from(number), last, Hint::Default);
+        }
+    }
+}
+
+/// Warp collective (all lanes). Divides a part into as few nodes as go, and counts them; or writes those of a part that is not one
+/// node.
 ///
 /// # Safety
 /// As for the kernels.
@@ -269,52 +388,15 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             }
         }
         let filling = Filling::new(filling);
-        let begin = simt.load(args.cuts, part, Hint::ReadOnly);
-        let len = (simt.load(args.cuts, part + 1, Hint::ReadOnly) - begin) as u32;
-        let pairs = Pairs { keys: args.keys, values: args.values, from: begin, flip: args.flip };
-        let (mut number, mut line) = (0, 0);
-        let (mut first_rank, mut end_line) = (begin, 0);
-        if writes && args.targets.is_null() {
-            let before = simt.load(args.before, part, Hint::ReadOnly);
-            (number, line) = ((before >> LINE_BITS) as u32, before as u32);
-        } else if writes {
-            let at = part * u64::from(TARGET_WORDS);
-            let start = simt.load(args.targets, at, Hint::ReadOnly);
-            (number, line) = ((start >> LINE_BITS) as u32, start as u32);
-            end_line = simt.load(args.targets, at + 1, Hint::ReadOnly) as u32;
-            first_rank = simt.load(args.targets, at + 2, Hint::ReadOnly);
-        }
-        // The last node of a part among others has all lines that are left to the part.
-        let lines_of = |line: u32, lines: u32, is_last: bool| {
-            if is_last && !args.targets.is_null() { end_line - line } else { lines }
-        };
-        let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
-        let (first_number, first_line) = (number, line);
-        let plans = args.plans.as_const();
         let at = part * u64::from(PLAN_WORDS);
-        // Nearly all parts are one node, which is planned once.
-        let saved = if writes { simt.load(plans, at + 1, Hint::ReadOnly) } else { 0 };
-        if saved > 0 {
-            let quantiser = Quantiser(simt.load(plans, at, Hint::ReadOnly));
-            let mut own = simt.lane();
-            while own <= saved {
-                let start = simt.load(plans, at + 2 + u64::from(own), Hint::ReadOnly);
-                simt.shared_store(memory.starts, own, start);
-                own += WARP;
-            }
-            simt.sync_warp(FULL_MASK);
-            let source = From { source: pairs, from: 0 };
-            let lines = lines_of(line, saved, true);
-            let place = NodePlace { number, first_line: line, rank: first_rank, lines, is_new: true };
-            write(simt, source, len, Plan { quantiser, lines: saved }, place, outputs, memory);
-            if simt.lane() == 0 {
-                let (first, last) = (source.key(simt, 0), source.key(simt, len - 1));
-                simt.store(args.firsts, u64::from(number), first, Hint::Default);
-                simt.store(args.lasts, u64::from(number), last, Hint::Default);
-                note_formats(simt, args.formats, quantiser.format() as u32);
-            }
+        if writes && simt.load(args.plans.as_const(), at + 1, Hint::ReadOnly) > 0 {
             return;
         }
+        let (pairs, len) = part_of(simt, args, part);
+        let mut target = match writes {
+            true => target(simt, args, part, pairs.from),
+            false => Target { number: 0, line: 0, rank: 0, end: 0 },
+        };
         let (mut start, mut formats) = (0, 0);
         while start < len {
             let source = From { source: pairs, from: start };
@@ -322,22 +404,15 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             loop {
                 if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, SHIFTS), memory) {
                     if writes {
-                        let rank = first_rank + u64::from(start);
-                        let lines = lines_of(line, plan.lines, start + own == len);
-                        let place = NodePlace { number, first_line: line, rank, lines, is_new: true };
-                        write(simt, source, own, plan, place, outputs, memory);
-                        if simt.lane() == 0 {
-                            let (first, last) = (source.key(simt, 0), source.key(simt, own - 1));
-                            simt.store(args.firsts, u64::from(number), first, Hint::Default);
-                            simt.store(args.lasts, u64::from(number), last, Hint::Default);
-                        }
+                        write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
                     }
                     if !writes && own == len {
                         save(simt, plan, args.plans, at, memory);
                     }
                     formats |= plan.quantiser.format() as u32;
-                    number += 1;
-                    line += plan.lines;
+                    target.number += 1;
+                    target.line += plan.lines;
+                    target.rank += u64::from(own);
                     break;
                 }
                 own = widest_gap(simt, source, own);
@@ -348,9 +423,9 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             if writes {
                 note_formats(simt, args.formats, formats);
             } else {
-                let count = u64::from(number - first_number) << LINE_BITS | u64::from(line - first_line);
+                let count = u64::from(target.number) << LINE_BITS | u64::from(target.line);
                 simt.store(args.counts, part, count, Hint::Default);
-                if number - first_number != 1 {
+                if target.number != 1 {
                     simt.store(args.plans, at + 1, 0, Hint::Default);
                 }
             }

@@ -5,7 +5,7 @@ use crate::{
     Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
     PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Search,
-    SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteUpper,
+    SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -60,8 +60,10 @@ by_words! {
     write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
     /// The kernel that lays nodes out anew.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
-    /// The kernel that writes nodes and lines.
+    /// The kernel that writes the nodes and lines of parts that are one node.
     write(NodesArgs<K, V>) => Write<K, V>;
+    /// The kernel that writes those of other parts.
+    write_others(NodesArgs<K, V>) => WriteOthers<K, V>;
 }
 
 macro_rules! by_key {

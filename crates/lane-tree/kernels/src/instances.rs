@@ -3,7 +3,7 @@
 use crate::{
     Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
     MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, Rank, Ranks, Relocate, Search, Table, Write,
-    WriteLines, WriteNodes, WriteUpper,
+    WriteLines, WriteNodes, WriteOthers, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -51,6 +51,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_lines>], [<lane_tree_ $k _ $v>], WriteLines<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_nodes>], [<lane_tree_ $k _ $v>], WriteNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __write_others>], [<lane_tree_ $k _ $v>], WriteOthers<$k, $v>);
         )*}
     };
 }

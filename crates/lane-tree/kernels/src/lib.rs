@@ -18,7 +18,7 @@ mod sorted;
 mod update;
 mod upper;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, NodesArgs, PLAN_WORDS, Write};
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};

@@ -135,17 +135,8 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     memory: PlanMemory,
 ) -> Option<Plan> {
     let (slots, lane) = (line_slots::<K, V>(), simt.lane());
-    let rounds = rounds(slots);
     // SAFETY: pairs of the source.
     let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
-    let mut keys = [K::MIN; ROUNDS];
-    unroll!(ROUNDS, round => {
-        if round < rounds {
-            let at = round as u32 * WARP + lane;
-            // SAFETY: a pair of the source.
-            keys[round] = if at < len { unsafe { source.key(simt, at) } } else { last };
-        }
-    });
     let mut attempt = 0;
     while attempt < SHIFTS + 2 {
         let (quantiser, children) = match attempt {
@@ -160,24 +151,31 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
             continue;
         }
         let mut carry = u32::MAX;
-        unroll!(ROUNDS, round => {
-            if round < rounds {
-                let at = round as u32 * WARP + lane;
-                let place = quantiser.place(keys[round]);
+        let mut round = 0;
+        // Up to the round of the end, which is a beginning too, and one more.
+        while round * WARP <= len + WARP {
+            // Their loads overlap.
+            const TOGETHER: usize = 4;
+            let mut keys = [K::MIN; TOGETHER];
+            unroll!(TOGETHER, i => {
+                let at = (round + i as u32) * WARP + lane;
+                // SAFETY: a pair of the source.
+                keys[i] = if at < len { unsafe { source.key(simt, at) } } else { last };
+            });
+            unroll!(TOGETHER, i => {
+                let at = (round + i as u32) * WARP + lane;
+                let place = quantiser.place(keys[i]);
                 let before = simt.shuffle_up(FULL_MASK, place, 1);
                 let before = if lane == 0 { carry } else { before };
                 carry = simt.shuffle(FULL_MASK, place, WARP - 1);
                 let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
                 let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
-                if lane == 0 {
+                if lane == 0 && round + (i as u32) < BEGINS {
                     // SAFETY: a word for each round; the warp meets before it is read.
-                    unsafe { simt.shared_store(memory.begins, round as u32, begins) };
+                    unsafe { simt.shared_store(memory.begins, round + i as u32, begins) };
                 }
-            }
-        });
-        if lane == 0 {
-            // SAFETY: as above.
-            unsafe { simt.shared_store(memory.begins, rounds as u32, 0) };
+            });
+            round += TOGETHER as u32;
         }
         simt.sync_warp(FULL_MASK);
         let mut round = 0;
@@ -275,24 +273,37 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     let (lane, slots) = (simt.lane(), chunk_slots::<K, V>());
     // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
     unsafe {
-        let mut chunk = lane;
-        while chunk < room * (LINE_WORDS / 2) {
-            let line = chunk / (LINE_WORDS / 2);
-            let (mut at, mut last) = (len - 1, len - 1);
-            if line < lines {
-                at = simt.shared_load(memory.starts, line) + chunk % (LINE_WORDS / 2) * slots;
-                last = simt.shared_load(memory.starts, line + 1) - 1;
-            }
-            // Free slots repeat the pair before them.
-            let at = if at < last { at } else { last };
-            let first = (source.key(simt, at), source.value(simt, at));
-            let mut second = first;
-            if slots == 2 && at < last {
-                second = (source.key(simt, at + 1), source.value(simt, at + 1));
-            }
-            let to = u64::from(first_line) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
-            simt.store_vector(outputs.lines, to, chunk_of([first, second]), Hint::Default);
-            chunk += WARP;
+        // Several at a time, so that their loads overlap.
+        const ROUNDS: usize = 4;
+        let chunks = room * (LINE_WORDS / 2);
+        let mut round = 0;
+        while round < chunks {
+            let mut words = [[0; 2]; ROUNDS];
+            unroll!(ROUNDS, i => {
+                let chunk = round + i as u32 * WARP + lane;
+                let line = chunk / (LINE_WORDS / 2);
+                let (mut at, mut last) = (len - 1, len - 1);
+                if line < lines {
+                    at = simt.shared_load(memory.starts, line) + chunk % (LINE_WORDS / 2) * slots;
+                    last = simt.shared_load(memory.starts, line + 1) - 1;
+                }
+                // Free slots repeat the pair before them.
+                let at = if at < last { at } else { last };
+                let first = (source.key(simt, at), source.value(simt, at));
+                let mut second = first;
+                if slots == 2 && at < last {
+                    second = (source.key(simt, at + 1), source.value(simt, at + 1));
+                }
+                words[i] = chunk_of([first, second]);
+            });
+            unroll!(ROUNDS, i => {
+                let chunk = round + i as u32 * WARP + lane;
+                if chunk < chunks {
+                    let to = u64::from(first_line) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
+                    simt.store_vector(outputs.lines, to, words[i], Hint::Default);
+                }
+            });
+            round += ROUNDS as u32 * WARP;
         }
         // The record's planes: a lane has two lines.
         let beyond = |line: u32| {
