@@ -138,7 +138,7 @@ mod x86 {
     use crate::line::Line;
     use core::arch::x86_64::*;
     use lanetree_layout::Word;
-    use lanetree_runtime::{Avx2, Avx512};
+    use lanetree_runtime::{Avx2, Avx512, Compare};
 
     #[derive(Clone, Copy)]
     pub(super) struct Linear(pub(super) Avx2);
@@ -149,25 +149,7 @@ mod x86 {
     impl Below for Linear {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            let at = (&raw const *line).cast::<__m256i>();
-            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
-            unsafe {
-                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
-                // Comparisons are signed: both sides are moved to the signed range.
-                if B::BITS == 64 {
-                    let sign = _mm256_set1_epi64x(i64::MIN);
-                    let query = _mm256_xor_si256(_mm256_set1_epi64x(word.widen() as i64), sign);
-                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi64(query, _mm256_xor_si256(half, sign)));
-                    let bits = |half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u32;
-                    (bits(a) | bits(b) << 4).count_ones()
-                } else {
-                    let sign = _mm256_set1_epi32(i32::MIN);
-                    let query = _mm256_xor_si256(_mm256_set1_epi32(word.low() as i32), sign);
-                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi32(query, _mm256_xor_si256(half, sign)));
-                    let bits = |half| _mm256_movemask_ps(_mm256_castsi256_ps(half)) as u32;
-                    (bits(a) | bits(b) << 8).count_ones()
-                }
-            }
+            self.0.below(line, word).count_ones()
         }
     }
 
@@ -211,15 +193,7 @@ mod x86 {
     impl Below for Avx512 {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            // SAFETY: an aligned line; `self` proves that the CPU has the instructions.
-            unsafe {
-                let separators = _mm512_load_si512((&raw const *line).cast());
-                if B::BITS == 64 {
-                    u32::from(_mm512_cmplt_epu64_mask(separators, _mm512_set1_epi64(word.widen() as i64))).count_ones()
-                } else {
-                    u32::from(_mm512_cmplt_epu32_mask(separators, _mm512_set1_epi32(word.low() as i32))).count_ones()
-                }
-            }
+            Compare::below(self, line, word).count_ones()
         }
     }
 }

@@ -100,5 +100,5 @@ pub use pool::{Pool, PoolStats};
 pub use recorded::{record_kernels, recorded_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx2, Avx512};
-pub use simd::{Simd, SimdTask};
+pub use simd::{Compare, Portable, Simd, SimdTask};
 pub use stream::{Launch, Stream};

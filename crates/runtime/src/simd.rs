@@ -1,4 +1,7 @@
-//! The CPU's vector instructions: which there are, and code that is compiled for each of them.
+//! The CPU's vector instructions: which there are, code that is compiled for each of them, and comparisons of lines.
+
+use crate::Line;
+use lanetree_layout::Word;
 
 /// Vector instructions of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,6 +138,165 @@ impl Avx512 {
     }
 }
 
+/// Comparisons of a line's words with a word, unsigned: bit `i` of what comes out is that of word `i`.
+pub trait Compare: Copy {
+    /// Those below the word.
+    fn below<W: Word>(self, line: &Line, word: W) -> u32;
+
+    /// Those that are not above the word.
+    fn upto<W: Word>(self, line: &Line, word: W) -> u32;
+
+    /// Those equal to the word.
+    fn equal<W: Word>(self, line: &Line, word: W) -> u32;
+}
+
+/// The target's baseline; a compiler may vectorise it.
+#[derive(Clone, Copy, Debug)]
+pub struct Portable;
+
+impl Portable {
+    #[inline(always)]
+    fn which<W: Word>(line: &Line, is_one: impl Fn(W) -> bool) -> u32 {
+        line.words::<W>().iter().enumerate().map(|(i, &word)| u32::from(is_one(word)) << i).sum()
+    }
+}
+
+impl Compare for Portable {
+    #[inline(always)]
+    fn below<W: Word>(self, line: &Line, word: W) -> u32 {
+        Self::which(line, |other: W| other < word)
+    }
+
+    #[inline(always)]
+    fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
+        Self::which(line, |other: W| other <= word)
+    }
+
+    #[inline(always)]
+    fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
+        Self::which(line, |other: W| other == word)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Avx2, Avx512, Compare, Line, Word};
+    use core::arch::x86_64::*;
+
+    impl Avx2 {
+        /// The words of 32 bits above which a word is; or, with `SWAPPED`, that are above it.
+        #[inline(always)]
+        fn order<W: Word, const SWAPPED: bool>(self, line: &Line, word: W) -> u32 {
+            let at = line.as_ptr().cast::<__m256i>();
+            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
+            unsafe {
+                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
+                // Comparisons are signed: both sides are moved to the signed range.
+                if W::BITS == 64 {
+                    let sign = _mm256_set1_epi64x(i64::MIN);
+                    let word = _mm256_xor_si256(_mm256_set1_epi64x(word.widen() as i64), sign);
+                    let [a, b] = halves.map(|half| match (SWAPPED, _mm256_xor_si256(half, sign)) {
+                        (false, half) => _mm256_cmpgt_epi64(word, half),
+                        (true, half) => _mm256_cmpgt_epi64(half, word),
+                    });
+                    bits64([a, b])
+                } else {
+                    let sign = _mm256_set1_epi32(i32::MIN);
+                    let word = _mm256_xor_si256(_mm256_set1_epi32(word.low() as i32), sign);
+                    let [a, b] = halves.map(|half| match (SWAPPED, _mm256_xor_si256(half, sign)) {
+                        (false, half) => _mm256_cmpgt_epi32(word, half),
+                        (true, half) => _mm256_cmpgt_epi32(half, word),
+                    });
+                    bits32([a, b])
+                }
+            }
+        }
+    }
+
+    /// The masks' bits, one for each 64.
+    ///
+    /// # Safety
+    /// The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn bits64(halves: [__m256i; 2]) -> u32 {
+        // SAFETY: the CPU has the instructions.
+        let [a, b] = halves.map(|half| unsafe { _mm256_movemask_pd(_mm256_castsi256_pd(half)) } as u32);
+        a | b << 4
+    }
+
+    /// The masks' bits, one for each 32.
+    ///
+    /// # Safety
+    /// The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn bits32(halves: [__m256i; 2]) -> u32 {
+        // SAFETY: the CPU has the instructions.
+        let [a, b] = halves.map(|half| unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(half)) } as u32);
+        a | b << 8
+    }
+
+    impl Compare for Avx2 {
+        #[inline(always)]
+        fn below<W: Word>(self, line: &Line, word: W) -> u32 {
+            self.order::<W, false>(line, word)
+        }
+
+        #[inline(always)]
+        fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
+            let words = (Line::BYTES / W::BYTES) as u32;
+            self.order::<W, true>(line, word) ^ ((1 << words) - 1)
+        }
+
+        #[inline(always)]
+        fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
+            let at = line.as_ptr().cast::<__m256i>();
+            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
+            unsafe {
+                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
+                if W::BITS == 64 {
+                    let word = _mm256_set1_epi64x(word.widen() as i64);
+                    bits64(halves.map(|half| _mm256_cmpeq_epi64(half, word)))
+                } else {
+                    let word = _mm256_set1_epi32(word.low() as i32);
+                    bits32(halves.map(|half| _mm256_cmpeq_epi32(half, word)))
+                }
+            }
+        }
+    }
+
+    /// A comparison by AVX-512 of all words of a line at once, by the intrinsics for either width.
+    macro_rules! compare512 {
+        ($line:expr, $word:expr, $of_64:ident, $of_32:ident) => {{
+            // SAFETY: an aligned line; the proof that the CPU has the instructions is the caller's `self`.
+            unsafe {
+                let words = _mm512_load_si512($line.as_ptr().cast());
+                if W::BITS == 64 {
+                    u32::from($of_64(words, _mm512_set1_epi64($word.widen() as i64)))
+                } else {
+                    u32::from($of_32(words, _mm512_set1_epi32($word.low() as i32)))
+                }
+            }
+        }};
+    }
+
+    impl Compare for Avx512 {
+        #[inline(always)]
+        fn below<W: Word>(self, line: &Line, word: W) -> u32 {
+            compare512!(line, word, _mm512_cmplt_epu64_mask, _mm512_cmplt_epu32_mask)
+        }
+
+        #[inline(always)]
+        fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
+            compare512!(line, word, _mm512_cmple_epu64_mask, _mm512_cmple_epu32_mask)
+        }
+
+        #[inline(always)]
+        fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
+            compare512!(line, word, _mm512_cmpeq_epu64_mask, _mm512_cmpeq_epu32_mask)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +330,61 @@ mod tests {
             assert_eq!(simd.run(Which), if simd.is_available() { simd } else { Simd::Portable });
         }
         assert!(Simd::detect().is_available());
+    }
+
+    struct Masks<'a, W>(&'a Line, W);
+
+    impl<W: Word> Masks<'_, W> {
+        #[inline(always)]
+        fn all(self, simd: impl Compare) -> [u32; 3] {
+            [simd.below(self.0, self.1), simd.upto(self.0, self.1), simd.equal(self.0, self.1)]
+        }
+    }
+
+    impl<W: Word> SimdTask for Masks<'_, W> {
+        type Out = [u32; 3];
+
+        #[inline(always)]
+        fn portable(self) -> [u32; 3] {
+            self.all(Portable)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn avx2(self, simd: Avx2) -> [u32; 3] {
+            self.all(simd)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn avx512(self, simd: Avx512) -> [u32; 3] {
+            self.all(simd)
+        }
+    }
+
+    fn compares<W: Word>() {
+        let mut line = Line::ONES;
+        // In no order; both ends, and the middle, where a signed comparison fails.
+        let middle = W::MAX.widen() / 2;
+        for (i, word) in line.words_mut::<W>().iter_mut().enumerate() {
+            *word = W::truncate([middle + 1, 0, W::MAX.widen(), 7, middle, 8, W::MAX.widen() - 1, 1][i % 8]);
+        }
+        let words = line.words::<W>();
+        let near = |&word: &W| [word.wrapping_add(W::MAX), word, word.wrapping_add(W::truncate(1))];
+        for word in words.iter().flat_map(near) {
+            let which = |is_one: &dyn Fn(W) -> bool| {
+                words.iter().enumerate().filter(|(_, other)| is_one(**other)).map(|(i, _)| 1 << i).sum::<u32>()
+            };
+            let expected = [which(&|other| other < word), which(&|other| other <= word), which(&|other| other == word)];
+            for simd in Simd::ALL {
+                assert_eq!(simd.run(Masks(&line, word)), expected, "{simd:?}: {word} in {words:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_instructions_compare_alike() {
+        compares::<u32>();
+        compares::<u64>();
     }
 }
