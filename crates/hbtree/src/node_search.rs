@@ -149,7 +149,7 @@ mod x86 {
     impl Below for Linear {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            self.0.below(line, word).count_ones()
+            self.0.below(line.words::<B>(), word).count_ones()
         }
     }
 
@@ -193,7 +193,7 @@ mod x86 {
     impl Below for Avx512 {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            Compare::below(self, line, word).count_ones()
+            Compare::below(self, line.words::<B>(), word).count_ones()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The CPU's vector instructions: which there are, code that is compiled for each of them, and comparisons of lines.
+//! The CPU's vector instructions: which there are, code that is compiled for each of them, and comparisons of the words of a line.
 
 use crate::Line;
 use lanetree_layout::Word;
@@ -138,16 +138,26 @@ impl Avx512 {
     }
 }
 
-/// Comparisons of a line's words with a word, unsigned: bit `i` of what comes out is that of word `i`.
+/// Comparisons of the words of 64 bytes with a word, unsigned: bit `i` of what comes out is that of word `i`. The bytes may lie
+/// anywhere.
+///
+/// # Panics
+/// For words of more or fewer bytes.
 pub trait Compare: Copy {
     /// Those below the word.
-    fn below<W: Word>(self, line: &Line, word: W) -> u32;
+    fn below<W: Word>(self, words: &[W], word: W) -> u32;
 
     /// Those that are not above the word.
-    fn upto<W: Word>(self, line: &Line, word: W) -> u32;
+    fn upto<W: Word>(self, words: &[W], word: W) -> u32;
 
     /// Those equal to the word.
-    fn equal<W: Word>(self, line: &Line, word: W) -> u32;
+    fn equal<W: Word>(self, words: &[W], word: W) -> u32;
+}
+
+/// Words are those of 64 bytes.
+#[inline(always)]
+fn check<W>(words: &[W]) {
+    assert_eq!(size_of_val(words), Line::BYTES);
 }
 
 /// The target's baseline; a compiler may vectorise it.
@@ -156,41 +166,43 @@ pub struct Portable;
 
 impl Portable {
     #[inline(always)]
-    fn which<W: Word>(line: &Line, is_one: impl Fn(W) -> bool) -> u32 {
-        line.words::<W>().iter().enumerate().map(|(i, &word)| u32::from(is_one(word)) << i).sum()
+    fn which<W: Word>(words: &[W], is_one: impl Fn(W) -> bool) -> u32 {
+        check(words);
+        words.iter().enumerate().map(|(i, &word)| u32::from(is_one(word)) << i).sum()
     }
 }
 
 impl Compare for Portable {
     #[inline(always)]
-    fn below<W: Word>(self, line: &Line, word: W) -> u32 {
-        Self::which(line, |other: W| other < word)
+    fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+        Self::which(words, |other: W| other < word)
     }
 
     #[inline(always)]
-    fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
-        Self::which(line, |other: W| other <= word)
+    fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+        Self::which(words, |other: W| other <= word)
     }
 
     #[inline(always)]
-    fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
-        Self::which(line, |other: W| other == word)
+    fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+        Self::which(words, |other: W| other == word)
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Avx2, Avx512, Compare, Line, Word};
+    use super::{Avx2, Avx512, Compare, Word, check};
     use core::arch::x86_64::*;
 
     impl Avx2 {
         /// The words of 32 bits above which a word is; or, with `SWAPPED`, that are above it.
         #[inline(always)]
-        fn order<W: Word, const SWAPPED: bool>(self, line: &Line, word: W) -> u32 {
-            let at = line.as_ptr().cast::<__m256i>();
-            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
+        fn order<W: Word, const SWAPPED: bool>(self, words: &[W], word: W) -> u32 {
+            check(words);
+            let at = words.as_ptr().cast::<__m256i>();
+            // SAFETY: both halves of 64 bytes; `self` proves that the CPU has the instructions.
             unsafe {
-                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
+                let halves = [_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))];
                 // Comparisons are signed: both sides are moved to the signed range.
                 if W::BITS == 64 {
                     let sign = _mm256_set1_epi64x(i64::MIN);
@@ -237,22 +249,22 @@ mod x86 {
 
     impl Compare for Avx2 {
         #[inline(always)]
-        fn below<W: Word>(self, line: &Line, word: W) -> u32 {
-            self.order::<W, false>(line, word)
+        fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+            self.order::<W, false>(words, word)
         }
 
         #[inline(always)]
-        fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
-            let words = (Line::BYTES / W::BYTES) as u32;
-            self.order::<W, true>(line, word) ^ ((1 << words) - 1)
+        fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+            self.order::<W, true>(words, word) ^ ((1 << words.len()) - 1)
         }
 
         #[inline(always)]
-        fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
-            let at = line.as_ptr().cast::<__m256i>();
-            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
+        fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+            check(words);
+            let at = words.as_ptr().cast::<__m256i>();
+            // SAFETY: both halves of 64 bytes; `self` proves that the CPU has the instructions.
             unsafe {
-                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
+                let halves = [_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))];
                 if W::BITS == 64 {
                     let word = _mm256_set1_epi64x(word.widen() as i64);
                     bits64(halves.map(|half| _mm256_cmpeq_epi64(half, word)))
@@ -264,12 +276,13 @@ mod x86 {
         }
     }
 
-    /// A comparison by AVX-512 of all words of a line at once, by the intrinsics for either width.
+    /// A comparison by AVX-512 of all words at once, by the intrinsics for either width.
     macro_rules! compare512 {
-        ($line:expr, $word:expr, $of_64:ident, $of_32:ident) => {{
-            // SAFETY: an aligned line; the proof that the CPU has the instructions is the caller's `self`.
+        ($words:expr, $word:expr, $of_64:ident, $of_32:ident) => {{
+            check($words);
+            // SAFETY: 64 bytes; the proof that the CPU has the instructions is the caller's `self`.
             unsafe {
-                let words = _mm512_load_si512($line.as_ptr().cast());
+                let words = _mm512_loadu_si512($words.as_ptr().cast());
                 if W::BITS == 64 {
                     u32::from($of_64(words, _mm512_set1_epi64($word.widen() as i64)))
                 } else {
@@ -281,18 +294,18 @@ mod x86 {
 
     impl Compare for Avx512 {
         #[inline(always)]
-        fn below<W: Word>(self, line: &Line, word: W) -> u32 {
-            compare512!(line, word, _mm512_cmplt_epu64_mask, _mm512_cmplt_epu32_mask)
+        fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+            compare512!(words, word, _mm512_cmplt_epu64_mask, _mm512_cmplt_epu32_mask)
         }
 
         #[inline(always)]
-        fn upto<W: Word>(self, line: &Line, word: W) -> u32 {
-            compare512!(line, word, _mm512_cmple_epu64_mask, _mm512_cmple_epu32_mask)
+        fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+            compare512!(words, word, _mm512_cmple_epu64_mask, _mm512_cmple_epu32_mask)
         }
 
         #[inline(always)]
-        fn equal<W: Word>(self, line: &Line, word: W) -> u32 {
-            compare512!(line, word, _mm512_cmpeq_epu64_mask, _mm512_cmpeq_epu32_mask)
+        fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+            compare512!(words, word, _mm512_cmpeq_epu64_mask, _mm512_cmpeq_epu32_mask)
         }
     }
 }
@@ -332,7 +345,7 @@ mod tests {
         assert!(Simd::detect().is_available());
     }
 
-    struct Masks<'a, W>(&'a Line, W);
+    struct Masks<'a, W>(&'a [W], W);
 
     impl<W: Word> Masks<'_, W> {
         #[inline(always)]
@@ -377,7 +390,7 @@ mod tests {
             };
             let expected = [which(&|other| other < word), which(&|other| other <= word), which(&|other| other == word)];
             for simd in Simd::ALL {
-                assert_eq!(simd.run(Masks(&line, word)), expected, "{simd:?}: {word} in {words:?}");
+                assert_eq!(simd.run(Masks(words, word)), expected, "{simd:?}: {word} in {words:?}");
             }
         }
     }

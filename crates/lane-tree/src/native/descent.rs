@@ -6,11 +6,12 @@
 
 use super::View;
 use super::node::Count;
+use core::hint::select_unpredictable;
 use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix};
 use lanetree_layout::{Key, Word};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
-use lanetree_runtime::{Portable, SimdTask, prefetch};
+use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
 
 /// Queries of a group.
 const GROUP: usize = 32;
@@ -77,7 +78,9 @@ impl<K: Key, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
         let queries = &self.queries[number * GROUP..];
         // The last group repeats its last query.
         let last = queries.len() - 1;
-        group.words = core::array::from_fn(|i| queries[i.min(last)].encode());
+        for (i, word) in group.words.iter_mut().enumerate() {
+            *word = queries[i.min(last)].encode();
+        }
         self.view.find_nodes::<S, F>(simd, group);
     }
 
@@ -92,36 +95,48 @@ impl<K: Key, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
 }
 
 impl<K: Key, V: Word> View<'_, K, V> {
-    /// The nodes of the highest level for words, of which there are as many as numbers: a binary search, all words side by
-    /// side.
+    /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
+    /// bytes, which are compared at once.
     #[inline(always)]
-    fn find_top(&self, words: &[K::Bits; GROUP]) -> [u32; GROUP] {
-        // The first node that it may be, and how many.
-        let mut bounds = words.map(|word| {
+    fn find_top<S: Count>(&self, simd: S, words: &[K::Bits; GROUP], numbers: &mut [u32; GROUP]) {
+        let mut counts = [0; GROUP];
+        let mut most = 0;
+        for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
             let prefix = prefix(word, self.top[0], self.shape.prefix_shift);
             let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
             let bounds = self.table[bucket as usize];
-            let (low, high) = (bounds & 0xffff, bounds >> 16);
             // The prefix of the first of them may be that of the word, which may be below it.
-            let low = if self.top[low as usize] <= word { low } else { 0 };
-            (low, high + 1 - low)
-        });
-        let mut most = bounds.iter().map(|&(_, count)| count).max().unwrap_or(1);
-        while most > 1 {
-            for (&word, (low, count)) in words.iter().zip(&mut bounds) {
+            let low = select_unpredictable(self.top[(bounds & 0xffff) as usize] <= word, bounds & 0xffff, 0);
+            (*number, *count) = (low, (bounds >> 16) + 1 - low);
+            most = most.max(*count);
+        }
+        let window = Line::BYTES / size_of::<K::Bits>();
+        let at_once = if self.top.len() < window { 1 } else { window as u32 };
+        while most > at_once {
+            for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
                 let half = *count / 2;
-                *low += if self.top[(*low + half) as usize] <= word { half } else { 0 };
+                *number += select_unpredictable(self.top[(*number + half) as usize] <= word, half, 0);
                 *count -= half;
             }
             most -= most / 2;
         }
-        bounds.map(|(low, _)| low)
+        if at_once > 1 {
+            for (&word, number) in words.iter().zip(numbers) {
+                let start = (*number as usize).min(self.top.len() - window);
+                let upto = simd.upto(&self.top[start..start + window], word);
+                *number = (start as u32 + upto.count_ones()).saturating_sub(1);
+            }
+        }
     }
 
     /// The nodes of the lowest level.
     #[inline(always)]
     fn find_nodes<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
-        let mut numbers = self.find_top(&group.words).map(|number| self.shape.top_first + number);
+        let mut numbers = [0; GROUP];
+        self.find_top(simd, &group.words, &mut numbers);
+        for number in &mut numbers {
+            *number += self.shape.top_first;
+        }
         for _ in 1..self.shape.height {
             for &number in &numbers {
                 prefetch(self.nodes.as_ptr().wrapping_add(number as usize));

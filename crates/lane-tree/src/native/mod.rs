@@ -127,10 +127,10 @@ impl<K: Key, V: Word, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
         let line = &view.lines[place.line as usize];
         // The value is the word after the key. Past the last one of an absent key, it is none's.
         let (equal, value) = if chunk_slots::<K::Bits, V>() == 2 {
-            let equal = simd.equal(line, word.low()) & KEYS;
+            let equal = simd.equal(line.words(), word.low()) & KEYS;
             (equal, V::truncate(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
         } else {
-            let equal = simd.equal(line, word.widen()) & KEYS;
+            let equal = simd.equal(line.words(), word.widen()) & KEYS;
             (equal, V::truncate(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
         };
         self.0(query, (equal != 0).then_some(value));
@@ -150,10 +150,10 @@ impl<K: Key, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Posit
     fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
         let line = &view.lines[place.line as usize];
         let before = match (chunk_slots::<K::Bits, V>(), self.upper) {
-            (2, false) => simd.below(line, word.low()),
-            (2, true) => simd.upto(line, word.low()),
-            (_, false) => simd.below(line, word.widen()),
-            (_, true) => simd.upto(line, word.widen()),
+            (2, false) => simd.below(line.words(), word.low()),
+            (2, true) => simd.upto(line.words(), word.low()),
+            (_, false) => simd.below(line.words(), word.widen()),
+            (_, true) => simd.upto(line.words(), word.widen()),
         };
         let record = view.record(place.node as usize);
         let len = record.len(place.within);

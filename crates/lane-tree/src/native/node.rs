@@ -40,7 +40,7 @@ pub(super) trait Count: Compare {
     /// The separators below a word.
     #[inline(always)]
     fn in_exact<K: Word>(self, node: &Line, word: K) -> u32 {
-        (self.below(node, word) & ((1 << (SEPARATORS * 32 / K::BITS)) - 1)).count_ones()
+        (self.below(node.words::<K>(), word) & ((1 << (SEPARATORS * 32 / K::BITS)) - 1)).count_ones()
     }
 
     /// The node's child for a word: its number, and that of children before it. `first` is at most the first key of the node;
