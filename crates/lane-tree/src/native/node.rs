@@ -105,3 +105,73 @@ mod x86 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanetree_runtime::{Simd, SimdTask};
+
+    /// The counts of all formats: the words of a node, the same with separators of 15 bits, a place, a word.
+    struct Counts<'a, K>([&'a Line; 2], u32, K);
+
+    impl<K: Word> Counts<'_, K> {
+        #[inline(always)]
+        fn all(self, simd: impl Count) -> [u32; 3] {
+            let Self([node, halves], place, word) = self;
+            [simd.in_bitmap(node, place % CELLS), simd.in_halves(halves, place), simd.in_exact(node, word)]
+        }
+    }
+
+    impl<K: Word> SimdTask for Counts<'_, K> {
+        type Out = [u32; 3];
+
+        #[inline(always)]
+        fn portable(self) -> [u32; 3] {
+            self.all(Portable)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn avx2(self, simd: Avx2) -> [u32; 3] {
+            self.all(simd)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn avx512(self, simd: Avx512) -> [u32; 3] {
+            self.all(simd)
+        }
+    }
+
+    fn counts<K: Word>() {
+        for (seed, mask) in [u32::MAX, 0x00ff_00ff, 0x0001_0000].into_iter().enumerate() {
+            let mut node = Line::ONES;
+            for (i, word) in node.words_mut::<u32>().iter_mut().enumerate() {
+                *word = ((seed * 16 + i + 1) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).low() & mask;
+            }
+            let mut halves = node;
+            halves.words_mut::<u32>().iter_mut().for_each(|word| *word &= 0x7fff_7fff);
+            let used = SEPARATORS as usize;
+            let cells = |cell: u32| node.words::<u32>()[(cell / 32) as usize] >> (cell % 32) & 1;
+            let keys = &node.words::<K>()[..used * 4 / K::BYTES];
+            for (i, place) in (0..CELLS).chain((0..UNUSED_HALF).step_by(7)).enumerate() {
+                let word = keys[i % keys.len()].wrapping_add(K::truncate(i as u64 % 3)).wrapping_add(K::MAX);
+                let expected = [
+                    (0..=place % CELLS).map(cells).sum(),
+                    halves.words::<u16>()[..2 * used].iter().filter(|&&half| u32::from(half) <= place).count() as u32,
+                    keys.iter().filter(|&&key| key < word).count() as u32,
+                ];
+                for simd in Simd::ALL {
+                    let counts = simd.run(Counts([&node, &halves], place, word));
+                    assert_eq!(counts, expected, "{simd:?}: {place}, {word} in {node:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_instructions_count_alike() {
+        counts::<u32>();
+        counts::<u64>();
+    }
+}
