@@ -145,6 +145,19 @@ mod tests {
         }
     }
 
+    /// The allocator would return what was freed, whose pages are small.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_blocks_begin_with_a_huge_page_whatever_was_freed_before() {
+        drop(vec![1_u8; 30 << 20]);
+        for bytes in [4 << 20, 5 << 20, 20 << 20] {
+            let start = alloc(bytes).unwrap();
+            assert!(start.addr().get().is_multiple_of(2 << 20), "{bytes} bytes");
+            // SAFETY: allocated with this size, and used no more.
+            unsafe { free(start, bytes) };
+        }
+    }
+
     #[test]
     fn impossible_sizes_are_refused() {
         assert!(alloc(usize::MAX).is_none());
