@@ -174,6 +174,7 @@ mod tests {
     use lanetree::Device;
     use lanetree::harmonia::FANOUTS;
     use lanetree::hbtree::NodeSearch;
+    use lanetree::lane_tree::Simd;
     use std::collections::BTreeSet;
 
     fn named(name: &str) -> &'static Figure {
@@ -369,6 +370,20 @@ mod tests {
         let is_whole = |row: &Row| row.device == "cpu" && row.number("cpu.build_ms").is_some();
         assert!(rows.iter().all(|row| is_whole(row) && row.number("ratio_to_baseline").is_some()));
         assert_eq!(rows[0].number("ratio_to_baseline"), Some(1.0));
+    }
+
+    #[test]
+    fn lanetree_takes_turns_with_other_indexes_on_the_cpu() {
+        let mut session = session(Device::host());
+        run(&mut session, "lanetree-cpu", 8);
+        let of = |threads: u64| session.report.rows.iter().filter(move |row| row.integer("threads") == Some(threads));
+        let ways = Simd::ALL.into_iter().filter(|simd| simd.is_available()).count();
+        for key in ["u64", "u32"] {
+            let indexes = of(1).filter(|row| row.key == key).map(|row| row.index);
+            assert!(indexes.eq(["BTreeMap", "harmonia", "hbtree"].into_iter().chain(vec!["lanetree"; ways])));
+        }
+        assert!(of(1).all(|row| (row.index == "lanetree") == row.text("simd").is_some()));
+        assert!(of(1).all(|row| row.number("ratio_to_baseline").is_some() && row.number("x_harmonia").is_some()));
     }
 
     #[test]

@@ -31,8 +31,9 @@
 //! Many look-ups are in flight at the same time, as in the paper: all of a group pass a line before the first one enters
 //! the next.
 
+use crate::Simd;
 use crate::lines::{self, Descent, Leaves, Lines};
-use crate::simd::{Simd, Vector};
+use crate::simd::Vector;
 use core::fmt;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Line, prefetch};

@@ -23,5 +23,5 @@ pub mod splus;
 pub use checksum::Checksum;
 #[doc(hidden)]
 pub use lanetree_kernels_baselines::modules::MODULES;
+pub use lanetree_runtime::Simd;
 pub use lines::MAX_IN_FLIGHT;
-pub use simd::Simd;

@@ -1,7 +1,8 @@
 //! What the static trees for CPUs share: arrays of cache lines, leaves of keys and values, separators, and look-ups
 //! of which many are in flight at the same time.
 
-use crate::simd::{Simd, Task, Vector};
+use crate::Simd;
+use crate::simd::{Searching, Task, Vector};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use lanetree_layout::{Key, Word};
@@ -197,7 +198,7 @@ pub(crate) fn look_up<K: Key, V: Send>(
         return out.fill_with(|| None);
     }
     let tasks = queries.par_chunks(TASK).zip(out.par_chunks_mut(TASK));
-    tasks.for_each(|(queries, out)| simd.run(LookUps { tree, in_flight, queries, out }));
+    tasks.for_each(|(queries, out)| simd.run(Searching(LookUps { tree, in_flight, queries, out })));
 }
 
 struct LookUps<'a, K, V, D> {

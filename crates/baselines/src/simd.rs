@@ -1,73 +1,38 @@
 //! Node search of the static trees: one trait, [`Vector`], is the only place that names instructions.
 
 use lanetree_layout::Word;
-use lanetree_runtime::Line;
-
-/// The instructions that search a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Simd {
-    /// No instruction beyond the target's baseline.
-    Portable,
-    /// AVX2, with BMI1, BMI2 and POPCNT.
-    Avx2,
-    /// AVX-512F: one comparison per cache line.
-    Avx512,
-}
-
-impl Simd {
-    /// All of them, narrowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
-
-    /// Whether this machine has them.
-    pub fn is_available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => x86::Avx2::new().is_some(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => x86::Avx512::new().is_some(),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
-        }
-    }
-
-    /// The widest that this machine has.
-    pub fn detect() -> Self {
-        *Self::ALL.iter().rfind(|simd| simd.is_available()).expect("`Portable` is always available")
-    }
-
-    /// Runs a task compiled for these instructions; for the baseline if this machine lacks them.
-    pub(crate) fn run<T: Task>(self, task: T) {
-        #[cfg(target_arch = "x86_64")]
-        match self {
-            Self::Portable => {}
-            Self::Avx2 => {
-                if let Some(simd) = x86::Avx2::new() {
-                    return simd.run(task);
-                }
-            }
-            Self::Avx512 => {
-                if let Some(simd) = x86::Avx512::new() {
-                    return simd.run(task);
-                }
-            }
-        }
-        task.run(Portable);
-    }
-}
-
-/// The widest of this machine.
-impl Default for Simd {
-    fn default() -> Self {
-        Self::detect()
-    }
-}
+#[cfg(target_arch = "x86_64")]
+use lanetree_runtime::{Avx2, Avx512};
+use lanetree_runtime::{Line, SimdTask};
 
 /// Work that is compiled once per instruction set. `run`, and all that it calls with `simd`, is `#[inline(always)]`:
 /// only then do the instructions become part of the one function that enables them.
 pub(crate) trait Task {
     fn run<S: Vector>(self, simd: S);
+}
+
+/// A task, as what the instructions are chosen for.
+pub(crate) struct Searching<T>(pub(crate) T);
+
+impl<T: Task> SimdTask for Searching<T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn portable(self) {
+        self.0.run(Portable);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx2(self, simd: Avx2) {
+        self.0.run(simd);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx512(self, simd: Avx512) {
+        self.0.run(simd);
+    }
 }
 
 /// A machine's way to search a cache line. Words are sign-flipped (see [`crate::lines::flip`]) and compared as signed
@@ -134,31 +99,8 @@ impl Vector for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Line, Task, Vector, Word};
+    use super::{Avx2, Avx512, Line, Vector, Word};
     use core::arch::x86_64::*;
-
-    /// Proof that this machine has AVX2, BMI1, BMI2 and POPCNT.
-    #[derive(Clone, Copy)]
-    pub(super) struct Avx2(());
-
-    impl Avx2 {
-        pub(super) fn new() -> Option<Self> {
-            let available = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("popcnt");
-            available.then_some(Self(()))
-        }
-
-        pub(super) fn run<T: Task>(self, task: T) {
-            #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-            fn compiled<T: Task>(simd: Avx2, task: T) {
-                task.run(simd);
-            }
-            // SAFETY: `self` proves that the machine has these features.
-            unsafe { compiled(self, task) }
-        }
-    }
 
     impl Vector for Avx2 {
         #[inline(always)]
@@ -223,25 +165,6 @@ mod x86 {
         }
     }
 
-    /// Proof that this machine has AVX-512F and what [`Avx2`] needs.
-    #[derive(Clone, Copy)]
-    pub(super) struct Avx512(Avx2);
-
-    impl Avx512 {
-        pub(super) fn new() -> Option<Self> {
-            if is_x86_feature_detected!("avx512f") { Avx2::new().map(Self) } else { None }
-        }
-
-        pub(super) fn run<T: Task>(self, task: T) {
-            #[target_feature(enable = "avx512f,avx2,bmi1,bmi2,popcnt")]
-            fn compiled<T: Task>(simd: Avx512, task: T) {
-                task.run(simd);
-            }
-            // SAFETY: `self` proves that the machine has these features.
-            unsafe { compiled(self, task) }
-        }
-    }
-
     impl Vector for Avx512 {
         #[inline(always)]
         fn rank<W: Word>(self, line: &Line, word: W) -> usize {
@@ -265,7 +188,7 @@ mod x86 {
 
         #[inline(always)]
         fn hits<W: Word>(self, line: &Line, word: W) -> u32 {
-            self.0.hits(line, word)
+            self.avx2().hits(line, word)
         }
     }
 }
@@ -273,6 +196,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lanetree_runtime::Simd;
 
     struct Ranks<'a>(&'a [u64; 8], &'a [u64], &'a mut Vec<(usize, u32)>);
 
@@ -293,12 +217,12 @@ mod tests {
         let words = [i64::MIN, -7, -1, 0, 1, 1 << 32, i64::MAX - 1, i64::MAX].map(|word| word as u64);
         let queries: Vec<u64> = words.iter().flat_map(|&word| [word, word.wrapping_sub(1), word ^ 1 << 31]).collect();
         let mut expected = Vec::new();
-        Simd::Portable.run(Ranks(&words, &queries, &mut expected));
+        Simd::Portable.run(Searching(Ranks(&words, &queries, &mut expected)));
         assert_eq!(expected[0], (0, 1), "the smallest word is below none and equals the first");
         assert_eq!(expected[2 * 3 * 3].0, 3, "three words are below 0");
         for simd in Simd::ALL {
             let mut ranks = Vec::new();
-            simd.run(Ranks(&words, &queries, &mut ranks));
+            simd.run(Searching(Ranks(&words, &queries, &mut ranks)));
             assert_eq!(ranks, expected, "{simd:?}");
         }
     }

@@ -22,8 +22,9 @@
 //! Not taken over: partitions by the keys' prefix, which pay for uniform keys only, and interleaved halves of a batch,
 //! which gained nothing here.
 
+use crate::Simd;
 use crate::lines::{self, Descent, Leaves, Lines};
-use crate::simd::{Simd, Vector};
+use crate::simd::Vector;
 use core::fmt;
 use core::ops::Range;
 use lanetree_layout::{Key, Word};

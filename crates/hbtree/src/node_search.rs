@@ -3,6 +3,9 @@
 use crate::line::Line;
 use core::fmt;
 use lanetree_layout::Word;
+#[cfg(target_arch = "x86_64")]
+use lanetree_runtime::{Avx2, Avx512};
+use lanetree_runtime::{Simd, SimdTask};
 
 /// How the CPU searches a node. All find the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,14 +35,15 @@ impl NodeSearch {
 
     /// Whether this CPU has it.
     pub fn is_available(self) -> bool {
+        self.instructions().is_available()
+    }
+
+    /// What it takes.
+    fn instructions(self) -> Simd {
         match self {
-            Self::Sequential | Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Linear | Self::Hierarchical => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt"),
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
+            Self::Sequential | Self::Portable => Simd::Portable,
+            Self::Linear | Self::Hierarchical => Simd::Avx2,
+            Self::Avx512 => Simd::Avx512,
         }
     }
 
@@ -47,19 +51,37 @@ impl NodeSearch {
     /// CPU has not got them.
     #[inline]
     pub(crate) fn run<T: Task>(self, task: T) -> T::Out {
-        match self {
-            Self::Sequential => task.run(Sequential),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the features.
-            Self::Linear if self.is_available() => unsafe { x86::in_avx2(task, x86::Linear) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the features.
-            Self::Hierarchical if self.is_available() => unsafe { x86::in_avx2(task, x86::Hierarchical) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the features.
-            Self::Avx512 if self.is_available() => unsafe { x86::in_avx512(task) },
-            _ => task.run(Portable),
+        self.instructions().run(Searching { way: self, task })
+    }
+}
+
+/// A task with a way to search nodes.
+struct Searching<T> {
+    way: NodeSearch,
+    task: T,
+}
+
+impl<T: Task> SimdTask for Searching<T> {
+    type Out = T::Out;
+
+    #[inline(always)]
+    fn portable(self) -> T::Out {
+        if self.way == NodeSearch::Sequential { self.task.run(Sequential) } else { self.task.run(Portable) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx2(self, simd: Avx2) -> T::Out {
+        match self.way {
+            NodeSearch::Hierarchical => self.task.run(x86::Hierarchical(simd)),
+            _ => self.task.run(x86::Linear(simd)),
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx512(self, simd: Avx512) -> T::Out {
+        self.task.run(simd)
     }
 }
 
@@ -112,66 +134,29 @@ impl Below for Portable {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Below, Task};
+    use super::Below;
     use crate::line::Line;
     use core::arch::x86_64::*;
     use lanetree_layout::Word;
+    use lanetree_runtime::{Avx2, Avx512, Compare};
 
-    /// # Safety
-    /// The CPU has AVX2 and POPCNT.
-    #[target_feature(enable = "avx2,popcnt")]
-    pub(super) unsafe fn in_avx2<T: Task>(task: T, search: impl Below) -> T::Out {
-        task.run(search)
-    }
-
-    /// # Safety
-    /// The CPU has AVX-512F and POPCNT.
-    #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) unsafe fn in_avx512<T: Task>(task: T) -> T::Out {
-        task.run(Avx512)
-    }
-
-    /// Made only where the CPU has AVX2.
     #[derive(Clone, Copy)]
-    pub(super) struct Linear;
+    pub(super) struct Linear(pub(super) Avx2);
 
-    /// Made only where the CPU has AVX2.
     #[derive(Clone, Copy)]
-    pub(super) struct Hierarchical;
-
-    /// Made only where the CPU has AVX-512F.
-    #[derive(Clone, Copy)]
-    struct Avx512;
+    pub(super) struct Hierarchical(pub(super) Avx2);
 
     impl Below for Linear {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            let at = (&raw const *line).cast::<__m256i>();
-            // SAFETY: both halves of an aligned line; the CPU has the instructions.
-            unsafe {
-                let halves = [_mm256_load_si256(at), _mm256_load_si256(at.add(1))];
-                // Comparisons are signed: both sides are moved to the signed range.
-                if B::BITS == 64 {
-                    let sign = _mm256_set1_epi64x(i64::MIN);
-                    let query = _mm256_xor_si256(_mm256_set1_epi64x(word.widen() as i64), sign);
-                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi64(query, _mm256_xor_si256(half, sign)));
-                    let bits = |half| _mm256_movemask_pd(_mm256_castsi256_pd(half)) as u32;
-                    (bits(a) | bits(b) << 4).count_ones()
-                } else {
-                    let sign = _mm256_set1_epi32(i32::MIN);
-                    let query = _mm256_xor_si256(_mm256_set1_epi32(word.low() as i32), sign);
-                    let [a, b] = halves.map(|half| _mm256_cmpgt_epi32(query, _mm256_xor_si256(half, sign)));
-                    let bits = |half| _mm256_movemask_ps(_mm256_castsi256_ps(half)) as u32;
-                    (bits(a) | bits(b) << 8).count_ones()
-                }
-            }
+            self.0.below(line.words::<B>(), word).count_ones()
         }
     }
 
     impl Below for Hierarchical {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            // SAFETY: words of the line; the CPU has the instructions.
+            // SAFETY: words of the line; `self` proves that the CPU has the instructions.
             unsafe {
                 if B::BITS == 64 {
                     let separators = line.words::<B>();
@@ -208,15 +193,7 @@ mod x86 {
     impl Below for Avx512 {
         #[inline(always)]
         fn below<B: Word>(self, line: &Line, word: B) -> u32 {
-            // SAFETY: an aligned line; the CPU has the instructions.
-            unsafe {
-                let separators = _mm512_load_si512((&raw const *line).cast());
-                if B::BITS == 64 {
-                    u32::from(_mm512_cmplt_epu64_mask(separators, _mm512_set1_epi64(word.widen() as i64))).count_ones()
-                } else {
-                    u32::from(_mm512_cmplt_epu32_mask(separators, _mm512_set1_epi32(word.low() as i32))).count_ones()
-                }
-            }
+            Compare::below(self, line.words::<B>(), word).count_ones()
         }
     }
 }

@@ -11,6 +11,7 @@ use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
+use lanetree_runtime::Simd;
 use rayon::prelude::*;
 
 /// Options of a tree, and its bulk build.
@@ -131,7 +132,7 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     fn of(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
         let (device, options, parts) = (device.clone(), self.options, Guarded::new(parts));
-        LaneTree { device, options, parts, staging: Staging::default(), words: PhantomData }
+        LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }
 
     fn check(&self) -> Result<()> {

@@ -88,7 +88,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
     }
 
     fn view(&self) -> Option<View<'_, K, V>> {
-        View::new(self.parts.get().ok()?)
+        View::new(self.parts.get().ok()?, self.simd)
     }
 
     unsafe fn launch_get(

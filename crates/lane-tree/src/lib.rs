@@ -41,6 +41,7 @@ pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
+pub use lanetree_runtime::Simd;
 pub use stats::Stats;
 pub use update::UpdateScratch;
 
@@ -56,6 +57,8 @@ use parts::Parts;
 pub struct LaneTree<K: Key, V: Word> {
     device: Device,
     options: Options,
+    /// What the CPU's own path searches with.
+    simd: Simd,
     parts: Guarded<Parts<K::Bits>>,
     /// The memory of host batches.
     staging: Staging<K, V>,
@@ -74,6 +77,12 @@ impl<K: Key, V: Word> LaneTree<K, V> {
     /// As [`Builder::build`].
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
         Self::builder().build(device, keys, values)
+    }
+
+    /// Has queries of a tree on the host searched with these instructions from now on; by default, and where this CPU lacks
+    /// them, see [`Simd`]. It does not change what they find.
+    pub fn set_simd(&mut self, simd: Simd) {
+        self.simd = simd;
     }
 }
 

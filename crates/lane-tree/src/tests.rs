@@ -1,9 +1,9 @@
 //! Trees over keys of many distributions: what the layout promises, and every query, on the host and the emulator.
 
-use crate::LaneTree;
 use crate::parts::Parts;
+use crate::{LaneTree, Simd};
 use core::ops::Bound;
-use lanetree_frame::{BatchOrder, Device, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, SEPARATORS, line_slots,
     pairs_of,
@@ -148,21 +148,25 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
             [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)]
         {
             let builder = LaneTree::<K, V>::builder().fill(fill).table_nodes(table);
-            let tree = builder.build_sorted(&device, &keys, &values).unwrap();
+            let mut tree = builder.build_sorted(&device, &keys, &values).unwrap();
             validate::<K::Bits, V>(tree.parts.get().unwrap(), what);
-            let found = tree.get_many(&near).unwrap();
-            let (lower, upper) = (tree.lower_bound_many(&near).unwrap(), tree.upper_bound_many(&near).unwrap());
-            let before = tree.predecessor_many(&near).unwrap();
-            let after = tree.successor_many(&near).unwrap();
-            for (i, &query) in near.iter().enumerate() {
-                let below = keys.partition_point(|&key| key < query);
-                let upto = keys.partition_point(|&key| key <= query);
-                let pair = |at: usize| keys.get(at).map(|&key| (key, values[at]));
-                let context = format!("{what}, {query} on {device:?}, {table}");
-                assert_eq!(found[i], (below < upto).then(|| values[below]), "{context}");
-                assert_eq!([lower[i], upper[i]], [below as u64, upto as u64], "{context}");
-                assert_eq!(before[i], pair(upto.wrapping_sub(1)), "{context}");
-                assert_eq!(after[i], pair(below), "{context}");
+            // Kernels search in one way.
+            for &simd in if device.kind() == DeviceKind::Host { &Simd::ALL[..] } else { &Simd::ALL[..1] } {
+                tree.set_simd(simd);
+                let found = tree.get_many(&near).unwrap();
+                let (lower, upper) = (tree.lower_bound_many(&near).unwrap(), tree.upper_bound_many(&near).unwrap());
+                let before = tree.predecessor_many(&near).unwrap();
+                let after = tree.successor_many(&near).unwrap();
+                for (i, &query) in near.iter().enumerate() {
+                    let below = keys.partition_point(|&key| key < query);
+                    let upto = keys.partition_point(|&key| key <= query);
+                    let pair = |at: usize| keys.get(at).map(|&key| (key, values[at]));
+                    let context = || format!("{what}, {query} on {device:?}, {table}, {simd:?}");
+                    assert_eq!(found[i], (below < upto).then(|| values[below]), "{}", context());
+                    assert_eq!([lower[i], upper[i]], [below as u64, upto as u64], "{}", context());
+                    assert_eq!(before[i], pair(upto.wrapping_sub(1)), "{}", context());
+                    assert_eq!(after[i], pair(below), "{}", context());
+                }
             }
             let starts = near.iter().copied().take(100);
             let ranges: Vec<KeyRange<K>> = starts.map(|start| KeyRange::new(start..).limit(19)).collect();
@@ -201,6 +205,24 @@ fn every_query_is_answered_whatever_the_distribution_of_narrow_keys() {
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_narrow_keys_with_wide_values() {
     every_distribution::<u32, u64>(|wide| (wide >> 16) as u32, 0.8);
+}
+
+#[test]
+fn batches_of_every_size_are_answered_on_the_host() {
+    let keys: Vec<u64> = (0..5000).map(|i| i * 3).collect();
+    for table in [1, 3, 4096] {
+        let builder = LaneTree::<u64, u64>::builder().table_nodes(table);
+        let mut tree = builder.build_sorted(&Device::host(), &keys, &keys).unwrap();
+        for (simd, size) in Simd::ALL.into_iter().flat_map(|simd| (0..200).map(move |size| (simd, size))) {
+            tree.set_simd(simd);
+            let queries: Vec<u64> = (0..size).map(|i| (i * 7919) % 15_100).collect();
+            let expected: Vec<_> =
+                queries.iter().map(|&query| Some(query).filter(|query| query % 3 == 0 && *query < 15_000)).collect();
+            assert_eq!(tree.get_many(&queries).unwrap(), expected, "{simd:?}, {size}");
+            let ranks: Vec<u64> = queries.iter().map(|query| query.div_ceil(3).min(5000)).collect();
+            assert_eq!(tree.lower_bound_many(&queries).unwrap(), ranks, "{simd:?}, {size}");
+        }
+    }
 }
 
 #[test]

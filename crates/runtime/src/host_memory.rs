@@ -13,7 +13,7 @@ pub(crate) const ALIGNMENT: usize = 256;
 const GUARD: usize = 256;
 
 /// Alignment requested from the allocator. Up to this alignment it returns fresh zero pages for large blocks; with 256
-/// it would write every byte, which takes seconds for an array of many gigabytes.
+/// it would write every byte, which takes seconds for an array of many gigabytes where blocks are not mapped.
 const MALLOC_ALIGNMENT: usize = 16;
 
 fn layout(bytes: usize) -> Option<Layout> {
@@ -22,10 +22,12 @@ fn layout(bytes: usize) -> Option<Layout> {
 
 /// Allocates `bytes` zeroed bytes at a multiple of [`ALIGNMENT`]; `None` if there is no memory.
 pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
-    let layout = layout(bytes)?;
+    #[cfg(target_os = "linux")]
+    if bytes >= mapped::FEWEST {
+        return mapped::alloc(bytes);
+    }
     // SAFETY: the layout's size is not zero, since the guard is part of it.
-    let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-    advise_huge_pages(base, layout.size());
+    let base = NonNull::new(unsafe { alloc_zeroed(layout(bytes)?) })?;
     // 16 to 256, since `base` is a multiple of 16: there is room for the offset in front.
     let offset = ALIGNMENT - base.as_ptr().addr() % ALIGNMENT;
     // SAFETY: the block is `ALIGNMENT + GUARD` bytes longer than `bytes`; `offset` is at most the first.
@@ -35,39 +37,74 @@ pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
     Some(start)
 }
 
-/// Blocks of at least this many bytes are backed by huge pages, if the system has them.
-#[cfg(target_os = "linux")]
-const HUGE: usize = 8 << 20;
-
-/// Asks for huge pages for a block that has not been touched yet. A region of gigabytes then takes hundreds of page
-/// faults instead of hundreds of thousands, which took longer than copying a tree into it; and a random look-up is less
-/// likely to miss the TLB.
-#[cfg(target_os = "linux")]
-fn advise_huge_pages(base: NonNull<u8>, bytes: usize) {
-    const PAGE: usize = 4096;
-    if bytes < HUGE {
-        return;
-    }
-    let start = base.as_ptr().wrapping_add(base.as_ptr().addr().wrapping_neg() % PAGE);
-    let bytes = bytes - (start.addr() - base.as_ptr().addr());
-    // SAFETY: whole pages inside a live block, whose contents the advice does not change. A system without huge pages,
-    // or with larger ones, rejects the advice, which does no harm.
-    unsafe { libc::madvise(start.cast(), bytes / PAGE * PAGE, libc::MADV_HUGEPAGE) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_: NonNull<u8>, _: usize) {}
-
 /// Frees an allocation.
 ///
 /// # Safety
 /// `start` comes from [`alloc`] with the same `bytes`, and is not reused.
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= mapped::FEWEST {
+        // SAFETY: the caller's contract; `alloc` mapped a block of so many bytes.
+        return unsafe { mapped::free(start, bytes) };
+    }
     // SAFETY: `alloc` wrote the offset there.
     let offset = unsafe { start.cast::<usize>().sub(1).read() };
     let layout = layout(bytes).expect("the layout of a live allocation is valid");
     // SAFETY: `offset` bytes in front of `start` is what the allocator returned for this layout.
     unsafe { dealloc(start.sub(offset).as_ptr(), layout) };
+}
+
+/// Large blocks, in huge pages if the system has them. A region of gigabytes then takes hundreds of page faults instead of
+/// hundreds of thousands, which took longer than copying a tree into it; and a random look-up is less likely to miss the TLB.
+///
+/// They are mapped and not taken from the allocator: it may return memory that was freed before, up to 32 MiB a block, whose
+/// pages stay small whatever they are advised to be.
+#[cfg(target_os = "linux")]
+mod mapped {
+    use super::GUARD;
+    use core::ptr::NonNull;
+
+    /// Bytes of a huge page.
+    const HUGE: usize = 2 << 20;
+
+    /// Blocks of at least this many bytes are mapped.
+    pub(super) const FEWEST: usize = 2 * HUGE;
+
+    /// Bytes that are mapped for a block: it begins with a huge page, and in front of it is the distance to the mapping's start.
+    fn mapped(bytes: usize) -> Option<usize> {
+        bytes.checked_add(GUARD + HUGE).filter(|&bytes| isize::try_from(bytes).is_ok())
+    }
+
+    pub(super) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, anywhere.
+        let base = unsafe { libc::mmap(core::ptr::null_mut(), mapped(bytes)?, access, kind, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        // A small page to `HUGE`, since mappings begin with a page.
+        let offset = HUGE - base.addr() % HUGE;
+        // SAFETY: inside the mapping, which is longer than the block by a huge page.
+        let start = unsafe { NonNull::new(base.cast::<u8>())?.add(offset) };
+        // SAFETY: whole huge pages of the mapping, which has not been touched yet. A system without huge pages, or with others,
+        // rejects the advice, which does no harm.
+        unsafe { libc::madvise(start.as_ptr().cast(), bytes / HUGE * HUGE, libc::MADV_HUGEPAGE) };
+        // SAFETY: 8 bytes in front of `start`, inside the mapping, aligned since `start` is.
+        unsafe { start.cast::<usize>().sub(1).write(offset) };
+        Some(start)
+    }
+
+    /// # Safety
+    /// `start` comes from [`alloc`] with the same `bytes`, and is not reused.
+    pub(super) unsafe fn free(start: NonNull<u8>, bytes: usize) {
+        let bytes = mapped(bytes).expect("the bytes of a live allocation are valid");
+        // SAFETY: `alloc` wrote the offset there, and mapped so many bytes from there on.
+        let status = unsafe {
+            let offset = start.cast::<usize>().sub(1).read();
+            libc::munmap(start.sub(offset).as_ptr().cast(), bytes)
+        };
+        debug_assert_eq!(status, 0, "a live mapping can be unmapped");
+    }
 }
 
 /// The machine's memory as the operating system reports it; zeros if it does not.
@@ -104,6 +141,19 @@ mod tests {
         }
         for (start, bytes) in blocks {
             // SAFETY: allocated above with this size, and used no more.
+            unsafe { free(start, bytes) };
+        }
+    }
+
+    /// The allocator would return what was freed, whose pages are small.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn large_blocks_begin_with_a_huge_page_whatever_was_freed_before() {
+        drop(vec![1_u8; 30 << 20]);
+        for bytes in [4 << 20, 5 << 20, 20 << 20] {
+            let start = alloc(bytes).unwrap();
+            assert!(start.addr().get().is_multiple_of(2 << 20), "{bytes} bytes");
+            // SAFETY: allocated with this size, and used no more.
             unsafe { free(start, bytes) };
         }
     }

@@ -5,7 +5,7 @@
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
 //! [`Stream`], time is measured between two [`Event`]s. A [`HostArray`] is host memory, in
 //! huge pages where wanted, that kernels can read, and a [`Line`] is what the CPU's caches hold
-//! of it. Nothing falls back silently: if a GPU is requested and cannot be used, that is an
+//! of it; [`Simd`] says which vector instructions the CPU has. Nothing falls back silently: if a GPU is requested and cannot be used, that is an
 //! [`Error`]; which pages an array has, it says.
 //!
 //! ```
@@ -80,6 +80,7 @@ mod pages;
 mod pinned;
 mod pool;
 mod recorded;
+mod simd;
 mod stream;
 mod uses;
 
@@ -97,4 +98,7 @@ pub use pages::{GrantedPages, Pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
 pub use recorded::{record_kernels, recorded_kernels};
+#[cfg(target_arch = "x86_64")]
+pub use simd::{Avx2, Avx512};
+pub use simd::{Compare, Portable, Simd, SimdTask};
 pub use stream::{Launch, Stream};

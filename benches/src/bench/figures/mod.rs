@@ -43,6 +43,7 @@ mod hbtree_sizes;
 mod hbtree_strategies;
 mod hbtree_updates;
 mod indexes;
+mod lanetree_cpu;
 mod lanetree_queries;
 mod lanetree_updates;
 mod latency;
@@ -88,6 +89,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cubpt_crossover::FIGURE,
     &cubpt_orders::FIGURE,
     &lanetree_queries::FIGURE,
+    &lanetree_cpu::FIGURE,
     &lanetree_updates::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,

@@ -48,8 +48,9 @@ mod rounds;
 mod tests;
 mod worker;
 
+use crate::Simd;
 use crate::lines::{self, Descent, flip};
-use crate::simd::{Simd, Vector};
+use crate::simd::Vector;
 use batch::{Entry, Kind};
 use core::fmt;
 use core::marker::PhantomData;

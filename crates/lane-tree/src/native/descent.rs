@@ -1,0 +1,188 @@
+//! The way of a batch down the tree, many queries at a time.
+//!
+//! A thread takes its queries in groups. While one is looked for in the table and in the level below, the nodes of the lowest
+//! level for the one before are on their way, and so are the lines for the one before that. So no access waits for memory
+//! unless more are under way than the CPU can have.
+
+use super::View;
+use super::node::Count;
+use core::hint::select_unpredictable;
+use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix};
+use lanetree_layout::{Key, Word};
+#[cfg(target_arch = "x86_64")]
+use lanetree_runtime::{Avx2, Avx512};
+use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
+
+/// Queries of a group.
+const GROUP: usize = 32;
+
+/// Groups that are under way: in the levels above the lowest, in the lowest, in the lines.
+const UNDER_WAY: usize = 3;
+
+/// What is done with a query whose line is there. Its function is inlined into code that was compiled for the instructions.
+pub(super) trait Finish<K: Key, V> {
+    /// Whether words may be absent, and it matters where they would be.
+    const ORDERED: bool;
+
+    /// To be inlined: `#[inline(always)]`. The query's number; its word; its line.
+    fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place);
+}
+
+/// The line of a word.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    /// The node of the lowest level.
+    pub(super) node: u32,
+    /// Its lines before.
+    pub(super) within: u32,
+    pub(super) line: u32,
+}
+
+/// A batch of queries over a tree that has pairs.
+pub(super) struct Batch<'a, K: Key, V, F> {
+    pub(super) view: View<'a, K, V>,
+    pub(super) queries: &'a [K],
+    pub(super) finish: F,
+}
+
+/// Queries on their way.
+#[derive(Clone, Copy)]
+struct Group<B> {
+    words: [B; GROUP],
+    /// At first only the node is known, and of any level.
+    places: [Place; GROUP],
+}
+
+impl<K: Key, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
+    #[inline(always)]
+    fn run<S: Count>(mut self, simd: S) {
+        let mut groups = [Group { words: [K::Bits::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
+        let count = self.queries.len().div_ceil(GROUP);
+        // Each step brings every group that is under way one stage further, the last stage first.
+        for step in 0..count + UNDER_WAY - 1 {
+            let at = |stage: usize| step.checked_sub(stage).filter(|&group| group < count);
+            if let Some(group) = at(2) {
+                self.finish(simd, group, &groups[group % UNDER_WAY]);
+            }
+            if let Some(group) = at(1) {
+                self.view.find_lines::<S, F>(simd, &mut groups[group % UNDER_WAY]);
+            }
+            if let Some(group) = at(0) {
+                self.start(simd, group, &mut groups[group % UNDER_WAY]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn start<S: Count>(&self, simd: S, number: usize, group: &mut Group<K::Bits>) {
+        let queries = &self.queries[number * GROUP..];
+        // The last group repeats its last query.
+        let last = queries.len() - 1;
+        for (i, word) in group.words.iter_mut().enumerate() {
+            *word = queries[i.min(last)].encode();
+        }
+        self.view.find_nodes::<S, F>(simd, group);
+    }
+
+    #[inline(always)]
+    fn finish<S: Count>(&mut self, simd: S, number: usize, group: &Group<K::Bits>) {
+        let first = number * GROUP;
+        let left = self.queries.len() - first;
+        for (i, (&word, &place)) in group.words.iter().zip(&group.places).enumerate().take(left) {
+            self.finish.finish(simd, &self.view, first + i, word, place);
+        }
+    }
+}
+
+impl<K: Key, V: Word> View<'_, K, V> {
+    /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
+    /// bytes, which are compared at once.
+    #[inline(always)]
+    fn find_top<S: Count>(&self, simd: S, words: &[K::Bits; GROUP], numbers: &mut [u32; GROUP]) {
+        let mut counts = [0; GROUP];
+        let mut most = 0;
+        for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
+            let prefix = prefix(word, self.top[0], self.shape.prefix_shift);
+            let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
+            let bounds = self.table[bucket as usize];
+            // The prefix of the first of them may be that of the word, which may be below it.
+            let low = select_unpredictable(self.top[(bounds & 0xffff) as usize] <= word, bounds & 0xffff, 0);
+            (*number, *count) = (low, (bounds >> 16) + 1 - low);
+            most = most.max(*count);
+        }
+        let window = Line::BYTES / size_of::<K::Bits>();
+        let at_once = if self.top.len() < window { 1 } else { window as u32 };
+        while most > at_once {
+            for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
+                let half = *count / 2;
+                *number += select_unpredictable(self.top[(*number + half) as usize] <= word, half, 0);
+                *count -= half;
+            }
+            most -= most / 2;
+        }
+        if at_once > 1 {
+            for (&word, number) in words.iter().zip(numbers) {
+                let start = (*number as usize).min(self.top.len() - window);
+                let upto = simd.upto(&self.top[start..start + window], word);
+                *number = (start as u32 + upto.count_ones()).saturating_sub(1);
+            }
+        }
+    }
+
+    /// The nodes of the lowest level.
+    #[inline(always)]
+    fn find_nodes<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
+        let mut numbers = [0; GROUP];
+        self.find_top(simd, &group.words, &mut numbers);
+        for number in &mut numbers {
+            *number += self.shape.top_first;
+        }
+        for _ in 1..self.shape.height {
+            for &number in &numbers {
+                prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
+            }
+            for (number, &word) in numbers.iter_mut().zip(&group.words) {
+                let first = F::ORDERED.then(|| self.firsts[(*number - self.shape.leaf_nodes) as usize]);
+                (*number, _) = simd.child(&self.nodes[*number as usize], word, first);
+            }
+        }
+        for (place, number) in group.places.iter_mut().zip(numbers) {
+            place.node = number;
+            prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
+            if F::ORDERED {
+                prefetch(self.records.as_ptr().wrapping_add(number as usize).cast());
+            }
+        }
+    }
+
+    /// The lines.
+    #[inline(always)]
+    fn find_lines<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
+        for (place, &word) in group.places.iter_mut().zip(&group.words) {
+            let first = F::ORDERED.then(|| self.record(place.node as usize).first);
+            (place.line, place.within) = simd.child(&self.nodes[place.node as usize], word, first);
+            prefetch(self.lines.as_ptr().wrapping_add(place.line as usize));
+        }
+    }
+}
+
+impl<K: Key, V: Word, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
+    type Out = ();
+
+    #[inline(always)]
+    fn portable(self) {
+        self.run(Portable);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx2(self, simd: Avx2) {
+        self.run(simd);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx512(self, simd: Avx512) {
+        self.run(simd);
+    }
+}
