@@ -122,9 +122,9 @@ pub(crate) fn alone() -> impl Iterator<Item = &'static Figure> {
 mod tests {
     use super::*;
     use crate::bench::row::Row;
-    use crate::bench::timing::Timing;
     use lanetree::DeviceKind;
     use lanetree_baselines::Checksum;
+    use lanetree_record::Timing;
     use std::collections::BTreeSet;
 
     #[test]
