@@ -3,7 +3,6 @@
 use crate::extra::{Extra, Extras, IntoExtra};
 use crate::timing::Timing;
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
 use std::fmt::Display;
 
 /// One measurement: columns that every figure has, and extras that some have. `W` holds names, `C` the checksum.
@@ -140,26 +139,28 @@ impl<W, C> Row<W, C> {
 }
 
 impl Row {
-    /// Any column or extra by its name in the JSON: what [`Row::extra`] has, and the columns beside.
-    pub fn field(&self, name: &str) -> Option<Cow<'_, Extra>> {
-        let text = |of: &str| Some(Cow::Owned(Extra::Text(of.to_owned())));
-        let number = |of: f64| Some(Cow::Owned(Extra::Number(of)));
-        match name {
-            "section" => text(&self.section),
-            "index" => text(&self.index),
-            "operation" => text(&self.operation),
-            "device" => text(&self.device),
-            "keys" => text(&self.keys),
-            "key" => text(&self.key),
-            "value" => text(&self.value),
-            "n" => Some(Cow::Owned(Extra::Integer(self.n))),
-            "batch" => Some(Cow::Owned(Extra::Integer(self.batch))),
-            "median_ms" => number(self.timing.median_ms),
-            "min_ms" => number(self.timing.min_ms),
-            "max_ms" => number(self.timing.max_ms),
-            "giga_per_second" => number(self.giga_per_second),
-            _ => self.extra(name).map(Cow::Borrowed),
-        }
+    /// All columns but the runs and the checksum, and all extras, by their names in the JSON.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, Extra)> {
+        let texts = [
+            ("section", &self.section),
+            ("index", &self.index),
+            ("operation", &self.operation),
+            ("device", &self.device),
+            ("keys", &self.keys),
+            ("key", &self.key),
+            ("value", &self.value),
+        ];
+        let numbers = [
+            ("median_ms", self.timing.median_ms),
+            ("min_ms", self.timing.min_ms),
+            ("max_ms", self.timing.max_ms),
+            ("giga_per_second", self.giga_per_second),
+        ];
+        let texts = texts.into_iter().map(|(name, text)| (name, Extra::Text(text.clone())));
+        let counts = [("n", self.n), ("batch", self.batch)].map(|(name, count)| (name, Extra::Integer(count)));
+        let numbers = numbers.map(|(name, number)| (name, Extra::Number(number)));
+        let extras = self.extras.0.iter().map(|(name, extra)| (&**name, extra.clone()));
+        texts.chain(counts).chain(numbers).chain(extras)
     }
 }
 

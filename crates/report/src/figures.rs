@@ -1,0 +1,171 @@
+//! What the page draws: figures of the runner, the papers' beside.
+
+use crate::facts::{Facts, Filter};
+use crate::number::Unit;
+use serde::Deserialize;
+
+const FIGURES: &str = include_str!("../figures.toml");
+
+/// All figures, by system.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figures {
+    pub(crate) group: Vec<Group>,
+}
+
+/// A system's figures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) figure: Vec<Figure>,
+}
+
+/// A figure or part of the runner, or what is compared of several runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// The runner's name for it.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// Which figure or section of a paper it is.
+    pub(crate) paper: Option<String>,
+    /// What the paper's text says of it.
+    pub(crate) says: Option<String>,
+    /// The records that have its rows; by default one, of the figure's name.
+    #[serde(default)]
+    records: Vec<String>,
+    /// How it is asked for, if not by `--figure` and its name; empty if by a program beside the runner.
+    run: Option<String>,
+    /// Whether the runner has no figure of that name.
+    #[serde(default)]
+    pub(crate) is_comparison: bool,
+    pub(crate) plot: Vec<Plot>,
+}
+
+impl Figure {
+    /// Its records' names.
+    pub(crate) fn records(&self) -> Vec<&str> {
+        if self.records.is_empty() { vec![&*self.name] } else { self.records.iter().map(|name| &**name).collect() }
+    }
+
+    /// The command that writes its record.
+    pub(crate) fn command(&self) -> String {
+        let file = self.records()[0];
+        match &self.run {
+            Some(run) if run.is_empty() => format!("benches/rivals writes {file}.json"),
+            Some(run) => format!("cargo xtask bench {run} --json {file}.json"),
+            None => format!("cargo xtask bench --figure {} --json {file}.json", self.name),
+        }
+    }
+}
+
+/// Lines over a number, or bars for what has none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    #[serde(default)]
+    rows: Filter,
+    /// Counted, and not timed: the path of a list in the record.
+    pub(crate) list: Option<String>,
+    /// The field to the right; without one it is bars.
+    pub(crate) x: Option<X>,
+    /// The field upwards, or that of the bars.
+    #[serde(default = "rate")]
+    pub(crate) y: String,
+    #[serde(default)]
+    pub(crate) unit: Unit,
+    /// What `y` is, for the axis.
+    pub(crate) y_title: String,
+    /// Whether bars, or lines upwards, double at equal distances. By default it follows from the numbers.
+    pub(crate) is_log: Option<bool>,
+    /// The fields whose values tell lines apart, or the bars of a group.
+    pub(crate) series: Vec<String>,
+    /// The fields whose values tell groups of bars apart.
+    #[serde(default)]
+    pub(crate) groups: Vec<String>,
+    /// What values of these fields are called.
+    #[serde(default)]
+    names: std::collections::BTreeMap<String, String>,
+    /// What papers say.
+    #[serde(default)]
+    pub(crate) paper: Vec<Quoted>,
+}
+
+fn rate() -> String {
+    "giga_per_second".into()
+}
+
+/// The axis to the right.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct X {
+    pub(crate) field: String,
+    pub(crate) title: String,
+    /// Whether it doubles at equal distances.
+    #[serde(default)]
+    pub(crate) is_log: bool,
+    /// Whether it is a part of one, written in per cent.
+    #[serde(default)]
+    pub(crate) is_part: bool,
+}
+
+/// What a paper says: a level, or points.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quoted {
+    pub(crate) name: String,
+    /// In the unit of the plot's records.
+    pub(crate) level: Option<f64>,
+    /// Pairs of x and y.
+    #[serde(default)]
+    pub(crate) points: Vec<[f64; 2]>,
+}
+
+impl Plot {
+    /// The rows that it shows.
+    pub(crate) fn choose<'a>(&self, rows: &'a [Facts]) -> Vec<&'a Facts> {
+        rows.iter().filter(|facts| self.rows.takes(facts) && facts.number(&self.y).is_some()).collect()
+    }
+
+    /// What a row's line or bar is called: the values of `series`.
+    pub(crate) fn name(&self, facts: &Facts) -> String {
+        self.join(&self.series, facts)
+    }
+
+    /// What the group of a row's bar is called.
+    pub(crate) fn group(&self, facts: &Facts) -> String {
+        self.join(&self.groups, facts)
+    }
+
+    fn join(&self, fields: &[String], facts: &Facts) -> String {
+        let values = fields.iter().map(|field| {
+            let words = facts.words(field);
+            // Named with its field where a bare number would say nothing.
+            let with_field = format!("{field} {words}");
+            self.names.get(&with_field).or_else(|| self.names.get(&words)).cloned().unwrap_or_else(|| {
+                match (facts.number(field), &*words) {
+                    (_, "") => String::new(),
+                    (Some(number), _) => format!("{} {}", field.replace('_', " "), crate::number::count(number)),
+                    (None, words) => words.to_owned(),
+                }
+            })
+        });
+        values.filter(|value| !value.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Figures {
+    /// The figures of this crate.
+    ///
+    /// # Errors
+    /// The TOML's.
+    pub(crate) fn read() -> Result<Self, toml::de::Error> {
+        toml::from_str(FIGURES)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Figure> {
+        self.group.iter().flat_map(|group| &group.figure)
+    }
+}
