@@ -31,9 +31,21 @@ pub(crate) struct Measure {
 #[serde(deny_unknown_fields)]
 struct Term {
     record: String,
+    #[serde(default = "rate")]
     field: String,
+    /// What it is multiplied by; negative to subtract.
+    #[serde(default = "one")]
+    times: f64,
     #[serde(default)]
     rows: Filter,
+}
+
+fn rate() -> String {
+    "giga_per_second".into()
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// What came out.
@@ -111,7 +123,7 @@ impl Measure {
     }
 
     fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
-        let Term { record, field, rows } = term;
+        let Term { record, field, times, rows } = term;
         let filter = rows.or(&self.rows);
         let all = store.rows(card, record).ok_or_else(|| Error::NoRecord(record.clone()))?;
         let chosen: Vec<&Facts> = all.iter().filter(|facts| filter.takes(facts)).collect();
@@ -119,7 +131,7 @@ impl Measure {
             |expected| Error::Rows { record: record.clone(), found: chosen.len(), filter: filter.describe(), expected };
         let number = |facts: &Facts| {
             let missing = || Error::NoField { record: record.clone(), field: field.clone(), filter: filter.describe() };
-            facts.number(field).ok_or_else(missing)
+            Ok(facts.number(field).ok_or_else(missing)? * times)
         };
         let Some(by) = &self.by else {
             let [facts] = chosen[..] else { return Err(wrong("one")) };
@@ -208,11 +220,11 @@ mod tests {
             of = [{ record = "sizes", field = "median_ms", rows = { index = "grt" } }]
             over = [
                 { record = "sizes", field = "median_ms", rows = { index = "cuart" } },
-                { record = "sizes", field = "psa.sort_ms", rows = { index = "cuart" } },
+                { record = "sizes", field = "psa.sort_ms", times = 2.0, rows = { index = "cuart" } },
             ]"#;
         // In the order of n, whatever that of the rows.
-        assert_eq!(numbers(toml), [("1 Ki".into(), 2.0), ("2 Ki".into(), 1.8)]);
-        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 2 × at 1 Ki, 1.8 × at 2 Ki");
+        assert_eq!(numbers(toml), [("1 Ki".into(), 1.5), ("2 Ki".into(), 1.5)]);
+        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 1.5 × at 1 Ki, 1.5 × at 2 Ki");
     }
 
     #[test]
