@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(crate) const COLOURS: usize = 8;
 
 /// Width and height, in the units of the SVG. The page scales it.
-const SIZE: (u32, u32) = (640, 400);
+const SIZE: (u32, u32) = (560, 360);
 
 /// A line.
 pub(crate) struct Line {
@@ -80,8 +80,9 @@ impl Chart<'_> {
         let mut context = ChartBuilder::on(&root)
             .margin(12)
             .margin_right(24)
-            .x_label_area_size(52)
-            .y_label_area_size(92)
+            .margin_bottom(0)
+            .x_label_area_size(56)
+            .y_label_area_size(96)
             .build_cartesian_2d(x, y)?;
         context
             .configure_mesh()
@@ -224,7 +225,7 @@ fn linear(low: f64, high: f64) -> Vec<f64> {
 /// Ticks at powers of two: every one, or every few.
 fn binary(low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log2().floor() as i32, high.log2().ceil() as i32);
-    let step = ((last - first) / 8 + 1) as usize;
+    let step = ((last - first) / 7 + 1) as usize;
     (first..=last).step_by(step).map(|exponent| 2_f64.powi(exponent)).collect()
 }
 
@@ -297,7 +298,7 @@ mod tests {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains("\"#"), "{svg}");
-        assert!(!svg.contains("width=\"640\""), "{svg}");
+        assert!(!svg.contains("width=\"560\""), "{svg}");
         assert_eq!(chart(Vec::new()).draw(), None);
     }
 

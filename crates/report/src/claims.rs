@@ -109,8 +109,8 @@ impl Cause {
             Self::Implementation => "the implementation explains it",
             Self::MachineAndImplementation => "machine and implementation explain it",
             Self::Workload => "the keys and queries explain it",
-            Self::Paper => "the paper's own numbers explain it",
-            Self::Unknown => "unknown",
+            Self::Paper => "the paper's own numbers or model explain it",
+            Self::Unknown => "what explains it is unknown",
         }
     }
 }

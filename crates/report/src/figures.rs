@@ -148,7 +148,10 @@ impl Plot {
                 match (facts.number(field), &*words) {
                     (_, "") => String::new(),
                     (Some(number), _) => format!("{} {}", field.replace('_', " "), crate::number::count(number)),
-                    (None, words) => words.to_owned(),
+                    (None, words) => match words.strip_prefix("[u8; ").and_then(|words| words.strip_suffix(']')) {
+                        Some(bytes) => format!("keys of {bytes} bytes"),
+                        None => words.to_owned(),
+                    },
                 }
             })
         });
@@ -167,5 +170,44 @@ impl Figures {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Figure> {
         self.group.iter().flat_map(|group| &group.figure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn plot(toml: &str) -> Plot {
+        toml::from_str(&format!("title = \"\"\ny_title = \"\"\n{toml}")).unwrap()
+    }
+
+    #[test]
+    fn lines_are_called_by_their_fields() {
+        let plot = plot(
+            "series = [\"index\", \"threads\", \"key\", \"order\"]\nnames = { pbi = \"PBI\", \"threads 1\" = \"one thread\" }",
+        );
+        let name = |json| plot.name(&Facts::of_json(&json));
+        assert_eq!(
+            name(json!({ "index": "pbi", "threads": 16, "key": "[u8; 8]" })),
+            "PBI, threads 16, keys of 8 bytes"
+        );
+        assert_eq!(name(json!({ "index": "cubpt", "threads": 1, "order": 512 })), "cubpt, one thread, order 512");
+        assert_eq!(plot.group(&Facts::default()), "");
+    }
+
+    #[test]
+    fn a_figure_says_how_its_record_is_made() {
+        let figures = Figures::read().unwrap();
+        let command = |name: &str| figures.all().find(|figure| figure.name == name).unwrap().command();
+        assert_eq!(command("hbtree-build"), "cargo xtask bench --figure hbtree-build --json hbtree-build.json");
+        assert_eq!(command("lookups"), "cargo xtask bench --only lookups --json bench.json");
+    }
+
+    #[test]
+    fn a_row_without_the_number_is_not_drawn() {
+        let plot = plot("series = []\ny = \"x_cpu\"\nrows = { n = 4 }");
+        let rows = [json!({ "n": 4 }), json!({ "n": 4, "x_cpu": 2.0 }), json!({ "n": 8, "x_cpu": 2.0 })];
+        assert_eq!(plot.choose(&rows.map(|row| Facts::of_json(&row))).len(), 1);
     }
 }

@@ -31,16 +31,16 @@ use store::Store;
     version,
     after_help = "\
 Examples:
-  lanetree-report                              all committed records, to target/report.html
+  lanetree-report                              all committed records, to the workspace's target/report.html
   lanetree-report --out report.html --claims docs/claims.md
   lanetree-report --json cuart-sizes.json      a record of your own: its figure is known by the file's name
 
 Exit codes: 0 written, 1 a claim's number is not found or outside of what its verdict is for, 2 could not run."
 )]
 struct Arguments {
-    /// Where the page goes
-    #[arg(long, value_name = "FILE", default_value = "target/report.html")]
-    out: PathBuf,
+    /// Where the page goes (default: target/report.html of the workspace)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Records, each named after its figure (default: all in benches/record)
     #[arg(long, value_name = "FILE", num_args = 1..)]
     json: Vec<PathBuf>,
@@ -78,8 +78,9 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let figures = Figures::read().map_err(|source| Error::Data { file: "figures.toml", source })?;
     let is_whole = arguments.json.is_empty();
     let store = if is_whole { Store::of_folder(&records())? } else { Store::of_files(&arguments.json)? };
-    write(&arguments.out, &page::html(&claims, &figures, &store))?;
-    println!("{}", arguments.out.display());
+    let out = arguments.out.clone().unwrap_or_else(|| workspace().join("target/report.html"));
+    write(&out, &page::html(&claims, &figures, &store))?;
+    println!("{}", out.display());
     if let Some(path) = &arguments.claims {
         write(path, &markdown::page(&claims, &store))?;
         println!("{}", path.display());
@@ -89,9 +90,15 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     if doubts.is_empty() || !is_whole { Ok(()) } else { Err(Error::Claims(doubts)) }
 }
 
+/// The workspace's root folder.
+fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
 /// The committed records.
 fn records() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/record")
+    workspace().join("benches/record")
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
@@ -126,7 +133,7 @@ mod tests {
     #[test]
     fn the_committed_table_is_what_would_be_written() {
         let (claims, store) = (Claims::read().unwrap(), Store::of_folder(&records()).unwrap());
-        let committed = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/claims.md")).unwrap();
+        let committed = fs::read_to_string(workspace().join("docs/claims.md")).unwrap();
         assert!(
             markdown::page(&claims, &store) == committed,
             "docs/claims.md is not what its sources say: cargo xtask report --claims docs/claims.md"

@@ -156,7 +156,8 @@ impl Measure {
     /// What it is and the numbers: `x GRT: 2.7 × at 64 Ki, 3.2 × at 16 Mi`.
     pub(crate) fn describe(&self, measured: &Measured) -> String {
         let numbers = measured.numbers.iter().map(|(by, number)| {
-            let number = self.unit.write(*number);
+            // Nothing breaks a line between a number and its unit.
+            let number = self.unit.write(*number).replace(' ', "\u{a0}");
             if by.is_empty() { number } else { format!("{number} at {by}") }
         });
         format!("{}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
@@ -209,7 +210,7 @@ mod tests {
             of = [{ record = "sizes", field = "giga_per_second", rows = { index = "cuart" } }]
             over = [{ record = "sizes", field = "giga_per_second", rows = { index = "grt" } }]"#;
         assert_eq!(numbers(toml), [(String::new(), 3.0)]);
-        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 3 ×");
+        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 3\u{a0}×");
         assert_eq!(measure(toml).records(), ["sizes"]);
     }
 
@@ -224,7 +225,7 @@ mod tests {
             ]"#;
         // In the order of n, whatever that of the rows.
         assert_eq!(numbers(toml), [("1 Ki".into(), 1.5), ("2 Ki".into(), 1.5)]);
-        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 1.5 × at 1 Ki, 1.5 × at 2 Ki");
+        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 1.5\u{a0}× at 1 Ki, 1.5\u{a0}× at 2 Ki");
     }
 
     #[test]
@@ -254,7 +255,7 @@ mod tests {
         let toml =
             "by = \"n\"\nof = [{ record = \"sizes\", field = \"giga_per_second\", rows = { index = \"cuart\" } }]";
         let outside = of(toml).unwrap().outside.unwrap();
-        assert_eq!(outside, "6 × at 1 Ki is outside of 0 × to 4 ×, for which the verdict was written");
+        assert_eq!(outside, "6 × at 1 Ki is outside of 0 to 4 ×, for which the verdict was written");
         assert!(toml::from_str::<Measure>("what = \"x\"").is_err(), "a range is needed");
     }
 }

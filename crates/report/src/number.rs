@@ -44,6 +44,9 @@ impl Unit {
 
     /// Writes a number that was scaled: 1.25e10 becomes `12.5 G/s`.
     pub(crate) fn write_scaled(self, number: f64) -> String {
+        if number == 0.0 {
+            return "0".into();
+        }
         let space = |text: String| if text.ends_with(|c: char| c.is_ascii_digit()) { text + " " } else { text };
         match self {
             Self::GigaPerSecond => space(prefixed(number)) + "/s",
@@ -106,6 +109,7 @@ mod tests {
         assert_eq!(Unit::Times.write(3.415), "3.42 ×");
         assert_eq!(Unit::Percent.write(0.2812), "28.1 %");
         assert_eq!(Unit::Bytes.write(17.21), "17.2 B");
+        assert_eq!(Unit::Ms.write(0.0), "0");
     }
 
     #[test]

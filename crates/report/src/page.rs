@@ -33,7 +33,8 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store) -> String 
 
 fn intro(store: &Store) -> String {
     let mut out = String::from(
-        "<p>Lanetree implements the indexes of five papers for NVIDIA GPUs. This page shows what was measured of them, \
+        "<p>Lanetree implements indexes of the research literature for NVIDIA GPUs: Harmonia, CuART with its competitor GRT, \
+         HB+-tree, and CUBPT. This page shows what was measured of them, \
          from the committed records, beside what the papers' texts say. First every claim and whether it holds, then \
          every figure. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>. Our rates are medians of a record's runs; the output of \
          every run was compared with the right answers before its figure was written.</p>",
@@ -153,7 +154,7 @@ fn row(claim: &Claim, store: &Store, card: &str) -> String {
     }
     let cause = claim.cause.map_or_else(String::new, |cause| format!("<small>{}</small>", cause.describe()));
     format!(
-        "<tr id=\"{}\"><td>{}</td><td>{}</td><td><ul>{measured}</ul></td><td><span class=\"verdict {}\">{}</span>{cause}</td>\
+        "<tr id=\"claim-{}\"><td>{}</td><td>{}</td><td><ul>{measured}</ul></td><td><span class=\"verdict {}\">{}</span>{cause}</td>\
          <td>{}</td></tr>",
         claim.id,
         escape(&claim.section),

@@ -51,7 +51,11 @@ fn lines(plot: &Plot, x: &X, rows: &[&Facts]) -> Option<String> {
         let level = quoted.level.map(|level| vec![(low, level * scale), (high, level * scale)]);
         let points = || quoted.points.iter().map(|[x, y]| (x * x_scale, y * scale)).collect();
         let line = Line { number: named.len(), is_paper: true, points: level.unwrap_or_else(points) };
-        named.push((quoted.name.clone(), line));
+        let name = match quoted.level {
+            Some(level) => format!("{} {}", quoted.name, plot.unit.write(level)),
+            None => quoted.name.clone(),
+        };
+        named.push((name, line));
     }
     let legend: String = named
         .iter()
@@ -192,7 +196,10 @@ mod tests {
             names = { cuart = "CuART" }
             paper = [{ name = "the paper", level = 0.12 }]"#;
         let html = html(&plot(toml), &rows()).unwrap();
-        assert!(html.contains("a &amp; b") && html.contains("CuART</li>") && html.contains("the paper</li>"), "{html}");
+        assert!(
+            html.contains("a &amp; b") && html.contains("CuART</li>") && html.contains("the paper 120 M/s</li>"),
+            "{html}"
+        );
         assert!(html.contains("<tr><th>1 Ki</th><td>6 G/s</td><td>3 G/s</td><td>120 M/s</td></tr>"), "{html}");
         // What the paper has lies at both ends; grt has one size only.
         assert!(html.contains("<tr><th>2 Ki</th><td>9 G/s</td><td></td><td>120 M/s</td></tr>"), "{html}");

@@ -136,6 +136,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_report_shows_every_figure_and_no_other() {
+        let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        let shown = lanetree_report::figure_names();
+        assert_eq!(shown.iter().map(|name| &**name).collect::<BTreeSet<_>>(), names);
+    }
+
     /// Every column of every table is of an extra that may be missing, or of something that each row has.
     #[test]
     fn every_table_can_be_printed() {
