@@ -52,7 +52,7 @@ fn lines(plot: &Plot, x: &X, rows: &[&Facts]) -> Option<String> {
         let points = || quoted.points.iter().map(|[x, y]| (x * x_scale, y * scale)).collect();
         let line = Line { number: named.len(), is_paper: true, points: level.unwrap_or_else(points) };
         let name = match quoted.level {
-            Some(level) => format!("{} {}", quoted.name, plot.unit.write(level)),
+            Some(level) => format!("{}: {}", quoted.name, plot.unit.write(level)),
             None => quoted.name.clone(),
         };
         named.push((name, line));
@@ -197,7 +197,7 @@ mod tests {
             paper = [{ name = "the paper", level = 0.12 }]"#;
         let html = html(&plot(toml), &rows()).unwrap();
         assert!(
-            html.contains("a &amp; b") && html.contains("CuART</li>") && html.contains("the paper 120 M/s</li>"),
+            html.contains("a &amp; b") && html.contains("CuART</li>") && html.contains("the paper: 120 M/s</li>"),
             "{html}"
         );
         assert!(html.contains("<tr><th>1 Ki</th><td>6 G/s</td><td>3 G/s</td><td>120 M/s</td></tr>"), "{html}");
