@@ -142,7 +142,7 @@ fn bars(plot: &Plot, rows: &[&Facts]) -> String {
     }
     if !quoted.is_empty() {
         let bars: String = quoted.iter().map(|(name, level)| bar(name, *level, "paper")).collect();
-        write!(out, "<ul class=\"bars\">{bars}</ul>").expect("a string takes all");
+        write!(out, "<ul class=\"bars quoted\">{bars}</ul>").expect("a string takes all");
     }
     out
 }
