@@ -1,20 +1,29 @@
 //! The papers' claims: what they say, what was measured, and whether it holds.
+//!
+//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured` is
+//! computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`, one
+//! row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold for all
+//! its terms. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
+//! `noted` is a number that stands in a text.
 
 use crate::measure::{self, Measure};
 use crate::store::Store;
 use serde::Deserialize;
 
-/// The claims, as they are kept.
-const CLAIMS: &str = include_str!("../claims.toml");
+/// A file for each paper.
+const PAPERS: [(&str, &str); 4] = [
+    ("claims/harmonia.toml", include_str!("../claims/harmonia.toml")),
+    ("claims/cuart.toml", include_str!("../claims/cuart.toml")),
+    ("claims/hbtree.toml", include_str!("../claims/hbtree.toml")),
+    ("claims/cubpt.toml", include_str!("../claims/cubpt.toml")),
+];
 
-/// All claims.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Claims {
-    /// The card for whose records the verdicts were written.
-    pub(crate) card: String,
-    pub(crate) paper: Vec<Paper>,
-}
+/// The card for whose records the verdicts were written.
+pub(crate) const CARD: &str = "nvidia-h200";
+
+/// All claims, by paper.
+#[derive(Debug)]
+pub(crate) struct Claims(pub(crate) Vec<Paper>);
 
 /// A paper, and what it claims.
 #[derive(Debug, Deserialize)]
@@ -119,13 +128,13 @@ impl Claims {
     /// The claims of this crate.
     ///
     /// # Errors
-    /// The TOML's.
-    pub(crate) fn read() -> Result<Self, toml::de::Error> {
-        toml::from_str(CLAIMS)
+    /// The TOML's, with the file.
+    pub(crate) fn read() -> Result<Self, crate::data::Error> {
+        PAPERS.iter().map(|(file, text)| crate::data::read(file, text)).collect::<Result<_, _>>().map(Self)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Claim> {
-        self.paper.iter().flat_map(|paper| &paper.claim)
+        self.0.iter().flat_map(|paper| &paper.claim)
     }
 
     /// How many have a verdict.
@@ -177,7 +186,7 @@ mod tests {
         let claims = Claims::read().unwrap();
         let ids: BTreeSet<&str> = claims.all().map(|claim| &*claim.id).collect();
         assert_eq!(ids.len(), claims.all().count(), "ids are of one claim each");
-        for paper in &claims.paper {
+        for paper in &claims.0 {
             for claim in &paper.claim {
                 assert!(claim.id.starts_with(&paper.id), "{}", claim.id);
                 let is_measured = !claim.measured.is_empty() || !claim.noted.is_empty();

@@ -1,17 +1,26 @@
 //! What the page draws: figures of the runner, the papers' beside.
+//!
+//! They are kept in `figures/`, a file for each system. A plot chooses rows by `rows`, and is lines over `x`, or bars
+//! without it; `y` is a field of the record, `giga_per_second` by default. `paper` has numbers that stand in a paper's text,
+//! in the unit of the record's field; numbers that could only be read off a paper's plot are not here.
 
 use crate::facts::{Facts, Filter};
 use crate::number::Unit;
 use serde::Deserialize;
 
-const FIGURES: &str = include_str!("../figures.toml");
+/// A file for each group.
+const GROUPS: [(&str, &str); 6] = [
+    ("figures/harmonia.toml", include_str!("../figures/harmonia.toml")),
+    ("figures/cuart.toml", include_str!("../figures/cuart.toml")),
+    ("figures/hbtree.toml", include_str!("../figures/hbtree.toml")),
+    ("figures/cubpt.toml", include_str!("../figures/cubpt.toml")),
+    ("figures/lanetree.toml", include_str!("../figures/lanetree.toml")),
+    ("figures/all.toml", include_str!("../figures/all.toml")),
+];
 
 /// All figures, by system.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Figures {
-    pub(crate) group: Vec<Group>,
-}
+#[derive(Debug)]
+pub(crate) struct Figures(pub(crate) Vec<Group>);
 
 /// A system's figures.
 #[derive(Debug, Deserialize)]
@@ -163,13 +172,13 @@ impl Figures {
     /// The figures of this crate.
     ///
     /// # Errors
-    /// The TOML's.
-    pub(crate) fn read() -> Result<Self, toml::de::Error> {
-        toml::from_str(FIGURES)
+    /// The TOML's, with the file.
+    pub(crate) fn read() -> Result<Self, crate::data::Error> {
+        GROUPS.iter().map(|(file, text)| crate::data::read(file, text)).collect::<Result<_, _>>().map(Self)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Figure> {
-        self.group.iter().flat_map(|group| &group.figure)
+        self.0.iter().flat_map(|group| &group.figure)
     }
 }
 

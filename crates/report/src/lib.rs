@@ -1,11 +1,12 @@
 //! Lanetree's measurements beside the papers' claims: one page of HTML, and the table of claims in Markdown, from the
 //! records that the runner writes.
 //!
-//! What is drawn stands in `figures.toml`, what the papers claim in `claims.toml`. The program calls [`main`]; the library
+//! What is drawn stands in `figures/`, what the papers claim in `claims/`. The program calls [`main`]; the library
 //! is there for it, and for tests here and of the runner.
 
 mod chart;
 mod claims;
+mod data;
 mod facts;
 mod figures;
 mod html;
@@ -16,7 +17,7 @@ mod page;
 mod plot;
 mod store;
 
-use claims::Claims;
+use claims::{CARD, Claims};
 use clap::Parser;
 use figures::Figures;
 use std::fs;
@@ -54,8 +55,8 @@ struct Arguments {
 enum Error {
     #[error(transparent)]
     Records(#[from] store::Error),
-    #[error("crates/report/{file}: {source}")]
-    Data { file: &'static str, source: toml::de::Error },
+    #[error(transparent)]
+    Data(#[from] data::Error),
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
     #[error("{}", .0.join("\n"))]
@@ -74,8 +75,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
-    let claims = Claims::read().map_err(|source| Error::Data { file: "claims.toml", source })?;
-    let figures = Figures::read().map_err(|source| Error::Data { file: "figures.toml", source })?;
+    let claims = Claims::read()?;
+    let figures = Figures::read()?;
     let is_whole = arguments.json.is_empty();
     let store = if is_whole { Store::of_folder(&records())? } else { Store::of_files(&arguments.json)? };
     let out = arguments.out.clone().unwrap_or_else(|| workspace().join("target/report.html"));
@@ -85,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         write(path, &markdown::page(&claims, &store))?;
         println!("{}", path.display());
     }
-    let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, &claims.card, is_whole)).collect();
+    let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, is_whole)).collect();
     // Of other records, the page says it beside the claim.
     if doubts.is_empty() || !is_whole { Ok(()) } else { Err(Error::Claims(doubts)) }
 }
@@ -109,9 +110,9 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// The names of the runner's figures and parts that the page shows.
 ///
 /// # Panics
-/// If the list of figures cannot be read; a test sees to it that it can.
+/// If the list of figures cannot be read; tests see to it that it can.
 pub fn figure_names() -> Vec<String> {
-    let figures = Figures::read().expect("figures.toml is tested");
+    let figures = Figures::read().expect("the list is tested");
     figures.all().filter(|figure| !figure.is_comparison).map(|figure| figure.name.clone()).collect()
 }
 
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn every_number_of_the_claims_is_found_and_as_its_verdict_says() {
         let (claims, store) = (Claims::read().unwrap(), Store::of_folder(&records()).unwrap());
-        let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, &claims.card, true)).collect();
+        let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, true)).collect();
         assert!(doubts.is_empty(), "{}", doubts.join("\n"));
     }
 

@@ -1,11 +1,11 @@
 //! The table of claims as Markdown: `docs/claims.md`.
 
-use crate::claims::{Claim, Claims, Verdict};
+use crate::claims::{CARD, Claim, Claims, Verdict};
 use crate::store::Store;
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
-<!-- Written by `cargo xtask report --claims docs/claims.md` from crates/report/claims.toml and the records. -->
+<!-- Written by `cargo xtask report --claims docs/claims.md` from crates/report/claims and the records. -->
 
 # The papers' claims
 
@@ -27,11 +27,10 @@ pub(crate) fn page(claims: &Claims, store: &Store) -> String {
         Verdict::ALL.iter().map(|&verdict| format!("{} {}", claims.count(verdict), verdict.name())).collect();
     let head = "| section | the paper says | measured | verdict | why |\n|---|---|---|---|---|\n";
     write!(out, "\nOf {} claims: {}.\n", claims.all().count(), counts.join(", ")).expect("a string takes all");
-    for paper in &claims.paper {
+    for paper in &claims.0 {
         write!(out, "\n## {}\n\n{}\n\n{head}", paper.name, paper.about).expect("a string takes all");
         for claim in &paper.claim {
-            let cells =
-                [&claim.section, &claim.says, &measured(claim, store, &claims.card), &verdict(claim), &claim.why];
+            let cells = [&claim.section, &claim.says, &measured(claim, store, CARD), &verdict(claim), &claim.why];
             let cells = cells.map(|cell| cell.trim().replace('|', "\\|").replace('\n', " "));
             writeln!(out, "| {} |", cells.join(" | ")).expect("a string takes all");
         }

@@ -1,6 +1,6 @@
 //! The page: one file of HTML that needs nothing else.
 
-use crate::claims::{Claim, Claims, Verdict};
+use crate::claims::{CARD, Claim, Claims, Verdict};
 use crate::facts::Facts;
 use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
@@ -77,12 +77,12 @@ fn intro(store: &Store) -> String {
 
 fn contents(claims: &Claims, figures: &Figures) -> String {
     let papers: String = claims
-        .paper
+        .0
         .iter()
         .map(|paper| format!("<li><a href=\"#claims-{}\">{}</a></li>", paper.id, escape(&paper.name)))
         .collect();
     let groups: String = figures
-        .group
+        .0
         .iter()
         .map(|group| {
             let figures: String = group
@@ -121,10 +121,10 @@ fn of_claims(claims: &Claims, store: &Store) -> String {
          of {}; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
          contradicts, and the verdict says what explains it.</p><ul class=\"counts\">{counts}</ul>",
         claims.all().count(),
-        escape(&claims.card),
+        escape(CARD),
     );
-    for paper in &claims.paper {
-        let rows: String = paper.claim.iter().map(|claim| row(claim, store, &claims.card)).collect();
+    for paper in &claims.0 {
+        let rows: String = paper.claim.iter().map(|claim| row(claim, store, CARD)).collect();
         write!(
             out,
             "<h3 id=\"claims-{}\">{}</h3><p>{}</p><div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Section</th>\
@@ -167,7 +167,7 @@ fn row(claim: &Claim, store: &Store, card: &str) -> String {
 
 fn of_figures(figures: &Figures, store: &Store) -> String {
     let mut out = String::new();
-    for group in &figures.group {
+    for group in &figures.0 {
         write!(out, "<section><h2 id=\"{}\">{}</h2>", anchor(&group.name), escape(&group.name))
             .expect("a string takes all");
         out.extend(group.figure.iter().map(|figure| of_figure(figure, store)));
