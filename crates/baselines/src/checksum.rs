@@ -16,6 +16,11 @@ pub struct Checksum {
 }
 
 /// As records have it.
+///
+/// ```
+/// let checksum = lanetree_baselines::Checksum { sum: 1, weighted: u64::MAX, misses: 3 };
+/// assert_eq!(checksum.to_string(), "0000000000000001-ffffffffffffffff-3");
+/// ```
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}-{:016x}-{}", self.sum, self.weighted, self.misses)

@@ -18,7 +18,7 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store) -> String 
     let body = [
         format!("<header><h1>{title}</h1>{}</header>", intro(store)),
         contents(claims, figures),
-        of_claims(claims, store),
+        of_claims(claims, figures, store),
         of_figures(figures, store),
         of_others(figures, store),
     ]
@@ -104,7 +104,7 @@ fn anchor(name: &str) -> String {
     format!("figures-{}", name.chars().map(part).collect::<String>())
 }
 
-fn of_claims(claims: &Claims, store: &Store) -> String {
+fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let counts: String = Verdict::ALL
         .iter()
         .map(|&verdict| {
@@ -124,7 +124,7 @@ fn of_claims(claims: &Claims, store: &Store) -> String {
         escape(CARD),
     );
     for paper in &claims.0 {
-        let rows: String = paper.claim.iter().map(|claim| row(claim, store, CARD)).collect();
+        let rows: String = paper.claim.iter().map(|claim| row(claim, figures, store)).collect();
         write!(
             out,
             "<h3 id=\"claims-{}\">{}</h3><p>{}</p><div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Section</th>\
@@ -139,13 +139,14 @@ fn of_claims(claims: &Claims, store: &Store) -> String {
     out + "</section>"
 }
 
-fn row(claim: &Claim, store: &Store, card: &str) -> String {
+fn row(claim: &Claim, figures: &Figures, store: &Store) -> String {
     let mut measured: String = claim
-        .lines(store, card)
+        .lines(store, CARD)
         .iter()
         .map(|line| {
             let doubt = line.doubt.as_ref().map_or_else(String::new, |doubt| format!(" <em>{}</em>", escape(doubt)));
-            format!("<li>{}{doubt} <small>{}</small></li>", escape(&line.text), escape(&line.records.join(", ")))
+            let records: Vec<String> = line.records.iter().map(|record| linked(record, figures)).collect();
+            format!("<li>{}{doubt} <small>{}</small></li>", escape(&line.text), records.join(", "))
         })
         .collect();
     for noted in &claim.noted {
@@ -163,6 +164,14 @@ fn row(claim: &Claim, store: &Store, card: &str) -> String {
         claim.verdict.name(),
         with_code(&claim.why),
     )
+}
+
+/// A record's name, as a link to the first figure that shows it.
+fn linked(record: &str, figures: &Figures) -> String {
+    match figures.all().find(|figure| figure.records().contains(&record)) {
+        Some(figure) => format!("<a href=\"#{}\">{}</a>", figure.name, escape(record)),
+        None => escape(record),
+    }
 }
 
 fn of_figures(figures: &Figures, store: &Store) -> String {
