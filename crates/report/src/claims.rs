@@ -193,8 +193,8 @@ mod tests {
                 match claim.verdict {
                     Verdict::Holds => assert!(is_measured && claim.cause.is_none(), "{}", claim.id),
                     Verdict::Fails => assert!(is_measured && claim.cause.is_some(), "{}", claim.id),
-                    Verdict::NotComparable => {}
-                    Verdict::NotMeasured => assert!(claim.measured.is_empty(), "{}", claim.id),
+                    // Something near it may have been measured.
+                    Verdict::NotComparable | Verdict::NotMeasured => {}
                 }
                 assert!(!claim.why.is_empty() && !claim.says.is_empty() && !claim.section.is_empty(), "{}", claim.id);
             }

@@ -58,6 +58,11 @@ impl Figure {
         if self.records.is_empty() { vec![&*self.name] } else { self.records.iter().map(|name| &**name).collect() }
     }
 
+    /// Whether other figures have their rows in the same record.
+    pub(crate) fn shares_its_record(&self) -> bool {
+        !self.records.is_empty() && !self.is_comparison
+    }
+
     /// The command that writes its record.
     pub(crate) fn command(&self) -> String {
         let file = self.records()[0];

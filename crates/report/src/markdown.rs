@@ -13,7 +13,7 @@ What the papers of the implemented systems say of speed and memory, and what was
 name in brackets are computed from that record in [`benches/record`](../benches/record) when this page is written. \
 Conditions and reasons: [figures.md](figures.md), [performance.md](performance.md). With plots: `cargo xtask report`.
 
-* **holds**: ours does what the paper says, in kind and about in size.
+* **holds**: ours does what the paper says, in kind, and in size at least about as much.
 * **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
 unknown.
 * **not comparable**: what was measured differs in something that decides.

@@ -221,6 +221,9 @@ fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
         let counted = plot.list.as_ref().map(|list| counted(figure, store, card, list));
         plots.extend(plot::html(plot, counted.as_ref().unwrap_or(&all)));
     }
+    if plots.is_empty() && !all.is_empty() && !figure.shares_its_record() {
+        plots = format!("<p class=\"none\">None of its rows is one that is drawn.</p>{}", plot::all_rows(&all));
+    }
     if plots.is_empty() {
         return plots;
     }
@@ -303,6 +306,20 @@ mod tests {
         assert!(html.contains("NVIDIA H200 (cuda:0)") && html.contains("580.1") && html.contains("60 MiB"));
         // Claims of other records say that theirs are not there.
         assert!(html.contains("no record `hbtree-sizes`"));
+    }
+
+    #[test]
+    fn a_record_of_other_sizes_is_a_table() {
+        let html = page(&store("harmonia-psa", &[json!({ "n": 512, "psa": { "sort": "none" } })]));
+        let article = html.split("<article id=\"harmonia-psa\">").nth(1).unwrap().split("</article>").next().unwrap();
+        assert!(
+            article.contains("None of its rows is one that is drawn") && article.contains("<td>512</td>"),
+            "{article}"
+        );
+        // A part of a record that several figures share may just not have been measured.
+        let html = page(&store("bench", &[json!({ "section": "primitives" })]));
+        let article = html.split("<article id=\"ranges\">").nth(1).unwrap().split("</article>").next().unwrap();
+        assert!(article.contains("No record yet: <code>cargo xtask bench --only ranges"), "{article}");
     }
 
     #[test]
