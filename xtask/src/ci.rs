@@ -1,7 +1,7 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{circles, first_build, paths, process, ptx, stub};
+use crate::{circles, first_build, paths, process, ptx, report, runner, stub};
 use clap::Args;
 use std::fmt;
 use std::process::Command;
@@ -50,6 +50,7 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("tests of the runtime, feature cuda", || {
         cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
     })?;
+    steps.run("report", || report::run(&runner::Options::default()))?;
     steps.run("a user's first build", first_build::run)?;
     steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,

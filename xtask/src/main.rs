@@ -13,6 +13,7 @@ mod paths;
 mod process;
 mod ptx;
 mod ptxas;
+mod report;
 mod runner;
 mod rust_cuda;
 mod stub;
@@ -33,6 +34,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask doctor                          what is here, what is missing, how to fix it
   cargo xtask verify --quick                  every kernel against the oracle
   cargo xtask bench --json figures.json       measure, and keep the figures
+  cargo xtask report --out report.html        the committed figures and the papers' claims, as a page
   cargo xtask ptx --check                     is the committed PTX what the sources compile to?";
 
 #[derive(Subcommand)]
@@ -47,6 +49,9 @@ enum Task {
     /// Measure the indexes, their baselines and the card's ceilings (arguments are the runner's)
     #[command(disable_help_flag = true)]
     Bench(runner::Options),
+    /// Make a page of HTML from the records: every figure, and the papers' claims (arguments are lanetree-report's)
+    #[command(disable_help_flag = true)]
+    Report(runner::Options),
     /// Build a folder that runs on a GPU machine with nothing but the driver
     Bundle(bundle::Options),
     /// Everything that continuous integration runs
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
         Task::Ptx(options) => ptx::run(&options),
         Task::Verify(options) => runner::run("verify", &options),
         Task::Bench(options) => runner::run("bench", &options),
+        Task::Report(options) => report::run(&options),
         Task::Bundle(options) => bundle::run(&options),
         Task::Ci(options) => ci::run(&options),
     };

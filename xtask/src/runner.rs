@@ -7,10 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Everything after the task's name goes to the runner.
-#[derive(Args)]
+/// Everything after the task's name goes to the program.
+#[derive(Args, Default)]
 pub(crate) struct Options {
-    /// The runner's arguments
+    /// The program's arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(crate) arguments: Vec<OsString>,
 }

@@ -3,12 +3,12 @@
 use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use core::fmt::Display;
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::{DeviceKind, Word};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use std::time::Instant;
 
 /// Queries of the batches.

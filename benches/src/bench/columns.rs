@@ -1,6 +1,7 @@
 //! Columns of tables: what stands at their head, and a row's cell.
 
-use super::row::{Extra, Row};
+use super::row::Row;
+use lanetree_record::Extra;
 
 /// A column.
 #[derive(Clone, Copy)]
@@ -145,9 +146,9 @@ fn mebibytes(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timing::Timing;
     use super::*;
     use lanetree_baselines::Checksum;
+    use lanetree_record::Timing;
 
     #[test]
     fn figures_have_digits_that_count() {

@@ -4,7 +4,7 @@ use super::driver;
 use super::error::{Error, Result};
 use super::figure::{Figure, Needs, Request, Run};
 use super::figures::{FIGURES, alone, parts};
-use super::machine::Machine;
+use super::machine;
 use super::plan::{Plan, Scale};
 use super::report::Report;
 use super::session::Session;
@@ -122,25 +122,26 @@ fn bench(args: &Args) -> Result<()> {
     plan.asked.clone_from(&args.sizes);
     plan.queries = args.queries.unwrap_or(plan.queries);
     let json = args.json.as_deref().map(JsonFile::create).transpose()?;
-    let machine = Machine::of(&device)?;
+    let machine = machine::of(&device)?;
     // Some figures are the same with a GPU and without.
     let is_instead = figures.iter().any(|figure| figure.needs != Needs::Nothing);
     say(|out| {
-        writeln!(out, "{}", machine.header())?;
+        writeln!(out, "{}", machine::header(&machine))?;
         instead_of_gpu(device.kind(), &figures).map_or(Ok(()), |line| writeln!(out, "{line}"))
     })?;
     let deadline = args.max_seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let wants_ceilings = figures.iter().any(|figure| figure.with_ceilings);
-    let mut session = Session::new(device, plan, wants_ceilings, deadline, Report::new(machine, args.seed))?;
+    let report = Report::new(machine, device.kind(), args.seed);
+    let mut session = Session::new(device, plan, wants_ceilings, deadline, report)?;
     if is_instead {
         say_what_is_missing(&mut session, no_gpu);
     }
     let outcome = measure(&mut session, &figures, args);
     let mut report = session.finish();
-    report.failure = outcome.as_ref().err().map(ToString::to_string);
+    report.record.failure = outcome.as_ref().err().map(ToString::to_string);
     say(|out| report.print(FIGURES.iter().filter_map(|figure| figure.table), out))?;
     if let Some(json) = json {
-        json.write(&report)?;
+        json.write(&report.record)?;
     }
     outcome?;
     if report.is_empty() {

@@ -191,8 +191,8 @@ mod tests {
     fn emulated(name: &str, size: u32) -> Vec<Row> {
         let mut session = session(Device::emulated());
         run(&mut session, name, size);
-        assert_eq!(session.report.skipped, [""; 0]);
-        session.report.rows
+        assert_eq!(session.report.record.skipped, [""; 0]);
+        session.report.record.rows
     }
 
     #[test]
@@ -202,12 +202,12 @@ mod tests {
         let figures: Vec<&Figure> = all_parts().collect();
         parts(&mut session, &figures, None).unwrap();
         for part in all_parts() {
-            assert!(session.report.rows.iter().any(|row| row.section == part.name), "{}", part.name);
+            assert!(session.report.record.rows.iter().any(|row| row.section == part.name), "{}", part.name);
         }
-        assert_eq!(session.report.skipped, [""; 0]);
-        let rates = session.report.rows.iter().map(|row| row.giga_per_second);
+        assert_eq!(session.report.record.skipped, [""; 0]);
+        let rates = session.report.record.rows.iter().map(|row| row.giga_per_second);
         assert!(rates.into_iter().all(|rate| rate > 0.0 && rate.is_finite()));
-        let words: BTreeSet<&str> = session.report.rows.iter().map(|row| row.key).collect();
+        let words: BTreeSet<&str> = session.report.record.rows.iter().map(|row| row.key).collect();
         assert!(words.contains("u32") && words.contains("u64"), "{words:?}");
     }
 
@@ -217,9 +217,9 @@ mod tests {
         session.plan.asked = vec![11];
         let figures: Vec<&Figure> = all_parts().filter(|part| part.name != "cpu").collect();
         parts(&mut session, &figures, None).unwrap();
-        assert!(!session.report.rows.is_empty());
-        assert!(session.report.rows.iter().all(|row| row.index == "harmonia" && row.device == "host"));
-        assert_eq!(session.report.skipped, ["updates: no GPU", "primitives: no GPU"]);
+        assert!(!session.report.record.rows.is_empty());
+        assert!(session.report.record.rows.iter().all(|row| row.index == "harmonia" && row.device == "host"));
+        assert_eq!(session.report.record.skipped, ["updates: no GPU", "primitives: no GPU"]);
     }
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
         let keys = read::<u32>(&session, file.path(), Format::Text).unwrap();
         parts(&mut session, &[named("lookups")], Some(keys.into())).unwrap();
         let name = file.path().file_name().unwrap().to_str().unwrap();
-        assert!(session.report.rows.iter().all(|row| row.n == 4 && row.keys == name));
+        assert!(session.report.record.rows.iter().all(|row| row.n == 4 && row.keys == name));
         // Three orders, all hits and half misses.
-        assert_eq!(session.report.rows.len(), 6);
+        assert_eq!(session.report.record.rows.len(), 6);
     }
 
     #[test]
@@ -246,9 +246,9 @@ mod tests {
         for figure in &kernels {
             run(&mut session, figure.name, 9);
         }
-        assert!(session.report.rows.is_empty());
-        assert_eq!(session.report.skipped.len(), kernels.len());
-        assert!(session.report.skipped.iter().all(|why| why.contains("no GPU")));
+        assert!(session.report.record.rows.is_empty());
+        assert_eq!(session.report.record.skipped.len(), kernels.len());
+        assert!(session.report.record.skipped.iter().all(|why| why.contains("no GPU")));
     }
 
     fn widths() -> usize {
@@ -318,7 +318,7 @@ mod tests {
         for name in ["cuart-widths", "cuart-sizes", "cuart-lanes", "cuart-batches", "cuart-builds", "cuart-long"] {
             run(&mut session, name, 8);
         }
-        let rows = core::mem::take(&mut session.report.rows);
+        let rows = core::mem::take(&mut session.report.record.rows);
         let of = |rows: &[Row], section: &str, index: &str| {
             rows.iter().filter(|row| row.section == section && row.index == index).count()
         };
@@ -335,7 +335,7 @@ mod tests {
         session.plan.queries = 14;
         run(&mut session, "cuart-updates", 8);
         run(&mut session, "cuart-inserts", 8);
-        let rows = &session.report.rows;
+        let rows = &session.report.record.rows;
         assert_eq!((of(rows, "cuart-updates", "cuart"), of(rows, "cuart-inserts", "cuart")), (22, 4));
         // Of 8 and 32 bytes, beside CuART's.
         assert_eq!((of(rows, "cuart-updates", "grt"), of(rows, "cuart-lookups", "grt")), (2, 2));
@@ -363,7 +363,7 @@ mod tests {
     fn radix_trees_take_turns_on_the_cpu() {
         let mut session = session(Device::host());
         run(&mut session, "cuart-cpu", 8);
-        let rows = &session.report.rows;
+        let rows = &session.report.record.rows;
         let of = |key: &str| rows.iter().filter(|row| row.key == key).map(|row| row.index).collect::<Vec<_>>();
         assert_eq!(of("[u8; 8]"), ["ART", "blart", "congee", "cuart", "cuart", "cuart"]);
         assert_eq!(of("[u8; 32]"), ["ART", "blart", "cuart", "cuart", "cuart"]);
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn every_figure_of_hbtree_is_checked_on_the_emulator() {
         let session = of_hbtree(Device::emulated());
-        let rows = &session.report.rows;
+        let rows = &session.report.record.rows;
         let of = |section: &str, device: &str| {
             rows.iter().filter(|row| row.section == section && row.device == device && row.index == "hbtree").count()
         };
@@ -483,15 +483,15 @@ mod tests {
         assert_eq!((on_both("hbtree-updates"), on_both("hbtree-mixed")), ((0, 2 * 2 * 2 * threads), (0, 6)));
         let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
         assert!(rows.iter().all(is_whole));
-        let skipped = session.report.skipped.iter().filter(|why| !why.contains("reserved huge pages"));
+        let skipped = session.report.record.skipped.iter().filter(|why| !why.contains("reserved huge pages"));
         assert_eq!(skipped.collect::<Vec<_>>(), ["ranges of 1024, n = 2^9, u64 keys: fewer keys than that"; 2]);
     }
 
     #[test]
     fn hbtree_is_measured_on_the_cpu_without_a_gpu() {
         let session = of_hbtree(Device::host());
-        assert!(session.report.rows.iter().all(|row| row.device == "cpu"));
-        let sections: BTreeSet<&str> = session.report.rows.iter().map(|row| row.section).collect();
+        assert!(session.report.record.rows.iter().all(|row| row.device == "cpu"));
+        let sections: BTreeSet<&str> = session.report.record.rows.iter().map(|row| row.section).collect();
         let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
         assert_eq!(
             missing,

@@ -5,9 +5,9 @@ use super::data::mix;
 use super::error::Result;
 use super::row::Row;
 use super::session::Session;
-use super::timing::Timing;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::device::ceiling::{Chunk, Gathers, Table as Gathered};
+use lanetree_record::Timing;
 
 /// The figure to which the rows belong.
 pub(super) const PART: &str = "ceilings";

@@ -1,60 +1,40 @@
 //! What the figures were measured on.
 
 use lanetree::{Device, DeviceKind};
-use serde::Serialize;
+use lanetree_record::Machine;
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    /// Name and ordinal.
-    pub(crate) device: String,
-    #[serde(skip)]
-    pub(crate) kind: DeviceKind,
-    /// The CUDA version that the driver supports.
-    cuda: Option<String>,
-    driver: Option<String>,
-    compute_capability: Option<String>,
-    multiprocessors: Option<u32>,
-    l2_bytes: Option<u64>,
-    memory_bytes: Option<u64>,
-    pub(crate) cpu: String,
-    pub(crate) cpu_threads: usize,
+/// The machine of a device.
+pub(crate) fn of(device: &Device) -> lanetree::Result<Machine> {
+    let properties = device.properties()?;
+    let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+    let is_gpu = device.kind() == DeviceKind::Cuda;
+    Ok(Machine {
+        device: device.to_string(),
+        cuda: is_gpu.then(|| dotted(properties.driver_version)),
+        driver: if is_gpu { driver() } else { None },
+        compute_capability: is_gpu.then(|| dotted(properties.compute_capability)),
+        multiprocessors: is_gpu.then_some(properties.multiprocessors.into()),
+        l2_bytes: is_gpu.then_some(properties.l2_bytes),
+        memory_bytes: is_gpu.then_some(properties.total_memory),
+        cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.into()),
+        cpu_threads: rayon::current_num_threads() as u64,
+    })
 }
 
-impl Machine {
-    pub(crate) fn of(device: &Device) -> lanetree::Result<Self> {
-        let properties = device.properties()?;
-        let kind = device.kind();
-        let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
-        let is_gpu = kind == DeviceKind::Cuda;
-        Ok(Self {
-            device: device.to_string(),
-            kind,
-            cuda: is_gpu.then(|| dotted(properties.driver_version)),
-            driver: if is_gpu { driver() } else { None },
-            compute_capability: is_gpu.then(|| dotted(properties.compute_capability)),
-            multiprocessors: is_gpu.then_some(properties.multiprocessors),
-            l2_bytes: is_gpu.then_some(properties.l2_bytes),
-            memory_bytes: is_gpu.then_some(properties.total_memory),
-            cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.into()),
-            cpu_threads: rayon::current_num_threads(),
-        })
+/// The line that a run begins with.
+pub(crate) fn header(machine: &Machine) -> String {
+    let mut parts = vec![format!("lanetree {} bench on {}", env!("CARGO_PKG_VERSION"), machine.device)];
+    if let (Some(cuda), Some(sms), Some(l2), Some(memory)) =
+        (&machine.cuda, machine.multiprocessors, machine.l2_bytes, machine.memory_bytes)
+    {
+        let driver = machine.driver.as_deref().unwrap_or("unknown");
+        parts.push(format!("driver {driver} (CUDA {cuda})"));
+        parts.push(format!("{sms} SMs"));
+        parts.push(format!("{} MiB of L2", l2 >> 20));
+        parts.push(format!("{:.0} GB of memory", memory as f64 / 1e9));
     }
-
-    /// The line that a run begins with.
-    pub(crate) fn header(&self) -> String {
-        let mut parts = vec![format!("lanetree {} bench on {}", env!("CARGO_PKG_VERSION"), self.device)];
-        if let (Some(cuda), Some(sms), Some(l2), Some(memory)) =
-            (&self.cuda, self.multiprocessors, self.l2_bytes, self.memory_bytes)
-        {
-            let driver = self.driver.as_deref().unwrap_or("unknown");
-            parts.push(format!("driver {driver} (CUDA {cuda})"));
-            parts.push(format!("{sms} SMs"));
-            parts.push(format!("{} MiB of L2", l2 >> 20));
-            parts.push(format!("{:.0} GB of memory", memory as f64 / 1e9));
-        }
-        parts.push(format!("CPU {} with {} threads", self.cpu, self.cpu_threads));
-        parts.join(", ")
-    }
+    parts.push(format!("CPU {} with {} threads", machine.cpu, machine.cpu_threads));
+    parts.join(", ")
 }
 
 /// The version of NVIDIA's kernel module, such as 580.159.04.
@@ -88,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_header_names_the_device() {
-        let header = Machine::of(&Device::host()).unwrap().header();
+        let header = header(&of(&Device::host()).unwrap());
         assert!(header.contains("bench on host") && header.contains("threads"), "{header}");
     }
 }

@@ -24,6 +24,5 @@ mod row;
 mod session;
 mod subject;
 mod table;
-mod timing;
 
 pub(crate) use command::{Args, run};

@@ -4,9 +4,9 @@
 use crate::bench::data::BenchWord;
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, Word};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 /// A batch that was partially sorted.

@@ -1,80 +1,47 @@
 //! All that a run has to say.
 
 use super::columns::power;
-use super::machine::Machine;
 use super::row::Row;
 use super::table::Table;
 use lanetree::DeviceKind;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use lanetree_record::{Machine, Record};
 use std::io::{self, Write};
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) command: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) machine: Machine,
-    pub(crate) seed: u64,
-    pub(crate) rows: Vec<Row>,
-    /// What was counted, and not timed.
-    #[serde(flatten)]
-    pub(crate) counts: Counts,
-    /// What was not measured, and why.
-    pub(crate) skipped: Vec<String>,
-    /// What ended the run before its end.
-    pub(crate) failure: Option<String>,
-}
-
-/// Counts, each by its name in the JSON.
-#[derive(Debug, Default)]
-pub(crate) struct Counts(Vec<Count>);
-
+/// A record, and what is printed of it but not kept.
 #[derive(Debug)]
-struct Count {
-    name: &'static str,
-    json: serde_json::Value,
-    text: String,
-}
-
-impl Counts {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds what was counted: as JSON, and as it is printed.
-    pub(crate) fn push(&mut self, name: &'static str, json: serde_json::Value, text: String) {
-        self.0.push(Count { name, json, text });
-    }
-}
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for Count { name, json, .. } in &self.0 {
-            map.serialize_entry(name, json)?;
-        }
-        map.end()
-    }
+pub(crate) struct Report {
+    /// What is written as JSON.
+    pub(crate) record: Record<Row>,
+    kind: DeviceKind,
+    /// What was counted, as it is printed.
+    counted: Vec<String>,
 }
 
 impl Report {
     /// A run that has not measured anything yet.
-    pub(crate) fn new(machine: Machine, seed: u64) -> Self {
-        Self {
-            command: "bench",
-            version: env!("CARGO_PKG_VERSION"),
+    pub(crate) fn new(machine: Machine, kind: DeviceKind, seed: u64) -> Self {
+        let record = Record {
+            command: "bench".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
             machine,
             seed,
             rows: Vec::new(),
-            counts: Counts::default(),
+            counts: serde_json::Map::new(),
             skipped: Vec::new(),
             failure: None,
-        }
+        };
+        Self { record, kind, counted: Vec::new() }
+    }
+
+    /// Adds what was counted, and not timed: its name in the JSON, and how it is printed.
+    pub(crate) fn count(&mut self, name: &'static str, json: serde_json::Value, text: String) {
+        self.record.counts.insert(name.into(), json);
+        self.counted.push(text);
     }
 
     /// Whether nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.counts.is_empty()
+        self.record.rows.is_empty() && self.counted.is_empty()
     }
 
     /// Writes all tables, each with its rows, in this order; then what was skipped, and what went wrong.
@@ -84,29 +51,29 @@ impl Report {
             // Several figures may have one table.
             if !printed.contains(&table.name) {
                 printed.push(table.name);
-                let rows: Vec<&Row> = self.rows.iter().filter(|row| row.section == table.name).collect();
-                table.print(&rows, self.machine.kind, out)?;
+                let rows: Vec<&Row> = self.record.rows.iter().filter(|row| row.section == table.name).collect();
+                table.print(&rows, self.kind, out)?;
             }
         }
-        for row in self.rows.iter().filter(|_| self.machine.kind == DeviceKind::Cuda) {
+        for row in self.record.rows.iter().filter(|_| self.kind == DeviceKind::Cuda) {
             if let Some(part) = row.above_ceiling() {
                 let (operation, order) = (&row.operation, row.text("order").unwrap_or("-"));
                 writeln!(out, "above its ceiling: {operation}, {order}, n = {}: {part:.2} of it", power(row.n))?;
             }
         }
-        for count in &self.counts.0 {
-            write!(out, "{}", count.text)?;
+        for text in &self.counted {
+            write!(out, "{text}")?;
         }
         writeln!(out)?;
-        for line in &self.skipped {
+        for line in &self.record.skipped {
             writeln!(out, "skipped: {line}")?;
         }
-        match &self.failure {
-            None if !self.counts.is_empty() => {
+        match &self.record.failure {
+            None if !self.counted.is_empty() => {
                 writeln!(out, "bench: counted, every output compared with what is right")
             }
-            None => writeln!(out, "bench: {} rows, every output compared with what is right", self.rows.len()),
-            Some(failure) => writeln!(out, "bench: {} rows before it ended: {failure}", self.rows.len()),
+            None => writeln!(out, "bench: {} rows, every output compared with what is right", self.record.rows.len()),
+            Some(failure) => writeln!(out, "bench: {} rows before it ended: {failure}", self.record.rows.len()),
         }
     }
 }

@@ -6,7 +6,6 @@ use crate::bench::error::{Error, Result};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::bench::row::Row;
-use crate::bench::timing::Timing;
 use crate::choice;
 use bytemuck::Pod;
 use core::fmt::Display;
@@ -15,6 +14,7 @@ use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ impl Session {
             stream: device.stream()?,
             events: (device.event()?, device.event()?),
             ceilings: Ceilings::default(),
-            seed: report.seed,
+            seed: report.record.seed,
             device,
             plan,
             wants_ceilings,
@@ -98,11 +98,11 @@ impl Session {
     }
 
     pub(crate) fn skip(&mut self, what: impl Display) {
-        self.report.skipped.push(what.to_string());
+        self.report.record.skipped.push(what.to_string());
     }
 
     pub(crate) fn push(&mut self, row: Row) {
-        self.report.rows.push(row);
+        self.report.record.rows.push(row);
         self.progress.inc(1);
     }
 
@@ -227,13 +227,13 @@ impl Session {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::bench::machine::Machine;
+    use crate::bench::machine;
     use crate::bench::plan::Scale;
 
     /// A session of few runs over little data.
     pub(crate) fn session(device: Device) -> Session {
         let plan = Plan { asked: vec![8], ..Plan::of(Scale { kind: DeviceKind::Emulated, quick: true }) };
-        let report = Report::new(Machine::of(&device).unwrap(), 1);
+        let report = Report::new(machine::of(&device).unwrap(), device.kind(), 1);
         Session::new(device, plan, false, None, report).unwrap()
     }
 
@@ -267,6 +267,6 @@ pub(crate) mod tests {
         let mut session = session(Device::host());
         session.deadline = Some(Instant::now());
         assert!(!session.has_time("sorted look-ups"));
-        assert_eq!(session.report.skipped, ["sorted look-ups: the time of --max-seconds is over"]);
+        assert_eq!(session.report.record.skipped, ["sorted look-ups: the time of --max-seconds is over"]);
     }
 }

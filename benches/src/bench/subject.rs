@@ -6,10 +6,10 @@ use crate::bench::data::{BenchWord, Data, Order};
 use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use lanetree::harmonia::{Builder, Stats};
 use lanetree::{Harmonia, Key};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use std::time::Instant;
 
 pub(crate) struct Subject<W: BenchWord> {

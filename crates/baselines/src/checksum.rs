@@ -1,5 +1,6 @@
 //! Checksums over the outputs of a batch.
 
+use core::fmt;
 use lanetree_layout::Word;
 use rayon::prelude::*;
 
@@ -12,6 +13,18 @@ pub struct Checksum {
     pub weighted: u64,
     /// The elements that equal the sentinel for a miss.
     pub misses: u64,
+}
+
+/// As records have it.
+///
+/// ```
+/// let checksum = lanetree_baselines::Checksum { sum: 1, weighted: u64::MAX, misses: 3 };
+/// assert_eq!(checksum.to_string(), "0000000000000001-ffffffffffffffff-3");
+/// ```
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{:016x}-{}", self.sum, self.weighted, self.misses)
+    }
 }
 
 impl Checksum {

@@ -6,11 +6,11 @@ use crate::bench::gathers as random_gathers;
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use lanetree::cuart::{LinkType, Stats, Step};
 use lanetree::{Cuart, Device, Word};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::device::ceiling::Chunk;
+use lanetree_record::Timing;
 
 /// Entries of the paper's trees, unless it says otherwise.
 const PAPERS: usize = 26 << 20;

@@ -72,8 +72,8 @@ mod tests {
         copy(&mut session).unwrap();
         gathers(&mut session, 1000).unwrap();
         gathers(&mut session, 700).unwrap();
-        let operations: Vec<&str> = session.report.rows.iter().map(|row| &*row.operation).collect();
+        let operations: Vec<&str> = session.report.record.rows.iter().map(|row| &*row.operation).collect();
         assert_eq!(operations, ["copy", "gather 32 B", "gather 64 B", "gather 128 B"]);
-        assert!(session.report.rows.iter().all(|row| row.checksum.sum != 0));
+        assert!(session.report.record.rows.iter().all(|row| row.checksum.sum != 0));
     }
 }

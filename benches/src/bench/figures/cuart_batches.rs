@@ -9,8 +9,8 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use std::thread;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -10,10 +10,10 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Cuart, DeviceKeys};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -12,13 +12,13 @@ use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use blart::TreeMap;
 use congee::U64Congee;
 use lanetree::cuart::RootTable;
 use lanetree::{ByteKeys, Cuart, Device, DeviceKind, FixedKey};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::{Art, task};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 use std::time::Instant;
 

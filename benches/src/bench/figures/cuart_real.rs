@@ -9,13 +9,13 @@ use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Word};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, Queries};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -385,23 +385,23 @@ mod tests {
         let mut host = session(Device::host());
         real(&mut host, &of(folder.path())).unwrap();
         // ART and CuART's look-ups, then binary search and CuART's ranks, of both inputs.
-        assert_eq!(host.report.rows.len(), 8);
-        assert!(host.report.rows.iter().all(|row| row.device == "cpu" && row.integer("threads").is_some()));
-        assert!(host.report.skipped.len() == 1 && host.report.skipped[0].contains("paths: no file"));
+        assert_eq!(host.report.record.rows.len(), 8);
+        assert!(host.report.record.rows.iter().all(|row| row.device == "cpu" && row.integer("threads").is_some()));
+        assert!(host.report.record.skipped.len() == 1 && host.report.record.skipped[0].contains("paths: no file"));
 
         let long = "/usr/share/doc/a-package-of-a-long-name/";
         std::fs::write(folder.path().join("paths"), format!("{long}b\n{long}a\n/usr/share/doc\n/.\n")).unwrap();
         let mut emulated = session(Device::emulated());
         real(&mut emulated, &of(folder.path())).unwrap();
-        assert_eq!(emulated.report.skipped, [""; 0]);
+        assert_eq!(emulated.report.record.skipped, [""; 0]);
         let rows_of = |keys: &str, index: &str| {
-            let rows = emulated.report.rows.iter();
+            let rows = emulated.report.record.rows.iter();
             rows.filter(|row| row.keys.starts_with(keys) && row.index == index).count()
         };
         for keys in ["geoip6", "words", "paths"] {
             assert_eq!((rows_of(keys, "ART"), rows_of(keys, "grt"), rows_of(keys, "sorted Vec")), (1, 1, 1));
         }
         assert_eq!((rows_of("geoip6", "cuart"), rows_of("words", "cuart"), rows_of("paths", "cuart")), (7, 6, 6));
-        assert!(emulated.report.rows.iter().all(|row| row.number("hit_rate").is_none_or(|rate| rate >= 0.5)));
+        assert!(emulated.report.record.rows.iter().all(|row| row.number("hit_rate").is_none_or(|rate| rate >= 0.5)));
     }
 }

@@ -8,11 +8,11 @@ use crate::bench::figure::{Figure, Request, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::cubpt::BuildScratch;
 use lanetree::{Cubpt, DeviceKind, Harmonia, harmonia};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

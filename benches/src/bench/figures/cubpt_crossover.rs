@@ -9,9 +9,9 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::cubpt::BuildScratch;
 use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -13,10 +13,10 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use core::ops::{Range, RangeInclusive};
 use lanetree::Ranges;
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

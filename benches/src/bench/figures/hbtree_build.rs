@@ -10,9 +10,9 @@ use crate::bench::hbtree::plan::{MOST, at_each, several};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use core::time::Duration;
 use lanetree::hbtree::{BuildTimes, HbTree};
+use lanetree_record::Timing;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -11,9 +11,9 @@ use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::plan::Scale;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::DeviceKind;
 use lanetree::hbtree::{Builder, HbTree, Structure};
+use lanetree_record::Timing;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -10,12 +10,12 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use core::time::Duration;
 use lanetree::DeviceKind;
 use lanetree::hbtree::{UpdateMethod, UpdateTimes};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

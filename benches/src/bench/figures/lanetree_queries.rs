@@ -12,9 +12,9 @@ use crate::bench::queries::batch_order;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::{Buffer, DeviceRanges, Harmonia, LaneTree, RangeScratch};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

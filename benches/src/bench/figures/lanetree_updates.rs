@@ -9,10 +9,10 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{DeviceKind, LaneTree, Pool, UpdatePath};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -124,9 +124,9 @@ pub(crate) fn alone() -> impl Iterator<Item = &'static Figure> {
 mod tests {
     use super::*;
     use crate::bench::row::Row;
-    use crate::bench::timing::Timing;
     use lanetree::DeviceKind;
     use lanetree_baselines::Checksum;
+    use lanetree_record::Timing;
     use std::collections::BTreeSet;
 
     #[test]
@@ -136,6 +136,13 @@ mod tests {
         for figure in FIGURES {
             assert!(!figure.about.is_empty() && !figure.about.contains('\n'), "{}", figure.name);
         }
+    }
+
+    #[test]
+    fn the_report_shows_every_figure_and_no_other() {
+        let names: BTreeSet<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        let shown = lanetree_report::figure_names();
+        assert_eq!(shown.iter().map(|name| &**name).collect::<BTreeSet<_>>(), names);
     }
 
     /// Every column of every table is of an extra that may be missing, or of something that each row has.

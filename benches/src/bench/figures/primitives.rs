@@ -7,13 +7,13 @@ use crate::bench::figure::{Figure, Needs, Part, Run};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use lanetree::primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, merge_pairs,
     radix_sort_pairs,
 };
 use lanetree::{Key, Word};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -7,12 +7,12 @@ use crate::bench::figure::{Figure, Needs, Part, Run, either};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::bench::timing::Timing;
 use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Buffer, Harmonia, UpdatePath};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {

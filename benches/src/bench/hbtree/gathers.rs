@@ -108,7 +108,7 @@ mod tests {
     fn gathers_are_checked() {
         let mut session = session(Device::host());
         let best = gathers(&mut session, "hbtree-cpu", 3000).unwrap();
-        let rows = &session.report.rows;
+        let rows = &session.report.record.rows;
         assert_eq!(rows.len(), AHEAD.len());
         assert!(rows.iter().all(|row| row.integer("footprint_bytes") == Some(4096) && row.checksum.sum != 0));
         assert_eq!(best, rows.iter().map(|row| row.giga_per_second).reduce(f64::max));

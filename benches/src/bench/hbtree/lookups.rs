@@ -4,9 +4,9 @@ use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use core::fmt::Display;
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 /// What a batch of queries took, and the sum of its last output.

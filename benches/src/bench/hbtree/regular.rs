@@ -6,9 +6,9 @@ use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use crate::bench::timing::Timing;
 use lanetree::hbtree::{HbTree, Regular};
 use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 /// The part of each big leaf that a build fills.

@@ -50,7 +50,7 @@ mod tests {
         let mut session = session(Device::host());
         assert!(has_room(&mut session, "a page", 4096));
         assert!(!has_room(&mut session, "n = 2^50", 1 << 60));
-        let said = &session.report.skipped[0];
+        let said = &session.report.record.skipped[0];
         assert!(said.starts_with("n = 2^50: takes 1073741824.0 GiB of host memory, and "), "{said}");
     }
 

@@ -4,17 +4,23 @@ use serde::Serialize;
 
 /// Milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Timing {
-    pub(crate) median_ms: f64,
-    pub(crate) min_ms: f64,
-    pub(crate) max_ms: f64,
+pub struct Timing {
+    /// The middle one, or the mean of the two in the middle.
+    pub median_ms: f64,
+    /// The shortest.
+    pub min_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
     /// In the order of the runs, without the first one, which is not counted; empty where they are many thousands.
-    pub(crate) runs_ms: Vec<f64>,
+    pub runs_ms: Vec<f64>,
 }
 
 impl Timing {
     /// Of at least one run.
-    pub(crate) fn of(runs_ms: Vec<f64>) -> Self {
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn of(runs_ms: Vec<f64>) -> Self {
         let mut sorted = runs_ms.clone();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;

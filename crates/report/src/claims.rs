@@ -1,0 +1,204 @@
+//! The papers' claims: what they say, what was measured, and whether it holds.
+//!
+//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured` is
+//! computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`, one
+//! row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold for all
+//! its terms. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
+//! `noted` is a number that stands in a text.
+
+use crate::measure::{self, Measure};
+use crate::store::Store;
+use serde::Deserialize;
+
+/// A file for each paper.
+const PAPERS: [(&str, &str); 4] = [
+    ("claims/harmonia.toml", include_str!("../claims/harmonia.toml")),
+    ("claims/cuart.toml", include_str!("../claims/cuart.toml")),
+    ("claims/hbtree.toml", include_str!("../claims/hbtree.toml")),
+    ("claims/cubpt.toml", include_str!("../claims/cubpt.toml")),
+];
+
+/// The card for whose records the verdicts were written.
+pub(crate) const CARD: &str = "nvidia-h200";
+
+/// All claims, by paper.
+#[derive(Debug)]
+pub(crate) struct Claims(pub(crate) Vec<Paper>);
+
+/// A paper, and what it claims.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paper {
+    /// Starts the ids of its claims.
+    pub(crate) id: String,
+    /// Of the system.
+    pub(crate) name: String,
+    /// Where it was published, and what it was measured on.
+    pub(crate) about: String,
+    pub(crate) claim: Vec<Claim>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claim {
+    /// In the page's addresses.
+    pub(crate) id: String,
+    /// Where the paper says it.
+    pub(crate) section: String,
+    pub(crate) says: String,
+    pub(crate) verdict: Verdict,
+    /// What explains the difference; a claim that fails has one.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) why: String,
+    /// Computed from records.
+    #[serde(default)]
+    pub(crate) measured: Vec<Measure>,
+    /// Measured, but not in a record that can be read here.
+    #[serde(default)]
+    pub(crate) noted: Vec<Noted>,
+}
+
+/// A number that stands in a text.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Noted {
+    pub(crate) text: String,
+    /// Where.
+    pub(crate) source: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    Holds,
+    Fails,
+    NotComparable,
+    NotMeasured,
+}
+
+impl Verdict {
+    pub(crate) const ALL: [Self; 4] = [Self::Holds, Self::Fails, Self::NotComparable, Self::NotMeasured];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::NotComparable => "not comparable",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// In classes of the page.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::NotComparable => "not-comparable",
+            Self::NotMeasured => "not-measured",
+        }
+    }
+}
+
+/// What explains a difference from the paper.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Cause {
+    Machine,
+    Implementation,
+    MachineAndImplementation,
+    Workload,
+    Paper,
+    Unknown,
+}
+
+impl Cause {
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Machine => "the machine explains it",
+            Self::Implementation => "the implementation explains it",
+            Self::MachineAndImplementation => "machine and implementation explain it",
+            Self::Workload => "the keys and queries explain it",
+            Self::Paper => "the paper's own numbers or model explain it",
+            Self::Unknown => "what explains it is unknown",
+        }
+    }
+}
+
+impl Claims {
+    /// The claims of this crate.
+    ///
+    /// # Errors
+    /// The TOML's, with the file.
+    pub(crate) fn read() -> Result<Self, crate::data::Error> {
+        PAPERS.iter().map(|(file, text)| crate::data::read(file, text)).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Claim> {
+        self.0.iter().flat_map(|paper| &paper.claim)
+    }
+
+    /// How many have a verdict.
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
+        self.all().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// What a claim's measure gave: the line that says it.
+pub(crate) struct Line {
+    pub(crate) text: String,
+    /// The records that it is from.
+    pub(crate) records: Vec<String>,
+    /// Why there is no number, or why the verdict may not hold for it.
+    pub(crate) doubt: Option<String>,
+}
+
+impl Claim {
+    /// The lines of a card's records.
+    pub(crate) fn lines(&self, store: &Store, card: &str) -> Vec<Line> {
+        let line = |measure: &Measure| {
+            let records = measure.records().into_iter().map(Into::into).collect();
+            match measure.of(store, card) {
+                Ok(measured) => Line { text: measure.describe(&measured), records, doubt: measured.outside },
+                Err(error) => Line { text: measure.what.clone(), records, doubt: Some(error.to_string()) },
+            }
+        };
+        self.measured.iter().map(line).collect()
+    }
+
+    /// What is wrong with its numbers; a record that is not there counts only if `is_whole`.
+    pub(crate) fn doubts(&self, store: &Store, card: &str, is_whole: bool) -> Vec<String> {
+        let doubt = |measure: &Measure| match measure.of(store, card) {
+            Ok(measured) => measured.outside,
+            Err(measure::Error::NoRecord(_)) if !is_whole => None,
+            Err(error) => Some(error.to_string()),
+        };
+        self.measured.iter().filter_map(doubt).map(|doubt| format!("claim {}: {doubt}", self.id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_claims_can_be_read_and_are_whole() {
+        let claims = Claims::read().unwrap();
+        let ids: BTreeSet<&str> = claims.all().map(|claim| &*claim.id).collect();
+        assert_eq!(ids.len(), claims.all().count(), "ids are of one claim each");
+        for paper in &claims.0 {
+            for claim in &paper.claim {
+                assert!(claim.id.starts_with(&paper.id), "{}", claim.id);
+                let is_measured = !claim.measured.is_empty() || !claim.noted.is_empty();
+                match claim.verdict {
+                    Verdict::Holds => assert!(is_measured && claim.cause.is_none(), "{}", claim.id),
+                    Verdict::Fails => assert!(is_measured && claim.cause.is_some(), "{}", claim.id),
+                    // Something near it may have been measured.
+                    Verdict::NotComparable | Verdict::NotMeasured => {}
+                }
+                assert!(!claim.why.is_empty() && !claim.says.is_empty() && !claim.section.is_empty(), "{}", claim.id);
+            }
+        }
+        assert_eq!(Verdict::ALL.map(|verdict| claims.count(verdict)).iter().sum::<usize>(), ids.len());
+    }
+}

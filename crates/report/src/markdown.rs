@@ -1,0 +1,57 @@
+//! The table of claims as Markdown: `docs/claims.md`.
+
+use crate::claims::{CARD, Claim, Claims, Verdict};
+use crate::store::Store;
+use std::fmt::Write as _;
+
+const HEAD: &str = "\
+<!-- Written by `cargo xtask report --claims docs/claims.md` from crates/report/claims and the records. -->
+
+# The papers' claims
+
+What the papers of the implemented systems say of speed and memory, and what was measured here. Numbers after a record's \
+name in brackets are computed from that record in [`benches/record`](../benches/record) when this page is written. \
+Conditions and reasons: [figures.md](figures.md), [performance.md](performance.md). With plots: `cargo xtask report`.
+
+* **holds**: ours does what the paper says, in kind, and in size at least about as much.
+* **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
+unknown.
+* **not comparable**: what was measured differs in something that decides.
+* **not measured**: there is no figure for it yet.
+";
+
+/// The page, from a card's records.
+pub(crate) fn page(claims: &Claims, store: &Store) -> String {
+    let mut out = String::from(HEAD);
+    let counts: Vec<String> =
+        Verdict::ALL.iter().map(|&verdict| format!("{} {}", claims.count(verdict), verdict.name())).collect();
+    let head = "| section | the paper says | measured | verdict | why |\n|---|---|---|---|---|\n";
+    write!(out, "\nOf {} claims: {}.\n", claims.all().count(), counts.join(", ")).expect("a string takes all");
+    for paper in &claims.0 {
+        write!(out, "\n## {}\n\n{}\n\n{head}", paper.name, paper.about).expect("a string takes all");
+        for claim in &paper.claim {
+            let cells = [&claim.section, &claim.says, &measured(claim, store, CARD), &verdict(claim), &claim.why];
+            let cells = cells.map(|cell| cell.trim().replace('|', "\\|").replace('\n', " "));
+            writeln!(out, "| {} |", cells.join(" | ")).expect("a string takes all");
+        }
+    }
+    out
+}
+
+fn verdict(claim: &Claim) -> String {
+    let name = claim.verdict.name();
+    match claim.cause {
+        Some(cause) => format!("**{name}**: {}", cause.describe()),
+        None => format!("**{name}**"),
+    }
+}
+
+fn measured(claim: &Claim, store: &Store, card: &str) -> String {
+    let mut lines = Vec::new();
+    for line in claim.lines(store, card) {
+        let doubt = line.doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
+        lines.push(format!("{}{doubt} [{}]", line.text, line.records.join(", ")));
+    }
+    lines.extend(claim.noted.iter().map(|noted| format!("{} ({})", noted.text, noted.source)));
+    if lines.is_empty() { "—".into() } else { lines.join("; ") }
+}

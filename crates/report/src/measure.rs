@@ -1,0 +1,261 @@
+//! Numbers of claims: chosen from records, divided, and held against what their verdicts were written for.
+
+use crate::facts::{Facts, Filter, written};
+use crate::number::{self, Unit};
+use crate::store::Store;
+use lanetree_record::Extra;
+use serde::Deserialize;
+
+/// A number, or one for each value of a field. It is a sum of terms, divided by another one if there is one.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Measure {
+    /// What it is, before the number.
+    pub(crate) what: String,
+    /// How it is written.
+    pub(crate) unit: Unit,
+    /// What all terms have in common.
+    #[serde(default)]
+    rows: Filter,
+    of: Vec<Term>,
+    #[serde(default)]
+    over: Vec<Term>,
+    /// One number for each value of this field. Without it each term is one row.
+    by: Option<String>,
+    /// What the verdict was written for: the smallest and the largest number.
+    within: [f64; 2],
+}
+
+/// Rows of a record, and which of their fields counts.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Term {
+    record: String,
+    #[serde(default = "rate")]
+    field: String,
+    /// What it is multiplied by; negative to subtract.
+    #[serde(default = "one")]
+    times: f64,
+    #[serde(default)]
+    rows: Filter,
+}
+
+fn rate() -> String {
+    "giga_per_second".into()
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measured {
+    /// The numbers, each with the value of the measure's `by`; empty if it has none.
+    pub(crate) numbers: Vec<(String, f64)>,
+    /// Why the verdict may not hold for them.
+    pub(crate) outside: Option<String>,
+}
+
+/// Why there is no number.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("no record `{0}`")]
+    NoRecord(String),
+    #[error("record `{record}`: {found} rows with {filter}, where there should be {expected}")]
+    Rows { record: String, found: usize, filter: String, expected: &'static str },
+    #[error("record `{record}`: no number `{field}` in the row with {filter}")]
+    NoField { record: String, field: String, filter: String },
+    #[error("the terms have other values of `{0}`, so they cannot be divided")]
+    Uneven(String),
+}
+
+impl Measure {
+    /// The records that it needs, each once.
+    pub(crate) fn records(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = self.of.iter().chain(&self.over).map(|term| &*term.record).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Computes it from a card's records.
+    ///
+    /// # Errors
+    /// If a record is not there, or if not every term finds its rows.
+    pub(crate) fn of(&self, store: &Store, card: &str) -> Result<Measured, Error> {
+        let mut numbers = self.sum(&self.of, store, card)?;
+        if !self.over.is_empty() {
+            let under = self.sum(&self.over, store, card)?;
+            if !numbers.iter().map(|(by, _)| by).eq(under.iter().map(|(by, _)| by)) {
+                return Err(Error::Uneven(self.by.clone().unwrap_or_default()));
+            }
+            for ((_, number), (_, under)) in numbers.iter_mut().zip(under) {
+                *number /= under;
+            }
+        }
+        let [low, high] = self.within;
+        let outside = numbers.iter().find(|(_, number)| !(low..=high).contains(number)).map(|(by, number)| {
+            let [low, high, number] = [low, high, *number].map(|number| self.unit.write(number));
+            let by = if by.is_empty() { String::new() } else { format!(" at {by}") };
+            format!("{number}{by} is outside of {low} to {high}, for which the verdict was written")
+        });
+        Ok(Measured { numbers, outside })
+    }
+
+    /// The sum of terms, by what they have of `by`, in ascending order.
+    fn sum(&self, terms: &[Term], store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
+        let mut sums: Vec<(String, f64)> = Vec::new();
+        for (i, term) in terms.iter().enumerate() {
+            let numbers = self.term(term, store, card)?;
+            if i == 0 {
+                sums = numbers;
+                continue;
+            }
+            if !sums.iter().map(|(by, _)| by).eq(numbers.iter().map(|(by, _)| by)) {
+                return Err(Error::Uneven(self.by.clone().unwrap_or_default()));
+            }
+            for ((_, sum), (_, number)) in sums.iter_mut().zip(numbers) {
+                *sum += number;
+            }
+        }
+        Ok(sums)
+    }
+
+    fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
+        let Term { record, field, times, rows } = term;
+        let filter = rows.or(&self.rows);
+        let all = store.rows(card, record).ok_or_else(|| Error::NoRecord(record.clone()))?;
+        let chosen: Vec<&Facts> = all.iter().filter(|facts| filter.takes(facts)).collect();
+        let wrong =
+            |expected| Error::Rows { record: record.clone(), found: chosen.len(), filter: filter.describe(), expected };
+        let number = |facts: &Facts| {
+            let missing = || Error::NoField { record: record.clone(), field: field.clone(), filter: filter.describe() };
+            Ok(facts.number(field).ok_or_else(missing)? * times)
+        };
+        let Some(by) = &self.by else {
+            let [facts] = chosen[..] else { return Err(wrong("one")) };
+            return Ok(vec![(String::new(), number(facts)?)]);
+        };
+        if chosen.is_empty() {
+            return Err(wrong("some"));
+        }
+        let mut numbers = Vec::new();
+        for facts in &chosen {
+            let value = facts.get(by).ok_or_else(|| wrong("some, each with the field by which they are told apart"))?;
+            numbers.push((value, number(facts)?));
+        }
+        if numbers.iter().enumerate().any(|(i, (value, _))| numbers[..i].iter().any(|(other, _)| other == value)) {
+            return Err(wrong("one for each value of the field by which they are told apart"));
+        }
+        // Words stay in the record's order.
+        numbers.sort_by(|(a, _), (b, _)| a.number().partial_cmp(&b.number()).expect("no NaN in a record"));
+        Ok(numbers.into_iter().map(|(value, number)| (label(value), number)).collect())
+    }
+
+    /// What it is and the numbers: `x GRT: 2.7 × at 64 Ki, 3.2 × at 16 Mi`.
+    pub(crate) fn describe(&self, measured: &Measured) -> String {
+        let numbers = measured.numbers.iter().map(|(by, number)| {
+            // Nothing breaks a line between a number and its unit.
+            let number = self.unit.write(*number).replace(' ', "\u{a0}");
+            if by.is_empty() { number } else { format!("{number} at {by}") }
+        });
+        format!("{}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The value of a `by`: sizes with binary prefixes.
+fn label(value: &Extra) -> String {
+    match value.number() {
+        Some(number) if number >= 1.0 => number::count(number),
+        _ => written(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::store;
+    use serde_json::json;
+
+    fn rows() -> Store {
+        let row = |index: &str, n: u64, rate: f64, ms: f64| json!({ "index": index, "n": n, "giga_per_second": rate, "median_ms": ms, "psa": { "sort_ms": 0.5 } });
+        store(
+            "sizes",
+            &[
+                row("cuart", 1024, 6.0, 1.0),
+                row("cuart", 2048, 9.0, 2.0),
+                row("grt", 2048, 3.0, 4.5),
+                row("grt", 1024, 3.0, 3.0),
+            ],
+        )
+    }
+
+    fn measure(toml: &str) -> Measure {
+        toml::from_str(&format!("what = \"x\"\nunit = \"times\"\nwithin = [0.0, 4.0]\n{toml}")).unwrap()
+    }
+
+    fn of(toml: &str) -> Result<Measured, Error> {
+        measure(toml).of(&rows(), "nvidia-h200")
+    }
+
+    fn numbers(toml: &str) -> Vec<(String, f64)> {
+        of(toml).unwrap().numbers
+    }
+
+    #[test]
+    fn a_ratio_is_of_two_rows() {
+        let toml = r#"
+            rows = { n = 2048 }
+            of = [{ record = "sizes", field = "giga_per_second", rows = { index = "cuart" } }]
+            over = [{ record = "sizes", field = "giga_per_second", rows = { index = "grt" } }]"#;
+        assert_eq!(numbers(toml), [(String::new(), 3.0)]);
+        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 3\u{a0}×");
+        assert_eq!(measure(toml).records(), ["sizes"]);
+    }
+
+    #[test]
+    fn a_ratio_can_be_by_a_field_and_of_sums() {
+        let toml = r#"
+            by = "n"
+            of = [{ record = "sizes", field = "median_ms", rows = { index = "grt" } }]
+            over = [
+                { record = "sizes", field = "median_ms", rows = { index = "cuart" } },
+                { record = "sizes", field = "psa.sort_ms", times = 2.0, rows = { index = "cuart" } },
+            ]"#;
+        // In the order of n, whatever that of the rows.
+        assert_eq!(numbers(toml), [("1 Ki".into(), 1.5), ("2 Ki".into(), 1.5)]);
+        assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 1.5\u{a0}× at 1 Ki, 1.5\u{a0}× at 2 Ki");
+    }
+
+    #[test]
+    fn a_selector_that_does_not_find_its_row_says_so() {
+        let rate = |record: &str, rows: &str| {
+            of(&format!("of = [{{ record = {record:?}, field = \"giga_per_second\", rows = {rows} }}]"))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(rate("other", "{}"), "no record `other`");
+        assert_eq!(rate("sizes", "{ n = 4 }"), "record `sizes`: 0 rows with n = 4, where there should be one");
+        assert_eq!(rate("sizes", "{ n = 1024 }"), "record `sizes`: 2 rows with n = 1024, where there should be one");
+        let field =
+            of(r#"of = [{ record = "sizes", field = "rate", rows = { n = 1024, index = "grt" } }]"#).unwrap_err();
+        assert_eq!(field.to_string(), "record `sizes`: no number `rate` in the row with index = \"grt\", n = 1024");
+        let twice = of("by = \"n\"\nof = [{ record = \"sizes\", field = \"median_ms\" }]").unwrap_err().to_string();
+        assert!(twice.contains("4 rows") && twice.contains("one for each value"), "{twice}");
+        let uneven = r#"
+            by = "n"
+            of = [{ record = "sizes", field = "median_ms", rows = { index = "grt" } }]
+            over = [{ record = "sizes", field = "median_ms", rows = { index = "grt", n = 1024 } }]"#;
+        assert_eq!(of(uneven), Err(Error::Uneven("n".into())));
+    }
+
+    #[test]
+    fn a_number_outside_of_what_its_verdict_is_for_is_told() {
+        let toml =
+            "by = \"n\"\nof = [{ record = \"sizes\", field = \"giga_per_second\", rows = { index = \"cuart\" } }]";
+        let outside = of(toml).unwrap().outside.unwrap();
+        assert_eq!(outside, "6 × at 1 Ki is outside of 0 to 4 ×, for which the verdict was written");
+        assert!(toml::from_str::<Measure>("what = \"x\"").is_err(), "a range is needed");
+    }
+}
