@@ -60,7 +60,11 @@ impl Plan {
     /// A plan for one node with all the keys; `None` if they need more.
     pub(crate) fn of<K: Word>(keys: &[K], filling: Filling) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
-        let bitmaps = (0..SHIFTS).map(|shift| Quantiser::bitmap(first, last, shift));
+        let bitmap = Quantiser::bitmap(first, last, 0);
+        // If keys of which one more than a line has slots are too close for all bitmaps, one is enough to fail.
+        let may_part = keys.windows(filling.slots + 1).all(|keys| bitmap.may_part(keys[0], keys[filling.slots]));
+        let ways = if may_part { SHIFTS } else { 1 };
+        let bitmaps = (0..ways).map(|shift| Quantiser::bitmap(first, last, shift));
         bitmaps.chain([Quantiser::halves(first, last), Quantiser::EXACT]).find_map(|quantiser| {
             let most = match quantiser.format() {
                 Format::Bitmap => BITMAP_CHILDREN,

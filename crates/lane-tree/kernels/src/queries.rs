@@ -275,7 +275,7 @@ impl<K: Word> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
+            let (numbers, _) = self.descend::<S, true>(simt, word);
             let first = self.first_of(simt, own(simt, numbers));
             let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
             let mut line = own(simt, lines);

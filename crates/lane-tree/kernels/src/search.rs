@@ -65,6 +65,8 @@ pub(crate) struct Children {
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
     before: u32,
+    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
+    is_plain: bool,
 }
 
 impl Children {
@@ -95,6 +97,9 @@ pub(crate) struct Position {
     pub(crate) before: u32,
     /// Pairs of the tree before it.
     pub(crate) rank: u64,
+    /// Whether look-ups, which do not ask how far a word is from others, surely come to the same line, and whether the word is at
+    /// least the first one of the node's record.
+    pub(crate) is_plain: bool,
 }
 
 /// The separators that a word passes, in a quarter of a node. The last two words of the last quarter are none.
@@ -229,7 +234,15 @@ impl<K: Word> TreeRef<K> {
             }
         });
         let quantiser = Quantiser(quantiser);
-        let place = |of_own: u32| if ORDERED { quantiser.place_of_any(word, first) } else { of_own };
+        let mut is_plain = true;
+        let mut place = |of_own: u32| {
+            if !ORDERED {
+                return of_own;
+            }
+            let place = quantiser.place_of_any(word, first);
+            is_plain = place == of_own;
+            place
+        };
         // Something for each of the four words: a byte each.
         let mut begun = 0;
         const BITMAP: u32 = Format::Bitmap as u32;
@@ -274,22 +287,23 @@ impl<K: Word> TreeRef<K> {
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        Children { firsts, before: begun }
+        Children { firsts, before: begun, is_plain }
     }
 
-    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes.
+    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes; and whether
+    /// look-ups come to the one for the lane's own word.
     ///
     /// # Safety
     /// The tree is valid and has pairs; its table is in shared memory.
     #[inline(always)]
-    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> OfQuad<u32> {
+    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> (OfQuad<u32>, bool) {
         let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
             let top = self.top(simt, word);
             let mut numbers: OfQuad<u32> =
                 core::array::from_fn(|round| simt.shuffle(FULL_MASK, top, leader + round as u32));
-            let mut level = self.height - 1;
+            let (mut level, mut is_plain) = (self.height - 1, true);
             while level > 0 {
                 let formats = self.formats >> (FORMAT_BITS * level);
                 let mut first = K::MIN;
@@ -297,10 +311,12 @@ impl<K: Word> TreeRef<K> {
                     let own = u64::from(own(simt, numbers) - self.leaf_nodes);
                     first = simt.load(self.firsts, own, Hint::ReadOnly);
                 }
-                numbers = self.children::<S, ORDERED>(simt, numbers, word, first, formats).numbers();
+                let children = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
+                numbers = children.numbers();
+                is_plain &= children.is_plain;
                 level -= 1;
             }
-            numbers
+            (numbers, is_plain)
         }
     }
 
@@ -338,7 +354,7 @@ impl<K: Word> TreeRef<K> {
     pub(crate) unsafe fn lines<S: Simt>(&self, simt: S, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe {
-            let numbers = self.descend::<S, false>(simt, word);
+            let (numbers, _) = self.descend::<S, false>(simt, word);
             self.children::<S, false>(simt, numbers, word, K::MIN, self.formats).numbers()
         }
     }
@@ -377,7 +393,7 @@ impl<K: Word> TreeRef<K> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: the same contract.
         unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
+            let (numbers, is_plain) = self.descend::<S, true>(simt, word);
             let number = own(simt, numbers);
             let record = self.record(simt, number);
             let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
@@ -403,7 +419,8 @@ impl<K: Word> TreeRef<K> {
             // Free slots repeat the last pair.
             let slot = below.min(len);
             let before = record.before(of_node) + slot;
-            (number, Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before) })
+            let is_plain = is_plain && children.is_plain && record.first <= word;
+            (number, Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain })
         }
     }
 

@@ -69,13 +69,16 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                 let (mut is_reached, mut is_line_reached) = (false, false);
                 if tree.height > 0 {
                     (number, position) = tree.find_in_node::<S, V>(simt, word, false);
-                    // Look-ups do not ask how far a key is from others; they must come to the same line.
-                    let numbers = tree.descend::<S, false>(simt, word);
-                    let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
-                    is_reached = own(simt, numbers) == number;
-                    // A node's record is to have at most its first key.
-                    let is_after_first = tree.first_of(simt, number) <= word;
-                    is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
+                    (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
+                    if !simt.all(FULL_MASK, position.is_plain) {
+                        // Look-ups must come to the same line.
+                        let (numbers, _) = tree.descend::<S, false>(simt, word);
+                        let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
+                        is_reached = own(simt, numbers) == number;
+                        // A node's record is to have at most its first key.
+                        let is_after_first = tree.first_of(simt, number) <= word;
+                        is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
+                    }
                 }
                 if at < args.count {
                     let is_there =
