@@ -40,13 +40,23 @@ pub(crate) fn over_queries<'s, K: Word>(
     (most, bytes): (u32, usize),
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
+    let shared = |threads| query_shared(tree.top_count, threads, bytes as u32);
+    Ok(Launch::new(stream, shape_over(stream, count as u64, most, shared)?))
+}
+
+/// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
+/// with dynamic shared memory by its threads.
+pub(crate) fn shape_over(
+    stream: &Stream,
+    count: u64,
+    most: u32,
+    dynamic_shared: impl Fn(u32) -> u32,
+) -> Result<LaunchShape> {
     let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
-    let count = count as u64;
     let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
-    let threads = threads.clamp(FEWEST_THREADS, u64::from(most));
-    let blocks = count.div_ceil(threads).min(multiprocessors) as u32;
-    let dynamic_shared = query_shared(tree.top_count, threads as u32, bytes as u32);
-    Ok(Launch::new(stream, LaunchShape { blocks, threads: threads as u32, dynamic_shared }))
+    let threads = threads.clamp(FEWEST_THREADS, u64::from(most)) as u32;
+    let blocks = count.div_ceil(u64::from(threads)).min(multiprocessors) as u32;
+    Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
 impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {

@@ -21,11 +21,13 @@
 //! # }
 //! ```
 //!
-//! [`LaneTree::on`] has the device form of the queries.
+//! [`LaneTree::on`] has the device form of the queries. [`LaneTree::handle_on`] is for kernels of your own, which look keys
+//! up where they have them.
 
 mod build;
 mod bulk;
 mod device;
+mod handle;
 mod native;
 mod node;
 mod options;
@@ -37,7 +39,9 @@ mod update;
 mod upper;
 
 pub use build::Builder;
+pub use handle::shape_for_rows;
 pub use lanetree_frame::fixed::OnStream;
+pub use lanetree_kernels_lane_tree::Handle;
 #[doc(hidden)]
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;

@@ -58,18 +58,11 @@ use lanetree_simt::{Access, KernelArgs, Shared, Simt, Word};
 /// The host has it from the tree, for a launch in one stream. `K` is the word of the tree's keys; a kernel has keys in the
 /// caller's form, for `i64` its bits as a `u64`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Handle<K, V> {
     tree: TreeRef<K>,
     values: PhantomData<V>,
 }
-
-impl<K: Copy, V> Clone for Handle<K, V> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Copy, V> Copy for Handle<K, V> {}
 
 impl<K, V> fmt::Debug for Handle<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
