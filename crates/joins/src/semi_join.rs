@@ -17,10 +17,12 @@ pub struct Rows<'a, K> {
 /// The rows that a [`semi_join`] has kept, on the device.
 #[derive(Debug)]
 pub struct Kept<K> {
-    keys: Buffer<K>,
-    amounts: Buffer<u64>,
+    /// Their keys; past them anything.
+    pub keys: Buffer<K>,
+    /// Their amounts.
+    pub amounts: Buffer<u64>,
     /// How many rows, and the sum.
-    totals: Buffer<u64>,
+    pub totals: Buffer<u64>,
 }
 
 impl<K: Key> Kept<K> {
