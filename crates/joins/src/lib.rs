@@ -1,8 +1,8 @@
 //! An example to copy: kernels of a user's own that probe an index on the device, each a join of one pass.
 //!
 //! A look-up as a call of its own writes a value and a bit per row, for a next kernel to read. Here the kernel of the join
-//! takes the index as an argument ([`LaneTree::handle_on`]) and looks keys up where it has them; what does not pass the
-//! filter is not looked up, and what does not join is not written.
+//! takes the index as an argument ([`LaneTree::handle_on`](lanetree::LaneTree::handle_on)) and looks keys up where it has
+//! them; what does not pass the filter is not looked up, and what does not join is not written.
 //!
 //! * [`semi_join`] keeps the rows whose amount is above a threshold and whose key is in the index, and sums the index's values
 //!   for them: look-ups ([`Probe::get`](lanetree_kernels_lane_tree::Probe::get)).
