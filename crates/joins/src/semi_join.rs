@@ -21,7 +21,7 @@ pub struct Kept<K> {
     pub keys: Buffer<K>,
     /// Their amounts.
     pub amounts: Buffer<u64>,
-    /// How many rows, and the sum.
+    /// `[2]`: how many rows, and the sum.
     pub totals: Buffer<u64>,
 }
 
@@ -87,7 +87,8 @@ pub fn semi_join<K: Key, V: Word>(
     check("the amounts' buffer", count, rows.amounts)?;
     check("the buffer of the keys that are kept", count, &kept.keys)?;
     check("the buffer of the amounts that are kept", count, &kept.amounts)?;
-    kept.totals.fill_zero(stream)?;
+    check("the totals' buffer", 2, &kept.totals)?;
+    kept.totals.fill_zero_range(stream, 0..2)?;
     let args = SemiJoinArgs {
         index: index.handle_on(stream)?,
         keys: rows.keys.read_on(stream)?.cast::<K::Bits>(),
