@@ -4,7 +4,7 @@
 //! Kernels of other crates search a tree by its [`Handle`]. Such a crate depends on this one without its default features:
 //! `entries` are this crate's own kernels, which another crate's PTX is not to have.
 #![no_std]
-#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+#![cfg_attr(all(target_os = "cuda", feature = "entries", not(feature = "cuda_std")), feature(abi_ptx))]
 
 mod build;
 #[cfg(not(target_os = "cuda"))]
