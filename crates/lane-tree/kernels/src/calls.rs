@@ -4,8 +4,9 @@ use crate::{
     Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes,
     Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
-    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Search,
-    SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteUpper,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
+    RelocateArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
+    WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -50,6 +51,8 @@ by_words! {
     plan_lines(LineChangesArgs<K, V>) => PlanLines<K, V>;
     /// The kernel that plans nodes that are laid out anew.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
+    /// The kernel that plans what lines hand to others.
+    plan_shifts(LineChangesArgs<K, V>) => PlanShifts<K, V>;
     /// The rank kernel.
     rank(RankArgs<K>) => Rank<K, V>;
     /// The kernel that gives nodes their ranks.

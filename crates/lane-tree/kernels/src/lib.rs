@@ -34,7 +34,7 @@ pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LineChangesArgs, ListDivided,
     ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, WriteLines,
-    WriteNodes,
+    PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
+    WriteLines, WriteNodes,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -21,7 +21,7 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{DIVIDED, LISTED, MARKED, SORTED_AT, TALLY};
+use scratch::{DIVIDED, FULL, LISTED, MARKED, SORTED_AT, TALLY};
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -137,6 +137,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             count: count as u64,
             nodes: scratch.nodes.write_on(stream)?,
             places: scratch.places.write_on(stream)?,
+            lines: scratch.lines.write_on(stream)?,
             counts: scratch.counts.write_on(stream)?,
             tally: findings.byte_add(TALLY as u64 * 8),
             unsorted,
@@ -146,8 +147,13 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
             let args = self.changes_of_lines(stream, (keys, values), scratch)?;
+            // Enough for all multiprocessors; how many lines there are is known only there.
+            let threads = (count as u64).min(1 << 18);
             // SAFETY: operations, and a bit for each node.
-            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))? };
+            unsafe {
+                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))?;
+                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&args))?;
+            }
         }
         Ok(())
     }
@@ -164,6 +170,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             values: values.read_on(stream)?,
             nodes: scratch.nodes.read_on(stream)?,
             places: scratch.places.read_on(stream)?,
+            lines: scratch.lines.read_on(stream)?,
             before: scratch.before.read_on(stream)?,
             count: keys.len() as u64,
         })
@@ -183,6 +190,8 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
             marks: scratch.marks.write_on(stream)?,
             without_room: findings.byte_add(MARKED as u64 * 8),
+            full: scratch.full.write_on(stream)?,
+            full_count: findings.byte_add(FULL as u64 * 8),
             shifts: scratch.shifts.write_on(stream)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),

@@ -31,6 +31,8 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out: `[count]`, places in these, and effects.
         pub places: GlobalMut<u32>,
+        /// Out: `[count]`, lines.
+        pub lines: GlobalMut<u32>,
         /// Out: `[count]`, 1 for an insert and 2^32 for a removal, else 0.
         pub counts: GlobalMut<u64>,
         /// In and out: how many keys are inserted, replaced, removed, and left unchanged, and how many are inserted into nodes to
@@ -110,6 +112,7 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                     // Where keys are not in order, all are in the same node, which then is not touched.
                     simt.store(args.nodes, at, if is_sorted { number } else { 0 }, Hint::Default);
                     simt.store(args.places, at, place.0, Hint::Default);
+                    simt.store(args.lines, at, if is_sorted { position.line } else { 0 }, Hint::Default);
                     simt.store(args.counts, at, count, Hint::Default);
                     tally[0] += u32::from(effect == Effect::Insert);
                     tally[1] += u32::from(effect == Effect::Replace);
