@@ -1,5 +1,6 @@
 //! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
 
+use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
     SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
@@ -35,7 +36,7 @@ impl Filling {
 
     /// How far a part's boundary may be from where it would be if all were equal.
     pub(crate) fn reach(self) -> usize {
-        (self.node / 4).min(32)
+        (self.node / 4).min(MOST_REACH as usize)
     }
 
     /// Where a line that begins with a pair is to end: full, or at the next of equal distances.

@@ -6,7 +6,7 @@ use crate::{
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
     PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
     RelocateArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
-    WriteUpper,
+    WriteShifts, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -61,6 +61,8 @@ by_words! {
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.
     write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
+    /// The kernel that changes lines that hand pairs to others.
+    write_shifts(LineChangesArgs<K, V>) => WriteShifts<K, V>;
     /// The kernel that lays nodes out anew.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes the nodes and lines of parts that are one node.

@@ -3,7 +3,7 @@
 use crate::{
     Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
     MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Search,
-    Table, Write, WriteLines, WriteNodes, WriteOthers, WriteUpper,
+    Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -53,6 +53,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __write_lines>], [<lane_tree_ $k _ $v>], WriteLines<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_nodes>], [<lane_tree_ $k _ $v>], WriteNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_others>], [<lane_tree_ $k _ $v>], WriteOthers<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __write_shifts>], [<lane_tree_ $k _ $v>], WriteShifts<$k, $v>);
         )*}
     };
 }

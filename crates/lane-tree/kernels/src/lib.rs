@@ -24,7 +24,7 @@ mod sorted;
 mod update;
 mod upper;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, NodesArgs, PLAN_WORDS, Write, WriteOthers};
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
@@ -32,9 +32,9 @@ pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate,
 pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
-    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LineChangesArgs, ListDivided,
-    ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
-    WriteLines, WriteNodes,
+    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LINE_THREADS, LineChangesArgs,
+    ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
+    SearchArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -7,7 +7,9 @@ use crate::layout::{
 };
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, Word, kernel_args, unroll};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+};
 
 kernel_args! {
     /// Arguments of [`PlanLines`] and [`WriteLines`].
@@ -500,44 +502,95 @@ pub(super) unsafe fn is_marked<S: Simt>(simt: S, marks: Global<u32>, node: u32) 
     unsafe { simt.load(marks, u64::from(node / 32), Hint::ReadOnly) >> (node % 32) & 1 != 0 }
 }
 
-/// Changes the lines of nodes that are not marked, and notes how many pairs they have: launched as [`PlanLines`].
+/// Threads of a block of [`WriteLines`].
+pub const LINE_THREADS: u32 = 128;
+
+/// Changes the lines of nodes that are not marked, but those that hand pairs to others: a thread per operation, in blocks of
+/// [`LINE_THREADS`].
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for WriteLines<K, V> {
     type Args = LineChangesArgs<K, V>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: LINE_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, changes) = (&args.tree, &args.changes);
-        let Some(group) = changes.group(simt, simt.global_index()) else { return };
-        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
+        let Some(group) = args.changes.group(simt, simt.global_index()) else { return };
+        // SAFETY: a line of the tree, which only this thread changes; operations.
         unsafe {
             let number = group.number;
             // Before it is known whether it is needed, since that takes as long.
             let mut line = Line::<K, V>::load(simt, args.lines.as_const(), number, group.len);
-            if !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
+            let is_other = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly) != 0;
+            if is_other || !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
                 return;
             }
-            line.change(simt, changes, tree.flip, &group);
-            let shift = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly);
-            if shift != 0 {
-                hand_over(simt, args, &group, &mut line, (number, Shift(shift)));
-            }
-            line.store(simt, args.lines, number);
-            if group.is_last {
-                // Free lines repeat the last pair.
-                let (first_line, lines) = tree.lines_of(simt, group.node);
-                let end = first_line + lines;
-                let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
-                let mut chunk = u64::from(number + 1) * u64::from(LINE_WORDS);
-                while chunk < u64::from(end) * u64::from(LINE_WORDS) {
-                    simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
-                    chunk += 2;
-                }
-            }
-            note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
+            line.change(simt, &args.changes, args.tree.flip, &group);
+            finish(simt, args, &group, &mut line);
         }
+    }
+}
+
+/// Changes the lines that hand pairs to one beside, and these: launched as [`PlanShifts`].
+#[derive(Debug)]
+pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for WriteShifts<K, V> {
+    type Args = LineChangesArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let changes = &args.changes;
+        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
+        unsafe {
+            let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
+            let mut index = simt.global_index();
+            while index < count {
+                let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
+                let shift = Shift(simt.load(args.shifts.as_const(), at, Hint::ReadOnly));
+                if let Some(group) = changes.group(simt, at)
+                    && shift.0 != 0
+                    && !is_marked(simt, args.marks.as_const(), group.node)
+                {
+                    let mut line = Line::<K, V>::load(simt, args.lines.as_const(), group.number, group.len);
+                    line.change(simt, changes, args.tree.flip, &group);
+                    hand_over(simt, args, &group, &mut line, shift);
+                    finish(simt, args, &group, &mut line);
+                }
+                index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+            }
+        }
+    }
+}
+
+/// Per thread. Writes a line, and notes how many pairs it has.
+///
+/// # Safety
+/// Nobody else changes it.
+#[inline(always)]
+unsafe fn finish<S: Simt, K: Word, V: Word>(
+    simt: S,
+    args: &LineChangesArgs<K, V>,
+    group: &Group,
+    line: &mut Line<K, V>,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        line.store(simt, args.lines, group.number);
+        if group.is_last {
+            // Free lines repeat the last pair.
+            let (first_line, lines) = args.tree.lines_of(simt, group.node);
+            let end = first_line + lines;
+            let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
+            let mut chunk = u64::from(group.number + 1) * u64::from(LINE_WORDS);
+            while chunk < u64::from(end) * u64::from(LINE_WORDS) {
+                simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
+                chunk += 2;
+            }
+        }
+        note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
     }
 }
 
@@ -551,14 +604,14 @@ unsafe fn hand_over<S: Simt, K: Word, V: Word>(
     args: &LineChangesArgs<K, V>,
     group: &Group,
     line: &mut Line<K, V>,
-    (number, shift): (u32, Shift),
+    shift: Shift,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let len = shift.len();
         let (other, other_number) = match shift.is_to_next() {
-            true => (group.line + 1, number + 1),
-            false => (group.line - 1, number - 1),
+            true => (group.line + 1, group.number + 1),
+            false => (group.line - 1, group.number - 1),
         };
         let mut beside = Line::<K, V>::load(simt, args.lines.as_const(), other_number, len);
         let mut left = shift.pairs();

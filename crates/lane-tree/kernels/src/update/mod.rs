@@ -1,7 +1,8 @@
 //! Batches of changes.
 //!
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
-//! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
+//! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
+//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
 //! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, as in a build
 //! ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]).
 //!
@@ -16,7 +17,7 @@ mod search;
 pub use divide::{
     DivideArgs, Fits, FitsArgs, ListDivided, ListDividedArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
 };
-pub use lines::{LineChangesArgs, PlanLines, PlanShifts, WriteLines};
+pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
 pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
