@@ -171,9 +171,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe {
-            over_queries(stream, 2 * count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args))
-        }?)
+        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
     }
 
     unsafe fn launch_gather(

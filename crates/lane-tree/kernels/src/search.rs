@@ -494,10 +494,31 @@ impl<K: Word> TreeRef<K> {
         word: K,
         upper: bool,
     ) -> (u32, Position) {
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: the same contract.
         unsafe {
             let (numbers, is_plain) = self.descend_from::<S, true>(simt, top, word);
+            let mut position = self.find_below::<S, V>(simt, numbers, word, upper);
+            position.is_plain &= is_plain;
+            (own(simt, numbers), position)
+        }
+    }
+
+    /// Warp collective (all lanes). As [`TreeRef::find`], where it is known which nodes of the lowest level those of the words of
+    /// four lanes are.
+    ///
+    /// # Safety
+    /// They are, or they are before them.
+    #[inline(always)]
+    pub(crate) unsafe fn find_below<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        numbers: OfQuad<u32>,
+        word: K,
+        upper: bool,
+    ) -> Position {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        // SAFETY: the same contract.
+        unsafe {
             let number = own(simt, numbers);
             let record = self.record(simt, number);
             let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
@@ -523,8 +544,8 @@ impl<K: Word> TreeRef<K> {
             // Free slots repeat the last pair.
             let slot = below.min(len);
             let before = record.before(of_node) + slot;
-            let is_plain = is_plain && children.is_plain && record.first <= word;
-            (number, Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain })
+            let is_plain = children.is_plain && record.first <= word;
+            Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain }
         }
     }
 
@@ -540,6 +561,13 @@ impl<K: Word> TreeRef<K> {
         let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
         if slot.is_multiple_of(slots) { first } else { second }
     }
+}
+
+/// Warp collective (all lanes). What each of four lanes has, in all of them.
+#[inline(always)]
+pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
+    let leader = simt.lane() / QUAD * QUAD;
+    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
 /// Per thread. Of what four lanes have in common, the lane's own.
