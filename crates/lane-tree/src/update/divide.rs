@@ -167,7 +167,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
             // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.
             unsafe {
-                Self::launch_changes(stream, list.listed, (&line_changes, &node_changes))?;
+                Self::launch_changes(stream, &line_changes, (&node_changes, list.listed))?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
                 over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate(&relocate))?;
             }

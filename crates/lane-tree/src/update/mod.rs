@@ -268,8 +268,8 @@ impl<K: Key, V: Word> LaneTree<K, V> {
     /// All was planned.
     unsafe fn launch_changes(
         stream: &Stream,
-        most_nodes: u64,
-        (lines, nodes): (&LineChangesArgs<K::Bits, V>, &NodeChangesArgs<K::Bits, V>),
+        lines: &LineChangesArgs<K::Bits, V>,
+        (nodes, most_nodes): (&NodeChangesArgs<K::Bits, V>, u64),
     ) -> Result<()> {
         // SAFETY: the caller's.
         unsafe {
@@ -315,7 +315,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             };
             // SAFETY: the lines and nodes have room.
             unsafe {
-                Self::launch_changes(stream, marked, (&lines, &nodes))?;
+                Self::launch_changes(stream, &lines, (&nodes, marked))?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             let written = scratch.formats.to_vec()?[0];
