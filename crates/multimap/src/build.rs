@@ -11,8 +11,8 @@ use lanetree_primitives::{RadixSortScratch, radix_sort_pairs};
 impl<K: Key, V: Word> MultiMap<K, V> {
     /// Builds a map over pairs in any order. Values of equal keys are in the order of the input.
     ///
-    /// The pairs are copied to the device and sorted there. This takes the memory of the pairs four times, and 24 bytes for
-    /// each pair, until the map is complete.
+    /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. Then, beside the map,
+    /// it is a key and 8 bytes for each pair, and 16 bytes for each distinct key.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::TooManyValues`] for a key with more than [`MOST_VALUES`];
@@ -23,9 +23,10 @@ impl<K: Key, V: Word> MultiMap<K, V> {
 
     pub(crate) fn build_limited(device: &Device, keys: &[K], values: &[V], most: u64) -> Result<Self> {
         check_lengths(keys, values)?;
+        check_len(keys.len())?;
         let (stream, len) = (device.stream()?, keys.len());
-        let pairs = (&device.upload(keys)?, &device.upload(values)?);
-        let contents = unsorted(&stream, pairs, len, most)?;
+        let (keys, values) = sorted(&stream, (&device.upload(keys)?, &device.upload(values)?), len)?;
+        let contents = Contents::of_sorted(&stream, keys, len, values, most)?;
         Ok(Self { device: device.clone(), contents, most })
     }
 
@@ -39,7 +40,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         check_len(keys.len())?;
         let stream = device.stream()?;
         let (sorted, values) = (device.upload(keys)?, device.upload(values)?);
-        let contents = Contents::of_sorted(&stream, &sorted, keys.len(), values, MOST_VALUES)?;
+        let contents = Contents::of_sorted(&stream, sorted, keys.len(), values, MOST_VALUES)?;
         Ok(Self { device: device.clone(), contents, most: MOST_VALUES })
     }
 
@@ -58,20 +59,11 @@ impl<K: Key, V: Word> MultiMap<K, V> {
             }
             same_device(stream.device(), device, what)?;
         }
-        let contents = unsorted(stream, (keys, values), len, MOST_VALUES)?;
+        check_len(len)?;
+        let (keys, values) = sorted(stream, (keys, values), len)?;
+        let contents = Contents::of_sorted(stream, keys, len, values, MOST_VALUES)?;
         Ok(Self { device: stream.device().clone(), contents, most: MOST_VALUES })
     }
-}
-
-fn unsorted<K: Key, V: Word>(
-    stream: &Stream,
-    pairs: (&Buffer<K>, &Buffer<V>),
-    len: usize,
-    most: u64,
-) -> Result<Contents<K, V>> {
-    check_len(len)?;
-    let (keys, values) = sorted(stream, pairs, len)?;
-    Contents::of_sorted(stream, &keys, len, values, most)
 }
 
 /// The first `len` pairs in ascending order of their keys, and of equal keys in their own order: in the stream's order.
@@ -91,4 +83,26 @@ pub(crate) fn sorted<K: Key, V: Word>(
 /// [`Error::TooManyElements`].
 pub(crate) fn check_len(len: usize) -> Result<()> {
     if len as u64 > MOST_PAIRS { Err(Error::TooManyElements { elements: len }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_too_many_values_is_named() {
+        for device in [Device::host(), Device::emulated()] {
+            let build = |keys: &[i32]| MultiMap::build_limited(&device, keys, &vec![1_u32; keys.len()], 3);
+            let text = "the key -7 would have 4 values: a key of a multi-map has at most 3; split it into several";
+            assert_eq!(build(&[-7, 9, -7, 9, 9, -7, 9, 9, -7]).unwrap_err().to_string(), text);
+            let mut map = build(&[-7, 9, -7, 9, 9, -7]).unwrap();
+            // Too many only together, and in the batch alone.
+            assert_eq!(map.insert_many(&[5, -7], &[1, 1]).unwrap_err().to_string(), text);
+            let error = map.insert_many(&[6; 5], &[1; 5]).unwrap_err().to_string();
+            assert_eq!(error, text.replace("-7", "6").replace("4 values", "5 values"));
+            assert_eq!(map.count_many(&[-7, 9, 5, 6]).unwrap(), [3, 3, 0, 0]);
+            map.insert_many(&[5, 6, 6], &[1, 2, 3]).unwrap();
+            assert_eq!(map.count_many(&[-7, 9, 5, 6]).unwrap(), [3, 3, 1, 2]);
+        }
+    }
 }

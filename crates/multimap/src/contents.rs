@@ -103,12 +103,14 @@ impl<K: Key, V: Word> Contents<K, V> {
     /// [`Error::TooManyValues`]; [`Error::Runtime`] if the device has no room.
     pub(crate) fn of_sorted(
         stream: &Stream,
-        keys: &Buffer<K>,
+        keys: Buffer<K>,
         len: usize,
         values: Buffer<V>,
         most: u64,
     ) -> Result<Self> {
-        Self::of(stream, &Counted::runs(stream, keys, len)?, values, most)
+        let counted = Counted::runs(stream, &keys, len)?;
+        drop(keys);
+        Self::of(stream, &counted, values, most)
     }
 
     /// Of distinct keys in ascending order, with the number of values of each. Complete on return.

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::num::NonZero;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::slice;
@@ -214,7 +215,10 @@ impl<T: Pod> Buffer<T> {
     }
 
     fn reachable(&self) -> Option<NonNull<T>> {
-        (self.device.kind() != DeviceKind::Cuda).then(|| NonNull::new(self.start).unwrap_or(NonNull::dangling()))
+        const NOWHERE: NonZero<usize> = NonZero::new(ALIGNMENT).expect("a boundary");
+        // An empty slice begins on a boundary too, so it can be viewed as one of larger elements.
+        let nowhere = NonNull::without_provenance(NOWHERE);
+        (self.device.kind() != DeviceKind::Cuda).then(|| NonNull::new(self.start).unwrap_or(nowhere))
     }
 
     /// Overwrites all elements. Complete on return; waits for the streams that use the buffer.
