@@ -7,7 +7,7 @@ use lanetree_simt::Module;
 
 /// The modules that are part of the program.
 fn modules() -> impl Iterator<Item = &'static Module> {
-    lanetree::modules().chain(lanetree_baselines::MODULES)
+    lanetree::modules().chain(lanetree_baselines::MODULES).chain(lanetree_joins::MODULES)
 }
 
 /// The symbols of their kernels.

@@ -197,6 +197,20 @@ fn wrong_answers_of_radix_trees_are_found_in_every_operation() {
 }
 
 #[test]
+fn wrong_answers_of_joins_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    for sabotage in ["tree", "output", "guard"] {
+        let more = ["--index", "lanetree", "--only", "joins/", "--sabotage", sabotage];
+        let (code, json) = emulated(&more, &file);
+        assert_eq!(code, Some(1));
+        for (operation, cases, failed) in rows(&json) {
+            assert!(failed * 2 > cases, "{sabotage}, {operation}: {failed} of {cases} were found");
+        }
+    }
+}
+
+#[test]
 fn no_case_is_not_a_pass() {
     let output = verify(&["--device", "host", "--only", "no such case"]);
     assert_eq!(code(&output), Some(2));

@@ -24,8 +24,8 @@ impl Coverage {
         let index = |symbol: &'static str| match symbol.split('_').next() {
             // Batches of byte strings.
             Some("keys") => Index::CUART.name(),
-            // Its type is LaneTree.
-            Some("lane") => "lanetree",
+            // Its type is LaneTree; the joins are an example of its use.
+            Some("lane" | "joins") => Index::LANE_TREE.name(),
             name => name.unwrap_or_default(),
         };
         let is_wanted = |symbol: &&&'static str| indexes.iter().any(|wanted| wanted.name() == index(symbol));

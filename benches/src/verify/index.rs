@@ -13,6 +13,8 @@ impl Index {
     pub(crate) const CUART: Self = Self("cuart");
     /// The B+tree with leaves in host memory.
     pub(crate) const HBTREE: Self = Self("hbtree");
+    /// Lanetree's own, and the example kernels that probe it.
+    pub(crate) const LANE_TREE: Self = Self("lanetree");
     /// What CuART is compared with; on devices with kernels only.
     pub(crate) const GRT: Self = Self("grt");
     /// Keys with any number of values.

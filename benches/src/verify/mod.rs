@@ -13,6 +13,7 @@ mod data;
 mod grt;
 mod harmonia;
 mod index;
+mod joins;
 mod multimap;
 mod primitives;
 mod radix_sort;

@@ -9,7 +9,7 @@ use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, cuart, cuart_build, grt, multimap, radix_sort, updates};
+use super::{conformance, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
 use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
@@ -137,6 +137,12 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
             with_types!(case.key, case.value, |K, V| case.run::<K, V>(device, seed, sabotage))
         });
         jobs.push(Job { index: Index::MULTIMAP, path, keys, operation, seed, run });
+    }
+    for case in joins::cases(mode, kind, max_len) {
+        let path = case.name();
+        let (keys, seed) = (case.keys(), own_seed(&path));
+        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::LANE_TREE, path, keys, operation: "example joins", seed, run });
     }
     // And these the same on all.
     for spec in updates::specs(mode, kind, max_len) {

@@ -4,9 +4,10 @@ use crate::Cubpt;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
+use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut};
 
@@ -148,6 +149,11 @@ impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+    }
+
+    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        let builder = Self::builder().order(self.order).fill(self.fill);
+        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
     }
 
     fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {

@@ -27,7 +27,7 @@
 use core::fmt::Debug;
 use core::ops::Bound;
 use lanetree_base::{
-    ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Op, Ranges, Result, UpdateReport,
+    ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
@@ -211,6 +211,18 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// # Errors
     /// As [`OrderedIndex::lower_bound_many`].
     fn successor_many(&self, keys: BatchOf<'_, Self>) -> Result<NeighborsOf<Self>>;
+
+    /// Joins `probes` with the index: which of them are present, in their order, and the number of the pair of each, which
+    /// is the number of keys below the pair's.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`].
+    fn join_many(&self, probes: BatchOf<'_, Self>) -> Result<Matches> {
+        let present = self.get_many(probes)?;
+        let ranks = self.lower_bound_many(probes)?;
+        let row = |(value, rank): (Option<Self::Value>, u64)| value.map_or(Matches::NO_ROW, |_| rank);
+        Ok(Matches::of_rows(&present.into_iter().zip(ranks).map(row).collect::<Vec<_>>()))
+    }
 
     /// The pairs of each range, in ascending order of their keys.
     ///

@@ -7,11 +7,13 @@ use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side};
 use lanetree_frame::{Op, Result, UpdateReport};
+use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
     self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
 };
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Device, Stream};
+use lanetree_primitives::BuildScratch;
+use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP};
 
 /// How a look-up is tuned.
@@ -244,6 +246,12 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args)) }?)
     }
 
+    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        let Shape { fanout, per_leaf, .. } = self.shape;
+        let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
+        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+    }
+
     fn advance(&self, walk: &mut Ranks, block: usize, cursor: u64, pairs: u64) -> Result<u64> {
         let (leaf, slot) = (cursor >> 32, cursor & u64::from(u32::MAX));
         let (leaf, slot) = match &self.ranks {
@@ -262,6 +270,10 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         };
         Ok(leaf << 32 | slot)
     }
+}
+
+lanetree_frame::inherent_combinations! {
+    impl<K: Key, V: Word> Harmonia<K, V>
 }
 
 lanetree_frame::inherent_forms! {

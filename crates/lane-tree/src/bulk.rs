@@ -31,6 +31,8 @@ pub(crate) struct Planned<'a, K: Key, V: Word> {
     plans: Buffer<u32>,
     /// Nodes and lines before each part.
     before: Buffer<u64>,
+    /// Nodes of all parts, once they are known; until then 0. If they are as many, every part is one node.
+    nodes: usize,
 }
 
 /// Where nodes are written.
@@ -60,6 +62,7 @@ impl<'a, K: Key, V: Word> Planned<'a, K, V> {
             counts: device.alloc(parts)?,
             plans: device.alloc(parts * PLAN_WORDS as usize)?,
             before: device.alloc(parts + 1)?,
+            nodes: 0,
         };
         let args = CutArgs {
             keys: pairs.0.read_on(stream)?.cast::<K::Bits>(),
@@ -112,9 +115,10 @@ impl<'a, K: Key, V: Word> Planned<'a, K, V> {
     }
 
     /// Nodes and lines of all parts. Waits for the stream.
-    pub(crate) fn total(&self) -> Result<(usize, u64)> {
+    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
         let total = read(&self.before, self.parts)?;
-        Ok(((total >> LINE_BITS) as usize, total & ((1 << LINE_BITS) - 1)))
+        self.nodes = (total >> LINE_BITS) as usize;
+        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
     }
 
     /// Nodes and lines before each part, and in all.
@@ -152,7 +156,9 @@ impl<'a, K: Key, V: Word> Planned<'a, K, V> {
         // SAFETY: the caller's.
         unsafe {
             self.over_parts(stream)?.run(calls::write(&args))?;
-            self.over_parts(stream)?.run(calls::write_others(&args))?;
+            if self.nodes != self.parts {
+                self.over_parts(stream)?.run(calls::write_others(&args))?;
+            }
         }
         Ok(())
     }

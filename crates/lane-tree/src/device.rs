@@ -4,12 +4,14 @@ use crate::LaneTree;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{BatchOrder, Device, Op, Result, Stream, UpdateReport};
+use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
+use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, RECORD_WORDS, Record, line_slots};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
     RankArgs, SORTED_BYTES, SORTED_THREADS, SORTED_TILE, TreeRef, calls, query_shared,
 };
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
@@ -40,13 +42,23 @@ pub(crate) fn over_queries<'s, K: Word>(
     (most, bytes): (u32, usize),
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
+    let shared = |threads| query_shared(tree.top_count, threads, bytes as u32);
+    Ok(Launch::new(stream, shape_over(stream, count as u64, most, shared)?))
+}
+
+/// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
+/// with dynamic shared memory by its threads.
+pub(crate) fn shape_over(
+    stream: &Stream,
+    count: u64,
+    most: u32,
+    dynamic_shared: impl Fn(u32) -> u32,
+) -> Result<LaunchShape> {
     let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
-    let count = count as u64;
     let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
-    let threads = threads.clamp(FEWEST_THREADS, u64::from(most));
-    let blocks = count.div_ceil(threads).min(multiprocessors) as u32;
-    let dynamic_shared = query_shared(tree.top_count, threads as u32, bytes as u32);
-    Ok(Launch::new(stream, LaunchShape { blocks, threads: threads as u32, dynamic_shared }))
+    let threads = threads.clamp(FEWEST_THREADS, u64::from(most)) as u32;
+    let blocks = count.div_ceil(u64::from(threads)).min(multiprocessors) as u32;
+    Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
 impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
@@ -159,9 +171,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe {
-            over_queries(stream, 2 * count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args))
-        }?)
+        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
     }
 
     unsafe fn launch_gather(
@@ -188,6 +198,27 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+    }
+
+    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        let builder = Self::builder().fill(self.options.fill).table_nodes(self.options.table_nodes);
+        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+    }
+
+    /// A row for each node of the lowest level.
+    fn rows(&self) -> Result<(Vec<u64>, Vec<u64>)> {
+        let parts = self.parts.get()?;
+        let leaf_nodes = parts.shape.leaf_nodes as usize;
+        let mut nodes = vec![0; leaf_nodes * NODE_WORDS as usize];
+        parts.nodes.copy_range_to(0, &mut nodes)?;
+        let mut records = vec![0; leaf_nodes * RECORD_WORDS as usize];
+        parts.records.copy_range_to(0, &mut records)?;
+        let slots = u64::from(line_slots::<K::Bits, V>());
+        let first_slot = |node: &[u32]| u64::from(node[FIRST_CHILD as usize]) * slots;
+        let rank = |words: &[u64]| Record::<K::Bits>::of([words[0], words[1], words[2], words[3]]).rank;
+        let cursors = nodes.chunks_exact(NODE_WORDS as usize).map(first_slot).collect();
+        let ranks = records.chunks_exact(RECORD_WORDS as usize).map(rank);
+        Ok((cursors, ranks.chain([parts.shape.len]).collect()))
     }
 
     fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {

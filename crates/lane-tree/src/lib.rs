@@ -22,10 +22,35 @@
 //! ```
 //!
 //! [`LaneTree::on`] has the device form of the queries.
+//!
+//! # Joins, and new indexes from two
+//! ```
+//! use lanetree::{Device, LaneTree};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = Device::emulated();
+//! let index = LaneTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+//! // Which of these are present, and which pairs of the index they are.
+//! let matches = index.join_many(&[30, 15, 10, 30])?;
+//! assert!(matches.iter().eq([(0, 2), (2, 0), (3, 2)]));
+//!
+//! let other = LaneTree::build(&device, &[20_u64, 40], &[7_u32, 8])?;
+//! assert_eq!(index.union(&other)?.pairs()?, [(10, 1), (20, 7), (30, 3), (40, 8)]);
+//! assert_eq!(index.intersection(&other)?.pairs()?, [(20, 2)]);
+//! assert_eq!(index.difference_sorted(&[10, 11])?.pairs()?, [(20, 2), (30, 3)]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Kernels of your own
+//! [`LaneTree::handle_on`] gives a [`Handle`], which a kernel takes as an argument, and with which it looks keys up where it
+//! has them. Such a kernel is a function over `lanetree_simt::Simt`, as Lanetree's own are; it is compiled for the device by
+//! rustc, and runs on the emulator, which checks it. `crates/joins` in Lanetree's repository is an example to copy.
 
 mod build;
 mod bulk;
 mod device;
+mod handle;
 mod native;
 mod node;
 mod options;
@@ -37,7 +62,9 @@ mod update;
 mod upper;
 
 pub use build::Builder;
+pub use handle::shape_for_rows;
 pub use lanetree_frame::fixed::OnStream;
+pub use lanetree_kernels_lane_tree::Handle;
 #[doc(hidden)]
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
@@ -87,6 +114,10 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 }
 
 lanetree_frame::inherent_basics! {
+    impl<K: Key, V: Word> LaneTree<K, V>
+}
+
+lanetree_frame::inherent_combinations! {
     impl<K: Key, V: Word> LaneTree<K, V>
 }
 

@@ -1,5 +1,6 @@
 //! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
 
+use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
     SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
@@ -35,7 +36,7 @@ impl Filling {
 
     /// How far a part's boundary may be from where it would be if all were equal.
     pub(crate) fn reach(self) -> usize {
-        (self.node / 4).min(32)
+        (self.node / 4).min(MOST_REACH as usize)
     }
 
     /// Where a line that begins with a pair is to end: full, or at the next of equal distances.
@@ -60,7 +61,11 @@ impl Plan {
     /// A plan for one node with all the keys; `None` if they need more.
     pub(crate) fn of<K: Word>(keys: &[K], filling: Filling) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
-        let bitmaps = (0..SHIFTS).map(|shift| Quantiser::bitmap(first, last, shift));
+        let bitmap = Quantiser::bitmap(first, last, 0);
+        // If keys of which one more than a line has slots are too close for all bitmaps, one is enough to fail.
+        let may_part = keys.windows(filling.slots + 1).all(|keys| bitmap.may_part(keys[0], keys[filling.slots]));
+        let ways = if may_part { SHIFTS } else { 1 };
+        let bitmaps = (0..ways).map(|shift| Quantiser::bitmap(first, last, shift));
         bitmaps.chain([Quantiser::halves(first, last), Quantiser::EXACT]).find_map(|quantiser| {
             let most = match quantiser.format() {
                 Format::Bitmap => BITMAP_CHILDREN,

@@ -99,13 +99,13 @@ pub use lanetree_cubpt as cubpt;
 #[doc(inline)]
 pub use lanetree_cubpt::Cubpt;
 #[doc(inline)]
-pub use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
+pub use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
 #[doc(inline)]
 pub use lanetree_frame::{
     BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
-    DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Mirror,
-    MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats,
-    RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, apply_to_map, runtime,
+    DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Matches,
+    Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool,
+    PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

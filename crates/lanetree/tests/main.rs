@@ -4,6 +4,7 @@
 mod common;
 
 mod bounds;
+mod combine;
 mod cuart;
 mod cuart_errors;
 mod cuart_failures;

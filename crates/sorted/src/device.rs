@@ -4,7 +4,7 @@ use super::SortedArray;
 use super::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{Device, Op, Result, Stream, UpdateReport};
+use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_sorted::{
     ArrayRef, GATHER_WIDTHS, GatherArgs, GetArgs, IN_FLIGHT, LocateArgs, NeighborArgs, RankArgs, calls,
 };
@@ -144,6 +144,12 @@ impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         };
         // SAFETY: the caller's contract; the array is valid, and borrowed.
         Ok(unsafe { launch::over(stream, count, width, THREADS)?.run(call) }?)
+    }
+
+    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        // Through main memory, as changes are.
+        let (keys, values) = (pairs.0.to_vec()?, pairs.1.to_vec()?);
+        Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len])
     }
 
     fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {

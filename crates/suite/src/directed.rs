@@ -1,6 +1,6 @@
 //! Cases that are written down: one for each thing that every index must do.
 
-use crate::{Ask, Bounds, Case, Change, Form, KeyRun, Keys, Numbered, Place, Side, Span, Step, Upkeep};
+use crate::{Ask, Bounds, Case, Change, Combination, Form, KeyRun, Keys, Numbered, Place, Side, Span, Step, Upkeep};
 
 /// The cases for keys of a type, each with what it is about. Their place and options are for the caller to set.
 pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
@@ -149,7 +149,9 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
 
 /// All queries around these keys, in both forms.
 fn asks(keys: &Keys) -> Vec<Step> {
-    let mut asks = vec![Ask::Get(keys.clone()), Ask::Prefix(keys.clone(), 3)];
+    let mut asks = vec![Ask::Get(keys.clone()), Ask::Join(keys.clone()), Ask::Prefix(keys.clone(), 3)];
+    let combinations = [Combination::Union, Combination::Intersection, Combination::Difference];
+    asks.extend(combinations.map(|how| Ask::Combine(how, keys.clone())));
     for side in [Side::Lower, Side::Upper] {
         asks.push(Ask::Rank(keys.clone(), side));
         asks.push(Ask::Neighbor(keys.clone(), side));

@@ -2,7 +2,7 @@
 //! more; and so with kernels, transfers and allocations.
 
 use crate::run::{Run, device, is_lost, pairs};
-use crate::{Change, Family, Form, KeyRun, Keys, Numbered, Place, Side, Subject, Tally};
+use crate::{Change, Combination, Family, Form, KeyRun, Keys, Numbered, Place, Side, Subject, Tally};
 use core::ops::Bound;
 use lanetree::Error;
 use lanetree::runtime::Failure;
@@ -101,12 +101,16 @@ fn after<S: Subject>(run: &mut Run<S>, done: lanetree::Result<()>, has_failed: b
 fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
     type Query<S> = fn(&S, &[<S as Subject>::Key], Form) -> lanetree::Result<()>;
     let keys: Vec<S::Key> = (0..40).map(S::Key::key).collect();
-    let queries: [(&str, Query<S>); 6] = [
+    let queries: [(&str, Query<S>); 10] = [
         ("get", |index, keys, form| index.get(keys, form).map(drop)),
+        ("join", |index, keys, form| index.join(keys, form).map(drop)),
         ("rank", |index, keys, form| index.rank(keys, Side::Lower, form).map(drop)),
         ("neighbor", |index, keys, form| index.neighbor(keys, Side::Upper, form).map(drop)),
         ("range", |index, keys, form| index.range(&between(keys), form).map(drop)),
         ("count", |index, keys, form| index.count(&between(keys), form).map(drop)),
+        ("union", |index, keys, form| combined(index, Combination::Union, keys, form)),
+        ("intersection", |index, keys, form| combined(index, Combination::Intersection, keys, form)),
+        ("difference", |index, keys, form| combined(index, Combination::Difference, keys, form)),
         ("prefix", |index, keys, _| index.prefix(&keys[..9]).unwrap_or(Ok(Vec::new())).map(drop)),
     ];
     for (what, query) in queries {
@@ -120,6 +124,13 @@ fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// A new index, from this one and another.
+fn combined<S: Subject>(index: &S, how: Combination, keys: &[S::Key], form: Form) -> lanetree::Result<()> {
+    let mut pairs: Vec<(S::Key, u64)> = keys.iter().cloned().zip(0..).collect();
+    pairs.sort_unstable();
+    index.combine(how, &pairs, form).unwrap_or(Ok(Vec::new())).map(drop)
 }
 
 /// Ranges from each key to the next.

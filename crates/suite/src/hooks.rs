@@ -1,10 +1,12 @@
 //! What an index has beside [`OrderedIndex`].
 
 use crate::model::Range;
-use crate::{Change, Counts, Numbered, Side};
+use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
 use lanetree::{Domain, Error, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
-use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
+use lanetree_frame::fixed::{
+    Combine, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
+};
 
 /// Pairs of an index, with values of its own width.
 pub(crate) type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
@@ -39,6 +41,11 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         None
     }
 
+    /// [`Subject::join`](crate::Subject::join) in device form.
+    fn join(&self, _index: &I, _stream: &Stream, _keys: &[KeyOf<I>]) -> Option<Result<Vec<Option<u64>>>> {
+        None
+    }
+
     /// [`Subject::neighbor`](crate::Subject::neighbor) in device form.
     fn neighbor(
         &self,
@@ -57,6 +64,17 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
 
     /// [`Subject::count`](crate::Subject::count) in device form.
     fn count(&self, _index: &I, _stream: &Stream, _ranges: &[Range<KeyOf<I>>]) -> Option<Result<Vec<u64>>> {
+        None
+    }
+
+    /// [`Subject::combine`](crate::Subject::combine).
+    fn combine(
+        &self,
+        _index: &I,
+        _how: Combination,
+        _pairs: &[(KeyOf<I>, I::Value)],
+        _form: Form,
+    ) -> Option<Result<PairsOf<I>>> {
         None
     }
 
@@ -98,6 +116,20 @@ impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
         Ok(Self)
     }
 
+    fn join(&self, index: &I, stream: &Stream, keys: &[<I as FixedIndex>::Key]) -> Option<Result<Vec<Option<u64>>>> {
+        Some(fixed_join(index, stream, keys))
+    }
+
+    fn combine(
+        &self,
+        index: &I,
+        how: Combination,
+        pairs: &[(<I as FixedIndex>::Key, <I as FixedIndex>::Value)],
+        form: Form,
+    ) -> Option<Result<PairsOf<I>>> {
+        Some(fixed_combine(index, how, pairs, form))
+    }
+
     fn neighbor(
         &self,
         index: &I,
@@ -120,6 +152,60 @@ impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
     fn count(&self, index: &I, stream: &Stream, ranges: &[Range<<I as FixedIndex>::Key>]) -> Option<Result<Vec<u64>>> {
         fixed_count(index, stream, ranges)
     }
+}
+
+/// The number of the pair of each key that is present, by a join in device form.
+///
+/// # Errors
+/// The index's own.
+pub(crate) fn fixed_join<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::Key]) -> Result<Vec<Option<u64>>> {
+    let (device, probes) = (index.device(), index.device().upload(keys)?);
+    // Larger than needed: scratch memory is used again.
+    let mut scratch = JoinScratch::new(device, keys.len() + 3)?;
+    let mut out = DeviceMatches::new(device, keys.len())?;
+    OnStream::new(index, stream).join(&probes, &mut scratch, &mut out)?;
+    stream.synchronize()?;
+    let count = out.count.to_vec()?[0] as usize;
+    let (probes, rows) = (out.probes.to_vec()?, out.rows.to_vec()?);
+    assert!(probes[..count].is_sorted_by(|a, b| a < b), "each probe once, in order: {probes:?}");
+    let mut found = vec![None; keys.len()];
+    for (&probe, &row) in probes[..count].iter().zip(&rows[..count]) {
+        found[probe as usize] = Some(row);
+    }
+    Ok(found)
+}
+
+/// All pairs of an index combined with a sorted batch, or with another index of its kind.
+///
+/// # Errors
+/// The index's own.
+pub(crate) fn fixed_combine<I: FixedIndex>(
+    index: &I,
+    how: Combination,
+    pairs: &[(I::Key, I::Value)],
+    form: Form,
+) -> Result<PairsOf<I>> {
+    let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
+    let combined = match (how, form) {
+        (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,
+        (Combination::Difference, Form::Host) => index.difference_sorted(&keys)?,
+        _ => {
+            let device = index.device();
+            let (buffers, len) = ((device.upload(&keys)?, device.upload(&values)?), keys.len());
+            let other = index.build_like(&device.stream()?, (&buffers.0, &buffers.1), len)?;
+            match how {
+                Combination::Union => index.union(&other)?,
+                Combination::Intersection => index.intersection(&other)?,
+                Combination::Difference => index.difference(&other)?,
+            }
+        }
+    };
+    // It answers, too, and is as long as its pairs are many.
+    let pairs = FixedIndex::pairs(&combined)?;
+    let keys: Vec<I::Key> = pairs.iter().map(|pair| pair.0).collect();
+    assert!(HostForm::get_many(&combined, &keys)?.into_iter().eq(pairs.iter().map(|pair| Some(pair.1))));
+    assert_eq!(FixedIndex::len(&combined), pairs.len() as u64);
+    Ok(pairs)
 }
 
 /// The neighbours of keys in device form.

@@ -2,7 +2,7 @@
 
 use crate::model::Range;
 use crate::{Neighbor, Pairs, Side};
-use lanetree::{Domain, KeyOf, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word};
+use lanetree::{Domain, KeyOf, Matches, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word};
 
 /// An index's keys.
 pub(crate) type DomainOf<I> = <I as OrderedIndex>::Domain;
@@ -29,6 +29,27 @@ pub(crate) fn rank<I: OrderedIndex>(index: &I, queries: &[KeyOf<I>], side: Side)
         Side::Lower => index.lower_bound_many(DomainOf::<I>::batch(&keys)),
         Side::Upper => index.upper_bound_many(DomainOf::<I>::batch(&keys)),
     }
+}
+
+pub(crate) fn join<I: OrderedIndex>(index: &I, probes: &[KeyOf<I>]) -> Result<Vec<Option<u64>>> {
+    let matches = index.join_many(DomainOf::<I>::batch(&keys::<I>(probes)))?;
+    Ok(rows_of_probes(&matches, probes.len()))
+}
+
+/// The row of each of so many probes.
+///
+/// # Panics
+/// If the matches are not what [`Matches`] promises.
+fn rows_of_probes(matches: &Matches, probes: usize) -> Vec<Option<u64>> {
+    assert_eq!(matches.offsets.len(), probes + 1, "the offsets of {probes} probes");
+    let mut rows = vec![None; probes];
+    for (probe, row) in matches.iter() {
+        assert_eq!(matches.of(probe as usize), [row], "probe {probe}");
+        rows[probe as usize] = Some(row);
+    }
+    assert!(matches.probes.is_sorted(), "{:?}", matches.probes);
+    assert_eq!(rows.iter().flatten().count(), matches.len(), "a probe matches once");
+    rows
 }
 
 pub(crate) fn neighbor<I: OrderedIndex>(

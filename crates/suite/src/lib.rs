@@ -48,5 +48,5 @@ pub use model::{Model, Range};
 pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedSubject, ordered};
 pub use run::{Tally, check, check_on};
-pub use step::{Ask, Bounds, Case, Change, Failing, Form, KeyRun, Keys, Place, Side, Span, Step, Upkeep};
+pub use step::{Ask, Bounds, Case, Change, Combination, Failing, Form, KeyRun, Keys, Place, Side, Span, Step, Upkeep};
 pub use subject::{Counts, Family, Neighbor, Pairs, Subject};

@@ -124,6 +124,10 @@ impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Mirrored
         host::rank(self.copy(), keys, side)
     }
 
+    fn join(&self, keys: &[KeyOf<I>], _: Form) -> Result<Vec<Option<u64>>> {
+        host::join(self.copy(), keys)
+    }
+
     fn neighbor(&self, keys: &[KeyOf<I>], side: Side, _: Form) -> Result<Vec<Neighbor<KeyOf<I>>>> {
         host::neighbor(self.copy(), keys, side)
     }

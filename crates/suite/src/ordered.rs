@@ -4,7 +4,7 @@ use crate::hooks::{Hooks, hits};
 use crate::host::{self, DomainOf, KeysOf, rows, wide, widened};
 use crate::model::Range;
 use crate::operations::{narrow, value_of};
-use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
+use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
     BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Stream, Word,
@@ -188,6 +188,15 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         Ok(ranks.to_vec()?)
     }
 
+    fn join(&self, keys: &[KeyOf<I>], form: Form) -> Result<Vec<Option<u64>>> {
+        if self.in_buffers(form)
+            && let Some(found) = self.hooks.join(&self.index, &self.stream, keys)
+        {
+            return found;
+        }
+        host::join(&self.index, keys)
+    }
+
     fn neighbor(&self, keys: &[KeyOf<I>], side: Side, form: Form) -> Result<Vec<Neighbor<KeyOf<I>>>> {
         if self.in_buffers(form)
             && let Some(found) = self.hooks.neighbor(&self.index, &self.stream, keys, side)
@@ -213,6 +222,11 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
             return counts;
         }
         host::count(&self.index, ranges)
+    }
+
+    fn combine(&self, how: Combination, pairs: &[(KeyOf<I>, u64)], form: Form) -> Option<Result<Pairs<KeyOf<I>>>> {
+        let narrow: Vec<_> = pairs.iter().map(|(key, value)| (key.clone(), Word::truncate(*value))).collect();
+        Some(self.hooks.combine(&self.index, how, &narrow, form)?.map(widened))
     }
 
     fn prefix(&self, prefixes: &[KeyOf<I>]) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {

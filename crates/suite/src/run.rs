@@ -2,12 +2,14 @@
 
 use crate::model::{Model, Range};
 use crate::{
-    Ask, Bounds, Case, Change, Failing, Family, Form, Keys, Numbered, Place, Side, Span, Step, Subject, Upkeep,
+    Ask, Bounds, Case, Change, Combination, Failing, Family, Form, Keys, Numbered, Place, Side, Span, Step, Subject,
+    Upkeep,
 };
 use core::fmt::Debug;
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, DeviceKind, Error, Op};
+use std::collections::BTreeMap;
 
 /// Runs a case on an index and on its model.
 ///
@@ -224,7 +226,9 @@ impl<S: Subject> Run<S> {
             said.push(("range of none", index.range(&[], form).err()));
             said.push(("count of none", index.count(&[], form).err()));
             said.push(("a change of none", index.apply(Change::Insert, &[], form).err()));
+            said.push(("join of no keys", index.join(&[], form).err()));
             said.push(("get", index.get(&keys, form).err()));
+            said.push(("join", index.join(&keys, form).err()));
             for side in [Side::Lower, Side::Upper] {
                 said.push(("rank", index.rank(&keys, side, form).err()));
                 said.push(("neighbor", index.neighbor(&keys, side, form).err()));
@@ -240,6 +244,12 @@ impl<S: Subject> Run<S> {
             };
             for (kind, change) in (0..).zip([Change::Insert, Change::Update, Change::Remove, Change::Mixed(0)]) {
                 said.push(("a change", index.apply(change, &[op(kind % 3)], form).err()));
+            }
+        }
+        let pairs = [(keys[0].clone(), 1)];
+        for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
+            for form in [Form::Host, Form::Device] {
+                said.extend(index.combine(how, &pairs, form).map(|found| ("combine", found.err())));
             }
         }
         if let Some(found) = index.prefix(&keys) {
@@ -299,6 +309,24 @@ impl<S: Subject> Run<S> {
                 let (keys, upper) = (of(keys), *side == Side::Upper);
                 let expected = keys.iter().map(|key| model.rank(key, upper)).collect();
                 same(index, index.rank(&keys, *side, form), expected)
+            }
+            Ask::Join(keys) => {
+                let keys = of(keys);
+                let row = |key| model.0.contains_key(key).then(|| model.rank(key, false));
+                same(index, index.join(&keys, form), keys.iter().map(row).collect())
+            }
+            Ask::Combine(how, keys) => {
+                // Values that no other pair has.
+                let other: BTreeMap<S::Key, u64> = of(keys).into_iter().zip(1 << 30..).collect();
+                let pairs: Vec<(S::Key, u64)> = other.clone().into_iter().collect();
+                let Some(found) = index.combine(*how, &pairs, form) else { return Ok(true) };
+                let mut expected = model.0;
+                match how {
+                    Combination::Union => expected.extend(other),
+                    Combination::Intersection => expected.retain(|key, _| other.contains_key(key)),
+                    Combination::Difference => expected.retain(|key, _| !other.contains_key(key)),
+                }
+                same(index, found, expected.into_iter().collect())
             }
             Ask::Neighbor(keys, side) => {
                 let (keys, upper) = (of(keys), *side == Side::Upper);

@@ -60,6 +60,10 @@ pub enum Ask {
     Get(Keys),
     /// Ranks.
     Rank(Keys, Side),
+    /// Joins: the numbers of the pairs of those keys that are present.
+    Join(Keys),
+    /// All pairs of a new index made of this one and of another one with these keys.
+    Combine(Combination, Keys),
     /// Neighbours: the last pair not above (`Upper`) or the first not below (`Lower`).
     Neighbor(Keys, Side),
     /// Pairs of ranges.
@@ -68,6 +72,17 @@ pub enum Ask {
     Count(Vec<Span>, Keys, Keys),
     /// Keys that begin with these, cut to a length, where keys are strings.
     Prefix(Keys, u8),
+}
+
+/// How two indexes are combined.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combination {
+    /// The pairs of both; of a key that both have, the other's value.
+    Union,
+    /// The pairs whose keys both have.
+    Intersection,
+    /// The pairs whose keys the other does not have.
+    Difference,
 }
 
 /// A bound of a search.
@@ -247,6 +262,8 @@ impl Ask {
         let with = |make: &dyn Fn(Keys) -> Self, keys: &Keys| keys.shorter().into_iter().map(make).collect();
         match self {
             Self::Get(keys) => with(&Self::Get, keys),
+            Self::Join(keys) => with(&Self::Join, keys),
+            Self::Combine(how, keys) => with(&|keys| Self::Combine(*how, keys), keys),
             Self::Rank(keys, side) => with(&|keys| Self::Rank(keys, *side), keys),
             Self::Neighbor(keys, side) => with(&|keys| Self::Neighbor(keys, *side), keys),
             Self::Prefix(keys, len) => with(&|keys| Self::Prefix(keys, *len), keys),

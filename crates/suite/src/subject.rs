@@ -1,7 +1,7 @@
 //! What is put through cases, as the cases see it.
 
 use crate::model::Range;
-use crate::{Change, Form, Numbered, Side};
+use crate::{Change, Combination, Form, Numbered, Side};
 use lanetree::{Device, Error, Op, Result, UpdateReport};
 
 /// Pairs of an index.
@@ -74,6 +74,12 @@ pub trait Subject: Sized {
     /// The index's own.
     fn rank(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<u64>>;
 
+    /// The number of the pair of each key that is present, by a join.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn join(&self, keys: &[Self::Key], form: Form) -> Result<Vec<Option<u64>>>;
+
     /// The last pairs not above, or the first not below.
     ///
     /// # Errors
@@ -91,6 +97,12 @@ pub trait Subject: Sized {
     /// # Errors
     /// The index's own.
     fn count(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<u64>>;
+
+    /// All pairs of a new index: this one combined with one of these pairs, whose keys ascend strictly; `None` if it has no such
+    /// call.
+    fn combine(&self, _how: Combination, _pairs: &[(Self::Key, u64)], _form: Form) -> Option<Result<Pairs<Self::Key>>> {
+        None
+    }
 
     /// The pairs whose keys begin with each prefix; `None` if it has no such call.
     fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Pairs<Self::Key>>>> {

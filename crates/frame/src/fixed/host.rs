@@ -1,12 +1,13 @@
 //! Every query in host form: slices in, vectors out.
 
+use super::join::rows_of;
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
 use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
-use lanetree_base::{Error, KeyRange, Ranges, Result};
+use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
@@ -188,6 +189,42 @@ pub trait HostForm: FixedIndex {
             },
         )?;
         Ok(out)
+    }
+
+    /// Joins `probes` with the index: which of them are present, and which pairs these are. Returns when the results are
+    /// complete.
+    ///
+    /// On a GPU a large batch goes through in pieces: it may be larger than the device's memory.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn join_many(&self, probes: &[Self::Key]) -> Result<Matches> {
+        let mut rows = vec![0; probes.len()];
+        if let Some(tree) = self.native() {
+            rows_of(tree, probes, &mut rows);
+            return Ok(Matches::of_rows(&rows));
+        }
+        self.stage(
+            probes,
+            &mut rows,
+            Results { arrays: [u64::BYTES, 0], bits: 1 },
+            |stream, queries, count, out| {
+                let (ranks, tuning) = (out.arrays[0], Self::Tuning::default());
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream. Ranks are at least
+                // as wide as values, which are not wanted: ranks take their place.
+                unsafe {
+                    self.launch_get(stream, &tuning, queries, count, ranks.cast(), out.hits, Self::Value::MIN)?;
+                    self.launch_rank(stream, queries, count, ranks.cast(), Side::Lower)
+                }
+            },
+            |piece, out| {
+                let (ranks, hits) = (piece.array::<u64>(0), piece.bits(0));
+                for (i, (row, &rank)) in out.iter_mut().zip(ranks).enumerate() {
+                    *row = if hits[i / 32] >> (i % 32) & 1 != 0 { rank } else { Matches::NO_ROW };
+                }
+            },
+        )?;
+        Ok(Matches::of_rows(&rows))
     }
 
     /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
@@ -421,6 +458,14 @@ macro_rules! inherent_forms {
             /// As there.
             pub fn successor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
                 $crate::fixed::HostForm::successor_many(self, keys)
+            }
+
+            /// [`HostForm::join_many`]($crate::fixed::HostForm::join_many).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn join_many(&self, probes: &[$k]) -> $crate::Result<$crate::Matches> {
+                $crate::fixed::HostForm::join_many(self, probes)
             }
 
             /// [`HostForm::range_many`]($crate::fixed::HostForm::range_many).

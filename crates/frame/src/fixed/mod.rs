@@ -1,8 +1,10 @@
 //! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
 //! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
 
+mod combine;
 mod host;
 mod iter;
+mod join;
 mod on_stream;
 mod ordered;
 pub mod pairs;
@@ -11,8 +13,10 @@ pub mod ranges;
 mod staging;
 mod streaming;
 
+pub use combine::Combine;
 pub use host::HostForm;
 pub use iter::Iter;
+pub use join::{DeviceMatches, JoinScratch};
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
@@ -21,7 +25,7 @@ pub use staging::Staging;
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
-use lanetree_runtime::{Device, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
 /// Queries of one task of the CPU's: enough to outweigh its dispatch, and a multiple of 32 so that tasks share no
@@ -232,6 +236,39 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         pairs: (GlobalMut<<Self::Key as Key>::Bits>, GlobalMut<Self::Value>),
         capacity: usize,
     ) -> Result<()>;
+
+    /// An index with this one's options, on the stream's device, over the first `len` of these pairs, whose keys ascend
+    /// strictly. Waits for the stream.
+    ///
+    /// # Errors
+    /// Those of the index's build.
+    fn build_like(
+        &self,
+        stream: &Stream,
+        pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),
+        len: usize,
+    ) -> Result<Self>;
+
+    /// All pairs of an index that has some, in rows that a device copies side by side: the cursor of each row, and the rank
+    /// of its first pair, followed by the number of pairs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
+    fn rows(&self) -> Result<(Vec<u64>, Vec<u64>)> {
+        /// Pairs of a row: enough to be worth a warp's start, few enough for many rows.
+        const ROW: u64 = 512;
+        /// What is fetched at a time, if anything.
+        const BLOCK: usize = 1 << 16;
+        let (len, mut walk) = (self.len(), Self::Walk::default());
+        // Every index's first pair is at this cursor.
+        let mut cursors = vec![0];
+        let offsets: Vec<u64> = (0..len).step_by(ROW as usize).chain([len]).collect();
+        for _ in 2..offsets.len() {
+            let last = cursors[cursors.len() - 1];
+            cursors.push(self.advance(&mut walk, BLOCK, last, ROW)?);
+        }
+        Ok((cursors, offsets))
+    }
 
     /// The cursor that many pairs further on, which are in the index. `block` is how much to fetch from the device at a
     /// time, if anything.

@@ -3,7 +3,7 @@
 use super::pairs::check_lengths;
 use super::{FixedIndex, HostForm, OnStream};
 use crate::{DeviceForm, OrderedIndex};
-use lanetree_base::{KeyRange, Op, Ranges, Result, UpdateReport};
+use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
 use lanetree_runtime::{Buffer, Device, Stream};
 
 impl<I: FixedIndex> OrderedIndex for I {
@@ -37,6 +37,9 @@ impl<I: FixedIndex> OrderedIndex for I {
     }
     fn successor_many(&self, keys: &[I::Key]) -> Result<Vec<Option<(I::Key, I::Value)>>> {
         HostForm::successor_many(self, keys)
+    }
+    fn join_many(&self, probes: &[I::Key]) -> Result<Matches> {
+        HostForm::join_many(self, probes)
     }
     fn range_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Ranges<I::Key, I::Value>> {
         HostForm::range_many(self, ranges.iter().copied())

@@ -8,7 +8,7 @@ use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, START
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, highest_one, kernel_args,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, highest_one, kernel_args, unroll,
 };
 
 /// Warps of a block of [`Count`] or [`Write`].
@@ -93,7 +93,7 @@ kernel_args! {
         pub len: u64,
         /// Parts, at least one, of at least four times `reach` keys.
         pub parts: u64,
-        /// How far off the boundary of a part may be.
+        /// How far off the boundary of a part may be, at most [`MOST_REACH`].
         pub reach: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -105,6 +105,9 @@ kernel_args! {
         pub flip: K,
     }
 }
+
+/// The farthest that a part's boundary may be from where it would be if all were equal: two rounds of a warp.
+pub const MOST_REACH: u32 = 31;
 
 /// Chooses where parts begin: at large gaps near equal distances. One warp per part, the last one too many.
 #[derive(Debug)]
@@ -138,24 +141,32 @@ impl<K: Word> Kernel for Cut<K> {
             let wanted = first + own_part * (len / parts.max(1));
             let reach = u64::from(args.reach);
             let mut best = 0;
-            let mut own = u64::from(simt.lane());
-            while own <= 2 * reach {
-                let at = wanted - reach + own;
-                if at < first + len {
+            let off_of = |round: u32| u64::from(round * WARP + simt.lane());
+            // Both rounds' loads overlap.
+            const ROUNDS: usize = MOST_REACH as usize * 2 / WARP as usize + 1;
+            let mut gaps = [None; ROUNDS];
+            unroll!(ROUNDS, round => {
+                let at = wanted - reach + off_of(round as u32);
+                if off_of(round as u32) <= 2 * reach && at < first + len {
                     // SAFETY: both are keys, since a part has more than `reach`.
                     let (before, key) = unsafe {
                         (simt.load(args.keys, at - 1, Hint::ReadOnly), simt.load(args.keys, at, Hint::ReadOnly))
                     };
+                    gaps[round] = Some((before, key));
+                }
+            });
+            unroll!(ROUNDS, round => {
+                if let Some((before, key)) = gaps[round] {
                     let gap = key.xor(args.flip).widen() - before.xor(args.flip).widen();
                     // Nothing may rest on it, but a gap of 0 has no highest bit.
                     let gap = if gap == 0 { 0 } else { highest_one(gap) };
+                    let own = off_of(round as u32);
                     let off = own.abs_diff(reach) as u32;
                     // Of equal merit, the first.
                     let merit = (4 * gap + 256 - off) << 8 | (255 - own as u32);
                     best = if merit > best { merit } else { best };
                 }
-                own += u64::from(WARP);
-            }
+            });
             let best = simt.reduce_max(FULL_MASK, best);
             cut = wanted - reach + u64::from(255 - (best & 255));
         }

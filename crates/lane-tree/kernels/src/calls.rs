@@ -4,8 +4,9 @@ use crate::{
     Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes,
     Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
-    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Search,
-    SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteUpper,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
+    RelocateArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
+    WriteShifts, WriteUpper,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -50,6 +51,8 @@ by_words! {
     plan_lines(LineChangesArgs<K, V>) => PlanLines<K, V>;
     /// The kernel that plans nodes that are laid out anew.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
+    /// The kernel that plans what lines hand to others.
+    plan_shifts(LineChangesArgs<K, V>) => PlanShifts<K, V>;
     /// The rank kernel.
     rank(RankArgs<K>) => Rank<K, V>;
     /// The kernel that gives nodes their ranks.
@@ -58,6 +61,8 @@ by_words! {
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.
     write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
+    /// The kernel that changes lines that hand pairs to others.
+    write_shifts(LineChangesArgs<K, V>) => WriteShifts<K, V>;
     /// The kernel that lays nodes out anew.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes the nodes and lines of parts that are one node.

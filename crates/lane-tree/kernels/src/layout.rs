@@ -121,7 +121,7 @@ pub struct Quantiser(pub u32);
 const LAST_WINDOW: u64 = 0xfbfe;
 /// In how many ways a bitmap's cells can lie: each shifts them by a part of a cell. Where one has too many keys in a cell, the next
 /// may not.
-pub const SHIFTS: u32 = 8;
+pub const SHIFTS: u32 = 64;
 /// The farthest rotation to the left; to the right, it leaves the 16 highest bits.
 const MOST_LEFT: i32 = 15;
 /// Codes from this one on are of places of 15 bits.
@@ -169,13 +169,15 @@ impl Quantiser {
         (rotation, base, rotated(last, rotation).wrapping_sub(base) & 0xffff)
     }
 
-    /// For a bitmap over keys from `first` to `last`, whose places are cells, in one of [`SHIFTS`] ways.
+    /// For a bitmap over keys from `first` to `last`, whose places are cells, in one of [`SHIFTS`] ways. Those that follow one
+    /// another are far apart.
     #[inline(always)]
     pub fn bitmap<K: Word>(first: K, last: K, shift: u32) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
         let most = *BITMAP_FACTORS.end() as u32;
         let factor = |window: u32| ((CELLS * 65536 - 1) / window.max(1)).min(most);
-        let by = if rotation + 16 == K::BITS { 0 } else { (65536 * shift / SHIFTS) / factor(window).max(1) };
+        let parts = shift * 27 % SHIFTS;
+        let by = if rotation + 16 == K::BITS { 0 } else { (65536 / SHIFTS * parts) / factor(window).max(1) };
         let code = factor(window + by) - (*BITMAP_FACTORS.start() as u32 - 1);
         Self((base.wrapping_sub(by) & 0xffff) | rotation << 16 | code << 22)
     }
@@ -236,6 +238,19 @@ impl Quantiser {
         if self.0 >> 22 < HALVES_CODE { self.cell_of(window) } else { self.half_of(window) }
     }
 
+    /// Whether some bitmap of the same keys may have these two in different cells, however its cells lie.
+    #[inline(always)]
+    pub fn may_part<K: Word>(self, first: K, last: K) -> bool {
+        let windows = self.window(last).wrapping_sub(self.window(first)) & 0xffff;
+        windows * self.factor() >= 65536 / SHIFTS
+    }
+
+    /// Of a bitmap: how many cells 2^16 windows have.
+    #[inline(always)]
+    fn factor(self) -> u32 {
+        (self.0 >> 22) + *BITMAP_FACTORS.start() as u32 - 1
+    }
+
     /// [`Quantiser::place`] for bitmaps.
     #[inline(always)]
     pub fn cell<K: Word>(self, word: K) -> u32 {
@@ -250,8 +265,7 @@ impl Quantiser {
 
     #[inline(always)]
     fn cell_of(self, window: u32) -> u32 {
-        let cell = (window * ((self.0 >> 22) + *BITMAP_FACTORS.start() as u32 - 1)) >> 16;
-        cell.min(CELLS - 1)
+        ((window * self.factor()) >> 16).min(CELLS - 1)
     }
 
     #[inline(always)]

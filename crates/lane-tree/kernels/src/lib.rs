@@ -1,11 +1,17 @@
 //! LaneTree's kernels: an ordered index whose nodes quantise keys, so that a look-up reads one line of its leaves and few
 //! others.
+//!
+//! Kernels of other crates search a tree by its [`Handle`]. Such a crate depends on this one without its default features:
+//! `entries` are this crate's own kernels, which another crate's PTX is not to have.
 #![no_std]
-#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+#![cfg_attr(all(target_os = "cuda", feature = "entries", not(feature = "cuda_std")), feature(abi_ptx))]
 
 mod build;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
+mod handle;
+// For the device only if the PTX is to have them; for the host they are how the kernels are launched.
+#[cfg(any(not(target_os = "cuda"), feature = "entries"))]
 mod instances;
 pub mod layout;
 pub mod modules;
@@ -18,16 +24,17 @@ mod sorted;
 mod update;
 mod upper;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, NodesArgs, PLAN_WORDS, Write, WriteOthers};
+pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
+pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};
 pub use update::{
-    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LineChangesArgs, ListDivided,
-    ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, WriteLines,
-    WriteNodes,
+    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LINE_THREADS, LineChangesArgs,
+    ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
+    SearchArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -230,6 +230,18 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
             simt.sync_warp(FULL_MASK);
             return Some(Plan { quantiser, lines });
         }
+        if attempt == 1 {
+            // Keys of which one more than a line has slots are too close for all bitmaps?
+            let mut may_part = true;
+            let mut own = lane;
+            while own + slots < len {
+                // SAFETY: pairs of the source.
+                let (first, last) = unsafe { (source.key(simt, own), source.key(simt, own + slots)) };
+                may_part &= quantiser.may_part(first, last);
+                own += WARP;
+            }
+            attempt = if simt.all(FULL_MASK, may_part) { 1 } else { SHIFTS };
+        }
     }
     None
 }

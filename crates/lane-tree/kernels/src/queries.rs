@@ -67,8 +67,8 @@ kernel_args! {
     }
 }
 
-/// The byte offset of what look-ups need beside the table: a value per thread, and neighbours a pair.
-const fn found_at(top_count: u32) -> u32 {
+/// The byte offset of what look-ups need after the table: a value per thread, and neighbours a pair.
+pub(crate) const fn found_at(top_count: u32) -> u32 {
     (TABLE_BYTES + top_count * 4).next_multiple_of(8)
 }
 
@@ -90,38 +90,12 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        // What the lane that finds a key hands over to the lane that asked.
+        let top = tree.first_top();
         let found = Shared::<V>::at(found_at(tree.top_count), simt.block_dim());
-        let first = simt.thread_index() / QUAD * QUAD;
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
-                let (mut value, mut is_hit) = (args.miss, false);
-                if tree.height > 0 {
-                    simt.shared_store(found, simt.thread_index(), args.miss);
-                    let lines = tree.lines(simt, word);
-                    let chunks = tree.chunks(simt, lines);
-                    unroll!(QUAD as usize, round => {
-                        let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                        let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
-                        let is_second = chunk_slots::<K, V>() == 2 && second.0 == word;
-                        own = if is_second { second.1 } else { own };
-                        // See `Simt::opaque`: what is branched by is not to reach the ballot.
-                        let is_equal = simt.opaque(u32::from(key == word) | u32::from(is_second)) != 0;
-                        // Free slots repeat the pair before them.
-                        let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
-                        if is_equal && lanes & ((1 << within) - 1) == 0 {
-                            simt.shared_store(found, first + round as u32, own);
-                        }
-                        if within == round as u32 {
-                            is_hit = lanes != 0;
-                        }
-                    });
-                    simt.sync_warp(FULL_MASK);
-                    value = simt.shared_load(found, simt.thread_index());
-                    simt.sync_warp(FULL_MASK);
-                }
+                let (value, mut is_hit) = tree.look_up(simt, top, found, word, args.miss);
                 is_hit &= at < args.count;
                 if at < args.count {
                     simt.store(args.values, at, value, Hint::Streaming);
@@ -275,7 +249,7 @@ impl<K: Word> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
+            let (numbers, _) = self.descend::<S, true>(simt, word);
             let first = self.first_of(simt, own(simt, numbers));
             let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
             let mut line = own(simt, lines);

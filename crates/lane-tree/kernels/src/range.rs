@@ -2,8 +2,8 @@
 //! pairs it has, [`Gather`] copies the pairs along the lines.
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::queries::ORDERED_BOUNDS;
-use crate::search::{TABLE_BYTES, TreeRef, load_top};
+use crate::queries::{ORDERED_BOUNDS, for_each_tile};
+use crate::search::{TABLE_BYTES, TreeRef, own, quad};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
 
@@ -29,7 +29,8 @@ kernel_args! {
     }
 }
 
-/// Locates a batch of ranges: two lanes per range, one for each bound; launched as [`Rank`](crate::Rank).
+/// Locates a batch of ranges; launched as [`Rank`](crate::Rank). Most ranges are short: their ends are looked for in the node where
+/// they begin, or in the next one, without another descent.
 #[derive(Debug)]
 pub struct Locate<K, V>(PhantomData<(K, V)>);
 
@@ -43,34 +44,41 @@ impl<K: Word, V: Word> Kernel for Locate<K, V> {
         let tree = &args.tree;
         // SAFETY: there are as many ranges, and the tree is valid.
         unsafe {
-            load_top(simt, tree);
-            // The bounds of a range are neighbours' queries.
-            let mut index = simt.global_index() / 2;
-            let is_end = simt.lane() % 2 == 1;
-            let bounds = if is_end { args.ends } else { args.starts };
-            let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim() / 2);
-            // The same for all lanes of a warp.
-            while index - u64::from(simt.lane() / 2) < args.count {
-                let (mut cursor, mut rank) = (0, 0);
+            for_each_tile(simt, tree, args.starts, args.count, |index, start| {
+                let store_cursor = |cursor: u64| {
+                    if !args.cursors.is_null() && simt.opaque(index) < args.count {
+                        simt.store(args.cursors, index, cursor, Hint::Default);
+                    }
+                };
+                let mut pairs = 0;
                 if tree.height > 0 {
-                    let bound = tree.load(simt, bounds, index, args.count);
-                    let position = tree.find::<S, V>(simt, bound, is_end);
-                    cursor = u64::from(position.line) * u64::from(line_slots::<K, V>()) + u64::from(position.slot);
-                    rank = position.rank;
+                    let (numbers, _) = tree.descend::<S, true>(simt, start);
+                    let first = tree.find_below::<S, V>(simt, numbers, start, false);
+                    store_cursor(u64::from(first.line) * u64::from(line_slots::<K, V>()) + u64::from(first.slot));
+                    let end = tree.load(simt, args.ends, index, args.count);
+                    // Whether the end is in a node or after it.
+                    let is_from = |number: u32| number < tree.leaf_nodes && tree.first_of(simt, number) <= end;
+                    let mut last = own(simt, numbers);
+                    let is_next = is_from(last + 1);
+                    let is_far = is_next && is_from(last + 2);
+                    last += u32::from(is_next);
+                    let mut numbers = quad(simt, last);
+                    if simt.any(FULL_MASK, is_far) {
+                        (numbers, _) = tree.descend::<S, true>(simt, end);
+                    }
+                    let end = tree.find_below::<S, V>(simt, numbers, end, true);
+                    pairs = end.rank.saturating_sub(first.rank);
+                } else {
+                    store_cursor(0);
                 }
-                let end = simt.shuffle_down(FULL_MASK, rank, 1);
-                if simt.opaque(index) < args.count && !is_end {
+                if simt.opaque(index) < args.count {
                     let mut limit = args.limit;
                     if !args.limits.is_null() {
                         limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
                     }
-                    simt.store(args.counts, index, end.saturating_sub(rank).min(limit), Hint::Default);
-                    if !args.cursors.is_null() {
-                        simt.store(args.cursors, index, cursor, Hint::Default);
-                    }
+                    simt.store(args.counts, index, pairs.min(limit), Hint::Default);
                 }
-                index += stride;
-            }
+            });
         }
     }
 }
@@ -132,13 +140,17 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 let pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate));
                 (before, has_before) = (if slots == 2 { pairs[1].0 } else { pairs[0].0 }, true);
             }
-            while simt.any(FULL_MASK, at < end) {
+            let load = |chunk: u64, is_wanted: bool| {
                 let own = chunk + u64::from(within);
                 let own = if own < last_chunk { own } else { last_chunk };
-                let mut pairs = [(K::MIN, V::MIN); 2];
-                if at < end {
-                    pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, own * 2, Hint::NoAllocate));
-                }
+                if is_wanted { simt.load_vector(tree.lines, own * 2, Hint::NoAllocate) } else { [0; 2] }
+            };
+            let mut words = load(chunk, at < end);
+            while simt.any(FULL_MASK, at < end) {
+                // What surely is not all: its loads overlap with these.
+                let has_more = at < end && end - at + skip > u64::from(G) * slots;
+                let ahead = load(chunk + u64::from(G), has_more);
+                let pairs = pairs_of::<K, V>(words);
                 let last = pairs[slots as usize - 1].0;
                 let left = simt.shuffle_up(FULL_MASK, last, 1);
                 let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
@@ -166,6 +178,8 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 has_before = true;
                 chunk += u64::from(G);
                 skip = 0;
+                // Slots that are free may make one more round.
+                words = if has_more || at >= end { ahead } else { load(chunk, true) };
             }
         }
     }

@@ -65,6 +65,8 @@ pub(crate) struct Children {
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
     before: u32,
+    /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
+    is_plain: bool,
 }
 
 impl Children {
@@ -75,11 +77,25 @@ impl Children {
     }
 }
 
-/// The table above the nodes, in shared memory.
-const TABLE: Shared<u32> = Shared::at(0, TOP_BUCKETS);
+/// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
+pub(crate) const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
 
-/// Bytes of shared memory that kernels have for the table; the keys above the nodes come after it.
-pub(crate) const TABLE_BYTES: u32 = TABLE.end();
+/// What is above the nodes, in shared memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Top {
+    table: Shared<u32>,
+    /// The prefix of each node of the highest level.
+    prefixes: Shared<u32>,
+}
+
+impl Top {
+    /// From a byte offset on.
+    #[inline(always)]
+    pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
+        let table = Shared::at(offset, TOP_BUCKETS);
+        Self { table, prefixes: Shared::at(table.end(), top_count) }
+    }
+}
 
 /// Where a query ends: in a line, after some of its pairs.
 #[derive(Clone, Copy, Default)]
@@ -95,6 +111,9 @@ pub(crate) struct Position {
     pub(crate) before: u32,
     /// Pairs of the tree before it.
     pub(crate) rank: u64,
+    /// Whether look-ups, which do not ask how far a word is from others, surely come to the same line, and whether the word is at
+    /// least the first one of the node's record.
+    pub(crate) is_plain: bool,
 }
 
 /// The separators that a word passes, in a quarter of a node. The last two words of the last quarter are none.
@@ -123,29 +142,46 @@ fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
-/// Block collective. Copies the table to shared memory.
+/// Block collective. Copies the table to where the library's kernels have it in shared memory.
 ///
 /// # Safety
-/// The tree is valid, and the block has shared memory for its table.
+/// As [`TreeRef::load_top`].
 #[inline(always)]
 pub(crate) unsafe fn load_top<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>) {
-    let prefixes = Shared::<u32>::at(TABLE_BYTES, tree.top_count);
-    let mut index = simt.thread_index();
-    while index < TOP_BUCKETS {
-        // SAFETY: one thread for each element, and a barrier follows.
-        unsafe { simt.shared_store(TABLE, index, simt.load(tree.table, u64::from(index), Hint::ReadOnly)) };
-        index += simt.block_dim();
-    }
-    let mut index = simt.thread_index();
-    while index < tree.top_count {
-        // SAFETY: as above.
-        unsafe { simt.shared_store(prefixes, index, simt.load(tree.prefixes, u64::from(index), Hint::ReadOnly)) };
-        index += simt.block_dim();
-    }
-    simt.barrier();
+    // SAFETY: the same contract.
+    unsafe { tree.load_top(simt, tree.first_top()) }
 }
 
 impl<K: Word> TreeRef<K> {
+    /// What is above the nodes where the library's kernels have it: first of all.
+    #[inline(always)]
+    pub(crate) const fn first_top(&self) -> Top {
+        Top::at(0, self.top_count)
+    }
+
+    /// Block collective. Copies the table to shared memory.
+    ///
+    /// # Safety
+    /// The tree is valid, and the block has shared memory for its table.
+    #[inline(always)]
+    pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
+        let mut index = simt.thread_index();
+        while index < TOP_BUCKETS {
+            // SAFETY: one thread for each element, and a barrier follows.
+            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
+            index += simt.block_dim();
+        }
+        let mut index = simt.thread_index();
+        while index < self.top_count {
+            // SAFETY: as above.
+            unsafe {
+                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
+            };
+            index += simt.block_dim();
+        }
+        simt.barrier();
+    }
+
     /// Per thread. The ordered word of the query at a place; the smallest word past the last query.
     ///
     /// # Safety
@@ -161,27 +197,26 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// The table is in shared memory.
     #[inline(always)]
-    unsafe fn top<S: Simt>(&self, simt: S, word: K) -> u32 {
-        let prefixes = Shared::<u32>::at(TABLE_BYTES, self.top_count);
+    unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> u32 {
         let prefix = prefix(word, self.origin, self.prefix_shift);
         let bucket = prefix >> self.bucket_shift;
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let bounds = simt.shared_load(TABLE, bucket);
+            let bounds = simt.shared_load(top.table, bucket);
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
             // The last one whose prefix is not above.
             while left > 0 {
                 let half = left.div_ceil(2);
-                if simt.shared_load(prefixes, base + half) <= prefix {
+                if simt.shared_load(top.prefixes, base + half) <= prefix {
                     base += half;
                     left -= half;
                 } else {
                     left = half - 1;
                 }
             }
-            if self.prefix_shift > 0 && simt.shared_load(prefixes, base) == prefix {
+            if self.prefix_shift > 0 && simt.shared_load(top.prefixes, base) == prefix {
                 // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
                 left = base;
                 base = 0;
@@ -229,7 +264,15 @@ impl<K: Word> TreeRef<K> {
             }
         });
         let quantiser = Quantiser(quantiser);
-        let place = |of_own: u32| if ORDERED { quantiser.place_of_any(word, first) } else { of_own };
+        let mut is_plain = true;
+        let mut place = |of_own: u32| {
+            if !ORDERED {
+                return of_own;
+            }
+            let place = quantiser.place_of_any(word, first);
+            is_plain = place == of_own;
+            place
+        };
         // Something for each of the four words: a byte each.
         let mut begun = 0;
         const BITMAP: u32 = Format::Bitmap as u32;
@@ -274,22 +317,33 @@ impl<K: Word> TreeRef<K> {
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        Children { firsts, before: begun }
+        Children { firsts, before: begun, is_plain }
     }
 
-    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes.
+    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes; and whether
+    /// look-ups come to the one for the lane's own word.
     ///
     /// # Safety
     /// The tree is valid and has pairs; its table is in shared memory.
     #[inline(always)]
-    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> OfQuad<u32> {
+    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> (OfQuad<u32>, bool) {
+        // SAFETY: the same contract.
+        unsafe { self.descend_from::<S, ORDERED>(simt, self.first_top(), word) }
+    }
+
+    /// As [`TreeRef::descend`], where the table may be elsewhere in shared memory.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    unsafe fn descend_from<S: Simt, const ORDERED: bool>(&self, simt: S, top: Top, word: K) -> (OfQuad<u32>, bool) {
         let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
-            let top = self.top(simt, word);
+            let top = self.top(simt, top, word);
             let mut numbers: OfQuad<u32> =
                 core::array::from_fn(|round| simt.shuffle(FULL_MASK, top, leader + round as u32));
-            let mut level = self.height - 1;
+            let (mut level, mut is_plain) = (self.height - 1, true);
             while level > 0 {
                 let formats = self.formats >> (FORMAT_BITS * level);
                 let mut first = K::MIN;
@@ -297,10 +351,12 @@ impl<K: Word> TreeRef<K> {
                     let own = u64::from(own(simt, numbers) - self.leaf_nodes);
                     first = simt.load(self.firsts, own, Hint::ReadOnly);
                 }
-                numbers = self.children::<S, ORDERED>(simt, numbers, word, first, formats).numbers();
+                let children = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
+                numbers = children.numbers();
+                is_plain &= children.is_plain;
                 level -= 1;
             }
-            numbers
+            (numbers, is_plain)
         }
     }
 
@@ -335,10 +391,10 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn lines<S: Simt>(&self, simt: S, word: K) -> OfQuad<u32> {
+    unsafe fn lines<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe {
-            let numbers = self.descend::<S, false>(simt, word);
+            let (numbers, _) = self.descend_from::<S, false>(simt, top, word);
             self.children::<S, false>(simt, numbers, word, K::MIN, self.formats).numbers()
         }
     }
@@ -357,6 +413,54 @@ impl<K: Word> TreeRef<K> {
         })
     }
 
+    /// Warp collective (all lanes). The value of each lane's word and that it is there, or `miss`. The lane that finds a key
+    /// hands its value over in `found`.
+    ///
+    /// # Safety
+    /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block.
+    #[inline(always)]
+    pub(crate) unsafe fn look_up<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        top: Top,
+        found: Shared<V>,
+        word: K,
+        miss: V,
+    ) -> (V, bool) {
+        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        let first = simt.thread_index() / QUAD * QUAD;
+        let (mut value, mut is_hit) = (miss, false);
+        // SAFETY: each lane has an element of `found`, which no lane of another four writes.
+        unsafe {
+            // The same for all lanes.
+            if self.height > 0 {
+                simt.shared_store(found, simt.thread_index(), miss);
+                let lines = self.lines(simt, top, word);
+                let chunks = self.chunks(simt, lines);
+                unroll!(QUAD as usize, round => {
+                    let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                    let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
+                    let is_second = chunk_slots::<K, V>() == 2 && second.0 == word;
+                    own = if is_second { second.1 } else { own };
+                    // See `Simt::opaque`: what is branched by is not to reach the ballot.
+                    let is_equal = simt.opaque(u32::from(key == word) | u32::from(is_second)) != 0;
+                    // Free slots repeat the pair before them.
+                    let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
+                    if is_equal && lanes & ((1 << within) - 1) == 0 {
+                        simt.shared_store(found, first + round as u32, own);
+                    }
+                    if within == round as u32 {
+                        is_hit = lanes != 0;
+                    }
+                });
+                simt.sync_warp(FULL_MASK);
+                value = simt.shared_load(found, simt.thread_index());
+                simt.sync_warp(FULL_MASK);
+            }
+        }
+        (value, is_hit)
+    }
+
     /// Warp collective (all lanes). The position of each lane's word: after the keys below it or, with `upper`, not above
     /// it.
     ///
@@ -365,7 +469,7 @@ impl<K: Word> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn find<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> Position {
         // SAFETY: the same contract.
-        unsafe { self.find_in_node::<S, V>(simt, word, upper).1 }
+        unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper).1 }
     }
 
     /// Warp collective (all lanes). As [`TreeRef::find`], with the number of the node.
@@ -374,10 +478,47 @@ impl<K: Word> TreeRef<K> {
     /// As [`TreeRef::descend`].
     #[inline(always)]
     pub(crate) unsafe fn find_in_node<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> (u32, Position) {
+        // SAFETY: the same contract.
+        unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper) }
+    }
+
+    /// As [`TreeRef::find_in_node`], where the table may be elsewhere in shared memory.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    pub(crate) unsafe fn find_from<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        top: Top,
+        word: K,
+        upper: bool,
+    ) -> (u32, Position) {
+        // SAFETY: the same contract.
+        unsafe {
+            let (numbers, is_plain) = self.descend_from::<S, true>(simt, top, word);
+            let mut position = self.find_below::<S, V>(simt, numbers, word, upper);
+            position.is_plain &= is_plain;
+            (own(simt, numbers), position)
+        }
+    }
+
+    /// Warp collective (all lanes). As [`TreeRef::find`], where it is known which nodes of the lowest level those of the words of
+    /// four lanes are.
+    ///
+    /// # Safety
+    /// They are, or they are before them.
+    #[inline(always)]
+    pub(crate) unsafe fn find_below<S: Simt, V: Word>(
+        &self,
+        simt: S,
+        numbers: OfQuad<u32>,
+        word: K,
+        upper: bool,
+    ) -> Position {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         // SAFETY: the same contract.
         unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
             let number = own(simt, numbers);
             let record = self.record(simt, number);
             let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
@@ -403,7 +544,8 @@ impl<K: Word> TreeRef<K> {
             // Free slots repeat the last pair.
             let slot = below.min(len);
             let before = record.before(of_node) + slot;
-            (number, Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before) })
+            let is_plain = children.is_plain && record.first <= word;
+            Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain }
         }
     }
 
@@ -419,6 +561,13 @@ impl<K: Word> TreeRef<K> {
         let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
         if slot.is_multiple_of(slots) { first } else { second }
     }
+}
+
+/// Warp collective (all lanes). What each of four lanes has, in all of them.
+#[inline(always)]
+pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
+    let leader = simt.lane() / QUAD * QUAD;
+    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
 /// Per thread. Of what four lanes have in common, the lane's own.

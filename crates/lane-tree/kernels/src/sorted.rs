@@ -184,7 +184,7 @@ impl<K: Word> TreeRef<K> {
     unsafe fn line_of_any<S: Simt>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
         unsafe {
-            let numbers = self.descend::<S, true>(simt, word);
+            let (numbers, _) = self.descend::<S, true>(simt, word);
             let first = self.first_of(simt, own(simt, numbers));
             own(simt, self.children::<S, true>(simt, numbers, word, first, self.formats).numbers())
         }

@@ -109,7 +109,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             planned = Some(made);
         }
         // Nodes and lines that the divided nodes become.
-        let (nodes, lines) = planned.as_ref().map_or(Ok((0, 0)), Planned::total)?;
+        let (nodes, lines) = planned.as_mut().map_or(Ok((0, 0)), Planned::total)?;
         // Where all pairs of divided nodes are removed, nobody would fill their lines.
         let lines_move = list.count > 0 && (planned.is_none() || scratch.findings.to_vec()?[WITHOUT_LINES] > 0);
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;

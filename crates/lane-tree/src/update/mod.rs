@@ -15,13 +15,16 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS,
-    SearchArgs, calls,
+    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
+    SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{DIVIDED, LISTED, MARKED, SORTED_AT, TALLY};
+use scratch::{DIVIDED, FULL, LISTED, MARKED, SORTED_AT, TALLY};
+
+/// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
+const SHIFT_THREADS: u64 = 1 << 18;
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -137,6 +140,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             count: count as u64,
             nodes: scratch.nodes.write_on(stream)?,
             places: scratch.places.write_on(stream)?,
+            lines: scratch.lines.write_on(stream)?,
             counts: scratch.counts.write_on(stream)?,
             tally: findings.byte_add(TALLY as u64 * 8),
             unsorted,
@@ -146,8 +150,12 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
             let args = self.changes_of_lines(stream, (keys, values), scratch)?;
+            let threads = (count as u64).min(SHIFT_THREADS);
             // SAFETY: operations, and a bit for each node.
-            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))? };
+            unsafe {
+                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))?;
+                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&args))?;
+            }
         }
         Ok(())
     }
@@ -164,6 +172,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             values: values.read_on(stream)?,
             nodes: scratch.nodes.read_on(stream)?,
             places: scratch.places.read_on(stream)?,
+            lines: scratch.lines.read_on(stream)?,
             before: scratch.before.read_on(stream)?,
             count: keys.len() as u64,
         })
@@ -183,6 +192,8 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
             marks: scratch.marks.write_on(stream)?,
             without_room: findings.byte_add(MARKED as u64 * 8),
+            full: scratch.full.write_on(stream)?,
+            full_count: findings.byte_add(FULL as u64 * 8),
             shifts: scratch.shifts.write_on(stream)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
@@ -265,7 +276,9 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             if most_nodes > 0 {
                 launch::over(stream, most_nodes, WARP, CHANGE_WARPS * WARP)?.run(calls::write_nodes(nodes))?;
             }
-            launch::over(stream, lines.changes.count, 1, THREADS)?.run(calls::write_lines(lines))?;
+            launch::over(stream, lines.changes.count, 1, LINE_THREADS)?.run(calls::write_lines(lines))?;
+            let threads = lines.changes.count.min(SHIFT_THREADS);
+            launch::over(stream, threads, 1, THREADS)?.run(calls::write_shifts(lines))?;
         }
         Ok(())
     }

@@ -14,10 +14,12 @@ pub(super) const LISTED: usize = 6;
 pub(super) const DIVIDED: usize = 7;
 /// How many of these have too few lines.
 pub(super) const WITHOUT_LINES: usize = 8;
+/// How many lines have no room of their own.
+pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 9;
+pub(super) const SORTED_AT: usize = 10;
 
-/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 60
+/// Scratch memory of batches in device form, reusable for the next batch: about 90 bytes per operation with keys of 8 bytes, and 60
 /// for each node that such a batch has laid out anew.
 #[derive(Debug)]
 pub struct UpdateScratch<K: Key> {
@@ -26,10 +28,14 @@ pub struct UpdateScratch<K: Key> {
     pub(super) nodes: Buffer<u32>,
     /// Its place there, and its effect.
     pub(super) places: Buffer<u32>,
+    /// Its line.
+    pub(super) lines: Buffer<u32>,
     /// What it adds and removes.
     pub(super) counts: Buffer<u64>,
     /// Their sums.
     pub(super) before: Buffer<u64>,
+    /// The first operations of lines that have no room.
+    pub(super) full: Buffer<u32>,
     /// What the line of an operation hands to another.
     pub(super) shifts: Buffer<u32>,
     /// 1 for the first operation of a node that is to be laid out anew.
@@ -107,8 +113,10 @@ impl<K: Key> UpdateScratch<K> {
             sort,
             nodes: device.alloc(n)?,
             places: device.alloc(n)?,
+            lines: device.alloc(n)?,
             counts: device.alloc(n)?,
             before: device.alloc(n + 1)?,
+            full: device.alloc(n)?,
             shifts: device.alloc(n)?,
             flags: device.alloc(n)?,
             flags_before: device.alloc(n + 1)?,
@@ -136,7 +144,12 @@ impl<K: Key> UpdateScratch<K> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = self.nodes.bytes() + self.places.bytes() + self.flags.bytes() + self.marks.bytes();
+        let words = self.lines.bytes()
+            + self.full.bytes()
+            + self.nodes.bytes()
+            + self.places.bytes()
+            + self.flags.bytes()
+            + self.marks.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes() + self.lists.bytes();
         self.sort.bytes() + words + sums + rest

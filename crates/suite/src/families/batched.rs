@@ -1,9 +1,9 @@
 //! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
-use crate::hooks::{PairsOf, fixed_count, fixed_neighbor, fixed_range};
+use crate::hooks::{PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range};
 use crate::model::Range;
 use crate::operations::value_of;
-use crate::{Change, Counts, Hooks, Numbered, Side};
+use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
 use lanetree::harmonia::FANOUTS;
 use lanetree::{
@@ -274,6 +274,20 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
         keys: &[<I as FixedIndex>::Key],
     ) -> Option<Result<Vec<Option<<I as FixedIndex>::Value>>>> {
         Batched::get(index, stream, keys)
+    }
+
+    fn join(&self, index: &I, stream: &Stream, keys: &[<I as FixedIndex>::Key]) -> Option<Result<Vec<Option<u64>>>> {
+        Some(fixed_join(index, stream, keys))
+    }
+
+    fn combine(
+        &self,
+        index: &I,
+        how: Combination,
+        pairs: &[(<I as FixedIndex>::Key, <I as FixedIndex>::Value)],
+        form: Form,
+    ) -> Option<Result<PairsOf<I>>> {
+        Some(fixed_combine(index, how, pairs, form))
     }
 
     fn neighbor(

@@ -7,7 +7,9 @@ use crate::layout::{
 };
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, Word, kernel_args, unroll};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+};
 
 kernel_args! {
     /// Arguments of [`PlanLines`] and [`WriteLines`].
@@ -18,11 +20,16 @@ kernel_args! {
         pub changes: Changes<K, V>,
         /// Not 0 if the keys are not sorted after all: then nothing is done.
         pub unsorted: Global<u64>,
-        /// A bit for each node of the lowest level: whether it is to be laid out anew. [`PlanLines`] sets them.
+        /// A bit for each node of the lowest level: whether it is to be laid out anew. [`PlanLines`] and [`PlanShifts`] set
+        /// them.
         pub marks: GlobalMut<u32>,
-        /// In and out, of [`PlanLines`]: how many lines have no room; added to the former value. At least the number of marked nodes.
+        /// In and out: how many lines have no room and cannot get it; added to the former value. At least the number of marked nodes.
         pub without_room: GlobalMut<u64>,
-        /// Out, of [`PlanLines`], at the first operation of each line: what it hands to a line beside, as a shift, or 0: `[count]`.
+        /// Out, of [`PlanLines`]: the first operations of lines that have no room, in any order: `[*full_count]`.
+        pub full: GlobalMut<u32>,
+        /// In and out, of [`PlanLines`]: how many; added to the former value.
+        pub full_count: GlobalMut<u64>,
+        /// Out, at the first operation of each line: what it hands to a line beside, as a shift, or 0: `[count]`.
         pub shifts: GlobalMut<u32>,
         /// Out, of [`WriteLines`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
@@ -42,7 +49,8 @@ struct Group {
     from: u64,
     to: u64,
     node: u32,
-    /// The line's number in the node.
+    /// The line's number, among all and in the node.
+    number: u32,
     line: u32,
     /// Its pairs, before and after, wrapping.
     len: u32,
@@ -51,7 +59,7 @@ struct Group {
     is_last: bool,
     /// Whether there is any effect.
     is_changed: bool,
-    /// Whether look-ups come to it for all keys that are inserted, and there are not too many operations.
+    /// Whether look-ups come to it for all keys that are inserted, and there are not too many of these and of operations.
     is_simple: bool,
 }
 
@@ -64,43 +72,51 @@ impl<K: Word, V: Word> Changes<K, V> {
         }
         // SAFETY: operations.
         unsafe {
-            let (node, place) = (self.node(simt, at), self.place(simt, at));
-            let line = place.line();
-            let is_own = |at: u64| self.node(simt, at) == node && self.place(simt, at).line() == line;
-            if at > 0 && is_own(at - 1) {
+            let line_of = |at: u64| simt.load(self.lines, at, Hint::ReadOnly);
+            let (number, mut place) = (line_of(at), self.place(simt, at));
+            let before = if at > 0 { line_of(at - 1) } else { !number };
+            let node = self.node(simt, at);
+            if before == number {
                 return None;
             }
             let len = place.len();
             let mut group = Group {
                 from: at,
-                to: at,
+                to: at + 1,
                 node,
-                line,
+                number,
+                line: place.line(),
                 len,
                 new_len: len,
                 is_last: place.is_last(),
                 is_changed: false,
                 is_simple: true,
             };
-            let mut left = MOST;
-            while group.to < self.count && is_own(group.to) {
-                let place = self.place(simt, group.to);
+            let (mut left, mut inserts) = (MOST, 0);
+            loop {
                 match place.effect() {
                     Effect::Insert => {
                         group.new_len += 1;
+                        inserts += 1;
                         group.is_simple &= place.is_reached();
                     }
                     Effect::Remove => group.new_len = group.new_len.wrapping_sub(1),
                     Effect::None | Effect::Replace => {}
                 }
                 group.is_changed |= place.effect() != Effect::None;
-                group.to += 1;
+                if group.to == self.count || line_of(group.to) != number {
+                    break;
+                }
                 left -= 1;
                 if left == 0 {
                     group.is_simple = false;
                     break;
                 }
+                place = self.place(simt, group.to);
+                group.to += 1;
             }
+            // They go in one by one, and what is removed may come last.
+            group.is_simple &= inserts <= line_slots::<K, V>() / 2;
             Some(group)
         }
     }
@@ -229,30 +245,25 @@ impl<K: Word, V: Word> Line<K, V> {
         pair
     }
 
-    /// Does the operations of a group: first what makes room.
+    /// Does the operations of a group.
     ///
     /// # Safety
-    /// They are those of this line, and there is room for the pairs.
+    /// They are those of this line, and simple.
     #[inline(always)]
     unsafe fn change<S: Simt>(&mut self, simt: S, changes: &Changes<K, V>, flip: K, group: &Group) {
-        // SAFETY: operations.
-        unsafe {
-            let mut own = group.from;
-            while own < group.to {
-                match changes.place(simt, own).effect() {
-                    Effect::Replace => self.replace(changes.key(simt, own, flip), changes.value(simt, own)),
-                    Effect::Remove => self.remove(self.below(changes.key(simt, own, flip))),
-                    Effect::None | Effect::Insert => {}
+        let mut own = group.from;
+        while own < group.to {
+            // SAFETY: operations.
+            unsafe {
+                let (place, key) = (changes.place(simt, own), changes.key(simt, own, flip));
+                match place.effect() {
+                    Effect::Replace => self.replace(key, changes.value(simt, own)),
+                    Effect::Remove => self.remove(self.below(key)),
+                    Effect::Insert => self.insert(key, changes.value(simt, own)),
+                    Effect::None => {}
                 }
-                own += 1;
             }
-            own = group.from;
-            while own < group.to {
-                if changes.place(simt, own).effect() == Effect::Insert {
-                    self.insert(changes.key(simt, own, flip), changes.value(simt, own));
-                }
-                own += 1;
-            }
+            own += 1;
         }
     }
 }
@@ -388,7 +399,8 @@ unsafe fn shift<S: Simt, K: Word, V: Word>(
     }
 }
 
-/// Marks the nodes of lines that have no room, and cannot get it from a line beside: a thread per operation.
+/// Lists the lines that have no room, and marks the nodes of those that need more than a line beside can take: a thread per
+/// operation.
 #[derive(Debug)]
 pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 
@@ -400,32 +412,82 @@ impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
         let at = simt.global_index();
         // SAFETY: a bit for each node, and an element for each operation.
         unsafe {
-            let mut is_marked = false;
+            let (mut marked, mut is_full) = (None, false);
             if simt.load(args.unsorted, 0, Hint::ReadOnly) == 0
                 && let Some(group) = args.changes.group(simt, at)
             {
-                let mut word = 0;
                 let slots = Line::<K, V>::SLOTS as u32;
-                is_marked = group.new_len == 0 || group.new_len > slots || !group.is_simple;
-                if is_marked && group.is_simple && slots < group.new_len && group.new_len <= slots + slots / 2 {
-                    let (tree, changes) = (&args.tree, &args.changes);
-                    let number = tree.first_line(simt, group.node) + group.line;
-                    let mut line = Line::load(simt, tree.lines, number, group.len);
-                    line.change(simt, changes, tree.flip, &group);
-                    if let Some(found) = shift(simt, tree, changes, &group, &line) {
-                        (word, is_marked) = (found.0, false);
+                is_full = group.is_simple && slots < group.new_len && group.new_len <= slots + slots / 2;
+                let has_room = group.is_simple && 0 < group.new_len && group.new_len <= slots;
+                if !has_room && !is_full {
+                    marked = Some(group.node);
+                }
+                simt.store(args.shifts, at, 0, Hint::Default);
+            }
+            mark(simt, args, marked);
+            let full = simt.opaque(simt.ballot(FULL_MASK, is_full));
+            let mut base = 0;
+            if simt.lane() == 0 && full != 0 {
+                let count = u64::from(full.count_ones());
+                base = simt.atomic_add(args.full_count, 0, count, Order::Relaxed, Scope::Device);
+            }
+            let to = simt.shuffle(FULL_MASK, base, 0) + u64::from((full & simt.lanes_below()).count_ones());
+            if full >> simt.lane() & 1 != 0 {
+                simt.store(args.full, to, at as u32, Hint::Default);
+            }
+        }
+    }
+}
+
+/// Finds out what lines that have no room hand to one beside, and marks the nodes of those that cannot: any number of threads.
+#[derive(Debug)]
+pub struct PlanShifts<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for PlanShifts<K, V> {
+    type Args = LineChangesArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let (tree, changes) = (&args.tree, &args.changes);
+        // SAFETY: lines that were listed.
+        unsafe {
+            let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
+            let mut index = simt.global_index();
+            // The same for all lanes of a warp.
+            while index - u64::from(simt.lane()) < count {
+                let mut marked = None;
+                if index < count {
+                    let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
+                    if let Some(group) = changes.group(simt, at) {
+                        let mut line = Line::load(simt, tree.lines, group.number, group.len);
+                        line.change(simt, changes, tree.flip, &group);
+                        match shift(simt, tree, changes, &group, &line) {
+                            Some(shift) => simt.store(args.shifts, at, shift.0, Hint::Default),
+                            None => marked = Some(group.node),
+                        }
                     }
                 }
-                simt.store(args.shifts, at, word, Hint::Default);
-                if is_marked {
-                    let bit = 1 << (group.node % 32);
-                    simt.atomic_or(args.marks, u64::from(group.node / 32), bit, Order::Relaxed, Scope::Device);
-                }
+                mark(simt, args, marked);
+                index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
             }
-            let marked = simt.opaque(simt.ballot(FULL_MASK, is_marked)).count_ones();
-            if simt.lane() == 0 && marked > 0 {
-                simt.atomic_add(args.without_room, 0, u64::from(marked), Order::Relaxed, Scope::Device);
-            }
+        }
+    }
+}
+
+/// Warp collective (all lanes). Marks nodes, and counts the lines for which they are.
+///
+/// # Safety
+/// There are such nodes.
+#[inline(always)]
+unsafe fn mark<S: Simt, K: Word, V: Word>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
+    // SAFETY: a bit for each node.
+    unsafe {
+        if let Some(node) = node {
+            simt.atomic_or(args.marks, u64::from(node / 32), 1 << (node % 32), Order::Relaxed, Scope::Device);
+        }
+        let marked = simt.opaque(simt.ballot(FULL_MASK, node.is_some())).count_ones();
+        if simt.lane() == 0 && marked > 0 {
+            simt.atomic_add(args.without_room, 0, u64::from(marked), Order::Relaxed, Scope::Device);
         }
     }
 }
@@ -440,43 +502,95 @@ pub(super) unsafe fn is_marked<S: Simt>(simt: S, marks: Global<u32>, node: u32) 
     unsafe { simt.load(marks, u64::from(node / 32), Hint::ReadOnly) >> (node % 32) & 1 != 0 }
 }
 
-/// Changes the lines of nodes that are not marked, and notes how many pairs they have: launched as [`PlanLines`].
+/// Threads of a block of [`WriteLines`].
+pub const LINE_THREADS: u32 = 128;
+
+/// Changes the lines of nodes that are not marked, but those that hand pairs to others: a thread per operation, in blocks of
+/// [`LINE_THREADS`].
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
 
 impl<K: Word, V: Word> Kernel for WriteLines<K, V> {
     type Args = LineChangesArgs<K, V>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: LINE_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, changes) = (&args.tree, &args.changes);
-        let Some(group) = changes.group(simt, simt.global_index()) else { return };
-        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
+        let Some(group) = args.changes.group(simt, simt.global_index()) else { return };
+        // SAFETY: a line of the tree, which only this thread changes; operations.
         unsafe {
-            if !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
+            let number = group.number;
+            // Before it is known whether it is needed, since that takes as long.
+            let mut line = Line::<K, V>::load(simt, args.lines.as_const(), number, group.len);
+            let is_other = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly) != 0;
+            if is_other || !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
                 return;
             }
-            let first_line = tree.first_line(simt, group.node);
-            let number = first_line + group.line;
-            let mut line = Line::<K, V>::load(simt, args.lines.as_const(), number, group.len);
-            line.change(simt, changes, tree.flip, &group);
-            let shift = simt.load(args.shifts.as_const(), group.from, Hint::ReadOnly);
-            if shift != 0 {
-                hand_over(simt, args, &group, &mut line, (number, Shift(shift)));
-            }
-            line.store(simt, args.lines, number);
-            if group.is_last {
-                // Free lines repeat the last pair.
-                let end = first_line + tree.lines_of(simt, group.node).1;
-                let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
-                let mut chunk = u64::from(number + 1) * u64::from(LINE_WORDS);
-                while chunk < u64::from(end) * u64::from(LINE_WORDS) {
-                    simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
-                    chunk += 2;
-                }
-            }
-            note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
+            line.change(simt, &args.changes, args.tree.flip, &group);
+            finish(simt, args, &group, &mut line);
         }
+    }
+}
+
+/// Changes the lines that hand pairs to one beside, and these: launched as [`PlanShifts`].
+#[derive(Debug)]
+pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for WriteShifts<K, V> {
+    type Args = LineChangesArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let changes = &args.changes;
+        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
+        unsafe {
+            let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
+            let mut index = simt.global_index();
+            while index < count {
+                let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
+                let shift = Shift(simt.load(args.shifts.as_const(), at, Hint::ReadOnly));
+                if let Some(group) = changes.group(simt, at)
+                    && shift.0 != 0
+                    && !is_marked(simt, args.marks.as_const(), group.node)
+                {
+                    let mut line = Line::<K, V>::load(simt, args.lines.as_const(), group.number, group.len);
+                    line.change(simt, changes, args.tree.flip, &group);
+                    hand_over(simt, args, &group, &mut line, shift);
+                    finish(simt, args, &group, &mut line);
+                }
+                index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+            }
+        }
+    }
+}
+
+/// Per thread. Writes a line, and notes how many pairs it has.
+///
+/// # Safety
+/// Nobody else changes it.
+#[inline(always)]
+unsafe fn finish<S: Simt, K: Word, V: Word>(
+    simt: S,
+    args: &LineChangesArgs<K, V>,
+    group: &Group,
+    line: &mut Line<K, V>,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        line.store(simt, args.lines, group.number);
+        if group.is_last {
+            // Free lines repeat the last pair.
+            let (first_line, lines) = args.tree.lines_of(simt, group.node);
+            let end = first_line + lines;
+            let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
+            let mut chunk = u64::from(group.number + 1) * u64::from(LINE_WORDS);
+            while chunk < u64::from(end) * u64::from(LINE_WORDS) {
+                simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
+                chunk += 2;
+            }
+        }
+        note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
     }
 }
 
@@ -490,14 +604,14 @@ unsafe fn hand_over<S: Simt, K: Word, V: Word>(
     args: &LineChangesArgs<K, V>,
     group: &Group,
     line: &mut Line<K, V>,
-    (number, shift): (u32, Shift),
+    shift: Shift,
 ) {
     // SAFETY: the caller's.
     unsafe {
         let len = shift.len();
         let (other, other_number) = match shift.is_to_next() {
-            true => (group.line + 1, number + 1),
-            false => (group.line - 1, number - 1),
+            true => (group.line + 1, group.number + 1),
+            false => (group.line - 1, group.number - 1),
         };
         let mut beside = Line::<K, V>::load(simt, args.lines.as_const(), other_number, len);
         let mut left = shift.pairs();

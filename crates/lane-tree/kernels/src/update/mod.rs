@@ -1,7 +1,8 @@
 //! Batches of changes.
 //!
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
-//! ([`PlanLines`], [`WriteLines`]). A node with a line that has none is to be laid out anew in its own lines ([`PlanNodes`],
+//! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
+//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
 //! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, as in a build
 //! ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]).
 //!
@@ -16,14 +17,14 @@ mod search;
 pub use divide::{
     DivideArgs, Fits, FitsArgs, ListDivided, ListDividedArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
 };
-pub use lines::{LineChangesArgs, PlanLines, WriteLines};
+pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
 pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, pairs_of};
 use crate::search::TreeRef;
-use lanetree_simt::{FULL_MASK, Global, Hint, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, Hint, Simt, WARP, Word, kernel_args, unroll};
 
 /// What an operation does to its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,18 @@ enum Effect {
     Replace = 2,
     /// One pair fewer.
     Remove = 3,
+}
+
+impl Effect {
+    #[inline(always)]
+    fn from_word(word: u32) -> Self {
+        match word {
+            0 => Self::None,
+            1 => Self::Insert,
+            2 => Self::Replace,
+            _ => Self::Remove,
+        }
+    }
 }
 
 /// Where an operation has an effect, and which, in a word.
@@ -84,12 +97,7 @@ impl Place {
 
     #[inline(always)]
     fn effect(self) -> Effect {
-        match self.0 >> 30 {
-            0 => Effect::None,
-            1 => Effect::Insert,
-            2 => Effect::Replace,
-            _ => Effect::Remove,
-        }
+        Effect::from_word(self.0 >> 30)
     }
 }
 
@@ -109,6 +117,8 @@ kernel_args! {
         pub nodes: Global<u32>,
         /// Places, from [`Search`].
         pub places: Global<u32>,
+        /// Lines, from [`Search`].
+        pub lines: Global<u32>,
         /// Sums of [`SearchArgs::counts`] before each operation, and the total: `[count + 1]`.
         pub before: Global<u64>,
         /// How many operations.
@@ -267,35 +277,44 @@ impl<K: Word> TreeRef<K> {
         mut each: impl FnMut(u32, K, V),
     ) {
         let slots = chunk_slots::<K, V>();
-        let (mut chunk, mut at) = (0, 0);
+        let (mut round, mut at) = (0, 0);
         let mut before = K::MIN;
-        while at < len && chunk < lines * (LINE_WORDS / 2) {
-            let own = chunk + simt.lane();
-            let is_own = own < lines * (LINE_WORDS / 2);
-            let mut pairs = [(K::MIN, V::MIN); 2];
-            if is_own {
-                let from = u64::from(first) * u64::from(LINE_WORDS) + u64::from(own) * 2;
-                // SAFETY: a line of the node.
-                pairs = pairs_of::<K, V>(unsafe { simt.load_vector(self.lines, from, Hint::NoAllocate) });
-            }
-            let last = if slots == 2 { pairs[1].0 } else { pairs[0].0 };
-            let left = simt.shuffle_up(FULL_MASK, last, 1);
-            let left = if simt.lane() == 0 { before } else { left };
-            // Free slots repeat what is before them.
-            let is_first = own == 0;
-            let new = [is_own && (is_first || pairs[0].0 > left), slots == 2 && is_own && pairs[1].0 > pairs[0].0];
-            let masks = new.map(|new| simt.ballot(FULL_MASK, new));
-            let below = simt.lanes_below();
-            let place = at + (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
-            if new[0] {
-                each(place, pairs[0].0, pairs[0].1);
-            }
-            if new[1] {
-                each(place + u32::from(new[0]), pairs[1].0, pairs[1].1);
-            }
-            at += masks[0].count_ones() + masks[1].count_ones();
-            before = simt.shuffle(FULL_MASK, last, WARP - 1);
-            chunk += WARP;
+        let chunks = lines * (LINE_WORDS / 2);
+        while at < len && round < chunks {
+            // Their loads overlap.
+            const TOGETHER: usize = 4;
+            let mut words = [[0; 2]; TOGETHER];
+            unroll!(TOGETHER, i => {
+                let own = round + i as u32 * WARP + simt.lane();
+                if own < chunks {
+                    let from = u64::from(first) * u64::from(LINE_WORDS) + u64::from(own) * 2;
+                    // SAFETY: a line of the node.
+                    words[i] = unsafe { simt.load_vector(self.lines, from, Hint::NoAllocate) };
+                }
+            });
+            unroll!(TOGETHER, i => {
+                let own = round + i as u32 * WARP + simt.lane();
+                let is_own = own < chunks;
+                let pairs = pairs_of::<K, V>(words[i]);
+                let last = if slots == 2 { pairs[1].0 } else { pairs[0].0 };
+                let left = simt.shuffle_up(FULL_MASK, last, 1);
+                let left = if simt.lane() == 0 { before } else { left };
+                // Free slots repeat what is before them.
+                let is_first = own == 0;
+                let new = [is_own && (is_first || pairs[0].0 > left), slots == 2 && is_own && pairs[1].0 > pairs[0].0];
+                let masks = new.map(|new| simt.ballot(FULL_MASK, new));
+                let below = simt.lanes_below();
+                let place = at + (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
+                if simt.opaque(new[0] as u32) != 0 {
+                    each(place, pairs[0].0, pairs[0].1);
+                }
+                if simt.opaque(new[1] as u32) != 0 {
+                    each(place + u32::from(new[0]), pairs[1].0, pairs[1].1);
+                }
+                at += masks[0].count_ones() + masks[1].count_ones();
+                before = simt.shuffle(FULL_MASK, last, WARP - 1);
+            });
+            round += TOGETHER as u32 * WARP;
         }
     }
 }

@@ -261,19 +261,58 @@ unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V
             let rounds = node_pairs::<K, V>() / WARP;
             let mut pairs = [(K::MIN, V::MIN); OWN];
             let mut places = [u32::MAX; OWN];
+            // The operations before each pair, and the pair's own.
+            let mut upto = [0; OWN];
             unroll!(OWN, round => {
                 let at = round as u32 * WARP + lane;
                 if (round as u32) < rounds && at < len {
-                    let (key, mut value) = (staged.key(simt, at), staged.value(simt, at));
-                    let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
-                    let growth = changes.growth(simt, after).wrapping_sub(growth_before);
+                    pairs[round] = (staged.key(simt, at), staged.value(simt, at));
+                }
+            });
+            let count = (to - from) as u32;
+            // A lane has an operation, if there are no more than lanes.
+            let (mut own_key, mut own_effect, mut own_growth) = (K::MAX, Effect::None as u32, 0);
+            if count <= WARP && lane < count {
+                let own = from + u64::from(lane);
+                own_key = changes.key(simt, own, tree.flip);
+                own_effect = changes.place(simt, own).effect() as u32;
+                own_growth = changes.growth(simt, own + 1).wrapping_sub(growth_before) as u32;
+            }
+            let mut other = 0;
+            while count <= WARP && other < count {
+                let key = simt.shuffle(FULL_MASK, own_key, other);
+                unroll!(OWN, round => {
+                    if (round as u32) < rounds {
+                        upto[round] += u32::from(key <= pairs[round].0);
+                    }
+                });
+                other += 1;
+            }
+            unroll!(OWN, round => {
+                let at = round as u32 * WARP + lane;
+                let (mut effect, mut growth, mut after) = (Effect::None, 0, from + u64::from(upto[round]));
+                if (round as u32) < rounds && count <= WARP {
+                    let last = if upto[round] > 0 { upto[round] - 1 } else { 0 };
+                    let key = simt.shuffle(FULL_MASK, own_key, last);
+                    let of_last = simt.shuffle(FULL_MASK, own_effect, last);
+                    let growth_upto = simt.shuffle(FULL_MASK, own_growth, last);
+                    if upto[round] > 0 {
+                        growth = growth_upto;
+                        if key == pairs[round].0 {
+                            effect = Effect::from_word(of_last);
+                        }
+                    }
+                } else if (round as u32) < rounds && at < len {
+                    (after, effect) = changes.fate(simt, pairs[round].0, tree.flip, from, to);
+                    growth = changes.growth(simt, after).wrapping_sub(growth_before) as u32;
+                }
+                if (round as u32) < rounds && at < len {
                     if effect == Effect::Replace {
-                        value = changes.value(simt, after - 1);
+                        pairs[round].1 = changes.value(simt, after - 1);
                     }
                     if effect != Effect::Remove {
-                        places[round] = at.wrapping_add(growth as u32);
+                        places[round] = at.wrapping_add(growth);
                     }
-                    pairs[round] = (key, value);
                 }
             });
             simt.sync_warp(FULL_MASK);

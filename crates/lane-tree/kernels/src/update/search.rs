@@ -31,6 +31,8 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out: `[count]`, places in these, and effects.
         pub places: GlobalMut<u32>,
+        /// Out: `[count]`, lines.
+        pub lines: GlobalMut<u32>,
         /// Out: `[count]`, 1 for an insert and 2^32 for a removal, else 0.
         pub counts: GlobalMut<u64>,
         /// In and out: how many keys are inserted, replaced, removed, and left unchanged, and how many are inserted into nodes to
@@ -69,13 +71,16 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                 let (mut is_reached, mut is_line_reached) = (false, false);
                 if tree.height > 0 {
                     (number, position) = tree.find_in_node::<S, V>(simt, word, false);
-                    // Look-ups do not ask how far a key is from others; they must come to the same line.
-                    let numbers = tree.descend::<S, false>(simt, word);
-                    let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
-                    is_reached = own(simt, numbers) == number;
-                    // A node's record is to have at most its first key.
-                    let is_after_first = tree.first_of(simt, number) <= word;
-                    is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
+                    (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
+                    if !simt.all(FULL_MASK, position.is_plain) {
+                        // Look-ups must come to the same line.
+                        let (numbers, _) = tree.descend::<S, false>(simt, word);
+                        let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
+                        is_reached = own(simt, numbers) == number;
+                        // A node's record is to have at most its first key.
+                        let is_after_first = tree.first_of(simt, number) <= word;
+                        is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
+                    }
                 }
                 if at < args.count {
                     let is_there =
@@ -107,6 +112,7 @@ impl<K: Word, V: Word> Kernel for Search<K, V> {
                     // Where keys are not in order, all are in the same node, which then is not touched.
                     simt.store(args.nodes, at, if is_sorted { number } else { 0 }, Hint::Default);
                     simt.store(args.places, at, place.0, Hint::Default);
+                    simt.store(args.lines, at, if is_sorted { position.line } else { 0 }, Hint::Default);
                     simt.store(args.counts, at, count, Hint::Default);
                     tally[0] += u32::from(effect == Effect::Insert);
                     tally[1] += u32::from(effect == Effect::Replace);

@@ -1,0 +1,8 @@
+//! The PTX modules: what the driver loads at once.
+
+lanetree_simt::modules! {
+    joins_u32_u32,
+    joins_u32_u64,
+    joins_u64_u32,
+    joins_u64_u64,
+}

@@ -1,0 +1,291 @@
+//! A tree as a user's own kernel sees it: [`Handle`], an argument passed by value, and what the kernel does with it, a
+//! [`Probe`]. So a join or a filter looks keys up where it has them, and writes only what it keeps.
+//!
+//! ```
+//! use lanetree_kernels_lane_tree::Handle;
+//! use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, kernel_args};
+//!
+//! kernel_args! {
+//!     /// Arguments of [`CountHits`].
+//!     pub struct CountArgs<K, V> {
+//!         /// The tree.
+//!         pub tree: Handle<K, V>,
+//!         /// Keys: `[count]`.
+//!         pub keys: Global<K>,
+//!         /// How many.
+//!         pub count: u64,
+//!         /// Out: `[1]`, increased by the number of keys that are in the tree.
+//!         pub hits: GlobalMut<u64>,
+//!     }
+//! }
+//!
+//! /// Counts the keys that are in a tree.
+//! pub struct CountHits;
+//!
+//! impl Kernel for CountHits {
+//!     type Args = CountArgs<u64, u32>;
+//!
+//!     #[inline(always)]
+//!     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+//!         // SAFETY: the launch has shared memory for the handle, from its first byte on; there are so many keys.
+//!         unsafe {
+//!             let probe = args.tree.enter(simt, 0);
+//!             let mut row = simt.global_index();
+//!             // The same for all lanes of a warp: each takes part in the look-up, with or without a key.
+//!             while row - u64::from(simt.lane()) < args.count {
+//!                 let key = if row < args.count { simt.load(args.keys, row, Hint::Streaming) } else { 0 };
+//!                 let is_hit = probe.get(key).is_some() & (row < args.count);
+//!                 let hits = simt.ballot(u32::MAX, is_hit).count_ones();
+//!                 if simt.lane() == 0 {
+//!                     simt.atomic_add(args.hits, 0, u64::from(hits), Order::Relaxed, Scope::Device);
+//!                 }
+//!                 row += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+//!             }
+//!         }
+//!     }
+//! }
+//! ```
+
+use crate::layout::line_slots;
+use crate::queries::{found_at, query_shared};
+use crate::search::{TABLE_BYTES, Top, TreeRef};
+use core::fmt;
+use core::marker::PhantomData;
+use lanetree_simt::{Access, KernelArgs, Shared, Simt, Word};
+
+/// A tree of keys `K` and values `V`, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
+///
+/// The host has it from the tree, for a launch in one stream. `K` is the word of the tree's keys; a kernel has keys in the
+/// caller's form, for `i64` its bits as a `u64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Handle<K, V> {
+    tree: TreeRef<K>,
+    values: PhantomData<V>,
+}
+
+impl<K, V> fmt::Debug for Handle<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle[{} pairs]", self.tree.len)
+    }
+}
+
+// SAFETY: the tree is arguments, and there is nothing else.
+unsafe impl<K: Word, V: Word> KernelArgs for Handle<K, V> {
+    #[inline(always)]
+    fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
+        self.tree.pointers(visit);
+    }
+}
+
+impl<K: Word, V: Word> Handle<K, V> {
+    /// The handle of a tree. Safe, since only using it is unsafe.
+    #[inline(always)]
+    pub const fn new(tree: TreeRef<K>) -> Self {
+        Self { tree, values: PhantomData }
+    }
+
+    /// How many pairs the tree has.
+    #[inline(always)]
+    pub const fn len(&self) -> u64 {
+        self.tree.len
+    }
+
+    /// Whether it has none.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of shared memory that a block of so many threads needs for a [`Probe`]: 8 KiB, 4 for each node of the highest
+    /// level (at most 64 KiB), and those of a value for each thread. A multiple of 8, so that what another handle needs may come after.
+    #[inline(always)]
+    pub const fn shared_bytes(&self, threads: u32) -> u32 {
+        (TABLE_BYTES + query_shared(self.tree.top_count, threads, V::BYTES as u32)).next_multiple_of(8)
+    }
+
+    /// Block collective. Copies what is above the nodes to shared memory, from byte `offset` on, a multiple of 8. A kernel
+    /// does this once, before its first row: so a launch should have few blocks, and each of them many rows.
+    ///
+    /// # Safety
+    /// The handle is that of a tree, for the stream that the kernel runs in. Blocks consist of whole warps. Their shared
+    /// memory has [`Handle::shared_bytes`] from the offset on, of which the kernel uses none.
+    #[inline(always)]
+    pub unsafe fn enter<S: Simt>(&self, simt: S, offset: u32) -> Probe<'_, S, K, V> {
+        let top = Top::at(offset, self.tree.top_count);
+        let found = Shared::at(offset + found_at(self.tree.top_count), simt.block_dim());
+        // SAFETY: the same contract.
+        unsafe { self.tree.load_top(simt, top) };
+        Probe { simt, tree: &self.tree, top, found }
+    }
+}
+
+/// A tree as a kernel that has [entered](Handle::enter) searches it.
+///
+/// Searches are warp collectives of all 32 lanes: each lane has a key of its own, four lanes read a node together. A lane
+/// without a key takes part with any, and ignores what it gets.
+#[derive(Clone, Copy)]
+pub struct Probe<'a, S, K, V> {
+    simt: S,
+    tree: &'a TreeRef<K>,
+    top: Top,
+    /// A value per thread: what the lane that finds a key hands over to the lane that asked.
+    found: Shared<V>,
+}
+
+impl<S, K, V> fmt::Debug for Probe<'_, S, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Probe[{} pairs]", self.tree.len)
+    }
+}
+
+impl<S: Simt, K: Word, V: Word> Probe<'_, S, K, V> {
+    /// Warp collective (all lanes). The value of each lane's key, in that lane.
+    ///
+    /// Reads a line of pairs and, above it, a node for each level.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`].
+    #[inline(always)]
+    pub unsafe fn get(&self, key: K) -> Option<V> {
+        let word = key.xor(self.tree.flip);
+        // SAFETY: the same contract.
+        let (value, is_hit) = unsafe { self.tree.look_up(self.simt, self.top, self.found, word, V::MIN) };
+        self.opaque(is_hit).then_some(value)
+    }
+
+    /// Warp collective (all lanes). The first pair whose key is not below each lane's key, in that lane; its rank is the
+    /// number of keys below.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`].
+    #[inline(always)]
+    pub unsafe fn lower_bound(&self, key: K) -> Cursor<K, V> {
+        // SAFETY: the same contract.
+        unsafe { self.seek(key, false) }
+    }
+
+    /// Warp collective (all lanes). The first pair whose key is above each lane's key, in that lane; its rank is the number
+    /// of keys not above.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`].
+    #[inline(always)]
+    pub unsafe fn upper_bound(&self, key: K) -> Cursor<K, V> {
+        // SAFETY: the same contract.
+        unsafe { self.seek(key, true) }
+    }
+
+    /// Per thread. Moves a cursor to the next pair, or from the last one past it, where it stays. Reads 16 bytes; along a
+    /// line of pairs the same 64 serve four times.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`]; the cursor is of the same tree.
+    #[inline(always)]
+    pub unsafe fn advance(&self, cursor: &mut Cursor<K, V>) {
+        if !cursor.is_at_pair {
+            return;
+        }
+        cursor.rank += 1;
+        let is_at_pair = cursor.rank < self.tree.len;
+        if is_at_pair {
+            let before = cursor.word;
+            // SAFETY: there is a larger key after the cursor's.
+            unsafe { self.next_that(cursor, |word| word > before) };
+        }
+        cursor.is_at_pair = self.opaque(is_at_pair);
+    }
+
+    /// Per thread. Moves to the next slot whose key is such: slots and lines that are free repeat the pair before.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`]; there is such a slot after the cursor's.
+    #[inline(always)]
+    unsafe fn next_that(&self, cursor: &mut Cursor<K, V>, is_next: impl Fn(K) -> bool) {
+        loop {
+            cursor.slot += 1;
+            if cursor.slot >= line_slots::<K, V>() {
+                (cursor.line, cursor.slot) = (cursor.line + 1, 0);
+            }
+            // SAFETY: the caller's contract: a slot of the tree.
+            unsafe { self.load(cursor) };
+            if is_next(cursor.word) {
+                break;
+            }
+        }
+    }
+
+    /// Per thread. Loads the pair of the cursor's slot.
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`]; the slot is one of the tree's.
+    #[inline(always)]
+    unsafe fn load(&self, cursor: &mut Cursor<K, V>) {
+        // SAFETY: the same contract.
+        (cursor.word, cursor.value) = unsafe { self.tree.pair(self.simt, cursor.line, cursor.slot) };
+    }
+
+    /// Warp collective (all lanes). As [`Probe::lower_bound`] or, with `upper`, [`Probe::upper_bound`].
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`].
+    #[inline(always)]
+    unsafe fn seek(&self, key: K, upper: bool) -> Cursor<K, V> {
+        let word = key.xor(self.tree.flip);
+        let flip = self.tree.flip;
+        let mut cursor = Cursor { word, value: V::MIN, flip, rank: 0, line: 0, slot: 0, is_at_pair: false };
+        // SAFETY: the same contract. If there are more keys than the rank, one of a slot from the position on is next.
+        unsafe {
+            // The same for all lanes.
+            if self.tree.height > 0 {
+                let (_, position) = self.tree.find_from::<S, V>(self.simt, self.top, word, upper);
+                (cursor.line, cursor.slot, cursor.rank) = (position.line, position.slot, position.rank);
+                let is_at_pair = cursor.rank < self.tree.len;
+                if is_at_pair {
+                    if position.slot < position.len {
+                        self.load(&mut cursor);
+                    } else {
+                        // In one of the next lines.
+                        cursor.slot = line_slots::<K, V>();
+                        self.next_that(&mut cursor, |other| other > word || (!upper && other == word));
+                    }
+                }
+                cursor.is_at_pair = self.opaque(is_at_pair);
+            }
+        }
+        cursor
+    }
+
+    /// Per thread. What a caller may branch by, before and after collectives of its own: see [`Simt::opaque`].
+    #[inline(always)]
+    fn opaque(&self, flag: bool) -> bool {
+        self.simt.opaque(u32::from(flag)) != 0
+    }
+}
+
+/// A place among the pairs of a tree: a pair, which it has loaded, or the end. One lane's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<K, V> {
+    /// The pair's key, as an ordered word.
+    word: K,
+    value: V,
+    flip: K,
+    rank: u64,
+    line: u32,
+    slot: u32,
+    is_at_pair: bool,
+}
+
+impl<K: Word, V: Word> Cursor<K, V> {
+    /// Per thread. The pair; `None` past the last one.
+    #[inline(always)]
+    pub fn key_value(&self) -> Option<(K, V)> {
+        self.is_at_pair.then(|| (self.word.xor(self.flip), self.value))
+    }
+
+    /// Per thread. How many pairs come before.
+    #[inline(always)]
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+}
