@@ -28,10 +28,11 @@
 //!
 //! # What a batch of changes costs
 //! The values are dense, so a batch of changes of any size makes a second map and then drops the first: it reads and writes
-//! all keys and all values once, and sorts the batch. While it runs, it takes the memory of the second map, and about 40 bytes
-//! for each distinct key of both; [`MultiMap::remove_pairs_many`] takes about 40 bytes more for each value that it finds. The
-//! map is replaced when the second one is complete, so a batch that fails changes nothing, and a multi-map is never
-//! [`Lost`](lanetree_frame::Error::Lost). Many small changes are better made as few large batches.
+//! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
+//! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
+//! 48 bytes for each value of the batch's keys. The map is replaced when the second one is complete, so a batch that fails
+//! changes nothing, and a multi-map is never [`Lost`](lanetree_frame::Error::Lost). Many small changes are better made as few
+//! large batches.
 //!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers. Changes are in host form. Host form copies the batch to

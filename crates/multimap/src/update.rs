@@ -72,6 +72,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let mut sums = Found::new(device, both)?;
         let pairs = Pairs { keys: &merged.keys, values: &counts, count: both.into() };
         sum_by_key(&stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
+        drop((merged, counts, batch_values));
         self.contents = Contents::of(&stream, &sums.read()?, values, self.most)?;
         Ok(ChangeReport { inserted: batch as u64, ..ChangeReport::default() })
     }
