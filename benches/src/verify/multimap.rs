@@ -164,7 +164,7 @@ impl Checked {
 
     fn ask<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
         // So many queries that the values of one key do not become too many.
-        const MOST_RESULTS: usize = 1 << 23;
+        const MOST_RESULTS: usize = 1 << 19;
         let pairs: usize = model.0.values().map(Vec::len).sum();
         let queries = (2 * MOST_RESULTS * (model.0.len() + 1) / (pairs + 1)).clamp(2, 1000);
         self.expect("pairs and keys", &[map.len(), map.keys_len()], &[pairs as u64, model.0.len() as u64]);

@@ -26,6 +26,15 @@
 //! # }
 //! ```
 //!
+//! # Memory
+//! Bytes per pair, with random keys of so many values each ([`MultiMap::stats`] has the parts); a map whose keys have one value
+//! each is better a [`LaneTree`]:
+//!
+//! | keys, values | 1 | 4 | 16 |
+//! |---|---|---|---|
+//! | `u32`, `u32` | 21.6 | 8.4 | 5.1 |
+//! | `u64`, `u64` | 25.7 | 12.4 | 9.1 |
+//!
 //! # What a batch of changes costs
 //! The values are dense, so a batch of changes of any size makes a second map and then drops the first: it reads and writes
 //! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
