@@ -252,6 +252,26 @@ fn an_empty_map_answers_and_grows() {
     }
 }
 
+#[test]
+fn rows_end_where_the_part_of_a_warp_ends_or_beside() {
+    for device in devices() {
+        for count in [1, 31, 32, 33, 255, 256, 257, 511, 512, 513] {
+            let mut model = Model::from([(1_u64, vec![9_u32; 3]), (2, (0..count).collect()), (3, vec![7; 300])]);
+            let (keys, values): (Vec<u64>, Vec<u32>) = flat(&model).into_iter().unzip();
+            let mut map = MultiMap::build(&device, &keys, &values).unwrap();
+            assert_eq!(map.get_all_many(&[2]).unwrap().values, model[&2]);
+            assert_eq!(
+                map.get_all_many(&[0, 2, 0, 2]).unwrap().offsets[1..],
+                [0, 1, 1, 2].map(|i| i * u64::from(count))
+            );
+            assert_eq!(map.range_many([2..=2]).unwrap().values, model[&2]);
+            let last = [(2, count - 1)];
+            assert_eq!(map.remove_pairs_many(&last).unwrap().removed, remove_pairs(&mut model, &last).0);
+            assert_eq!(map.pairs().unwrap(), flat(&model), "{count} on {device}");
+        }
+    }
+}
+
 /// So many values of one key, among others.
 fn many(device: &Device, count: usize) {
     let (neighbors, key) = ([3_u64, 7, 11], 7);
