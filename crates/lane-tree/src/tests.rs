@@ -394,3 +394,12 @@ fn lines_without_room_hand_pairs_to_those_beside() {
     assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
     assert_ne!(nodes, both.tree.parts.get().unwrap().nodes.to_vec().unwrap());
 }
+
+#[test]
+fn an_empty_tree_answers_on_the_host() {
+    let mut tree = LaneTree::<u64, u64>::build(&Device::host(), &[], &[]).unwrap();
+    assert_eq!(tree.get_many(&[1, 2]).unwrap(), [None, None]);
+    assert_eq!(tree.lower_bound_many(&[1]).unwrap(), [0]);
+    assert_eq!(tree.insert_many(&[2], &[3]).unwrap().inserted, 1);
+    assert_eq!(tree.get_many(&[1, 2]).unwrap(), [None, Some(3)]);
+}

@@ -191,38 +191,28 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
                 let wanted = filling.from(start, slots);
                 let short = ends & ((1 << wanted) - 1);
                 let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
-                // A line that cannot end leads to itself.
-                simt.shared_store(memory.next, start, start + if ends == 0 { 0 } else { pairs });
+                // A line that cannot end leads past the end.
+                simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
             }
             round += 1;
         }
         simt.sync_warp(FULL_MASK);
-        // All lanes follow the lines; each keeps the starts of two.
+        // All lanes follow the lines, one after the other: as few instructions as go.
         let (mut start, mut lines) = (0, 0);
-        let mut own = [0; 2];
-        let mut is_planned = false;
-        while lines < most {
-            own[0] = if lines == lane { start } else { own[0] };
-            own[1] = if lines == lane + WARP { start } else { own[1] };
-            lines += 1;
-            // SAFETY: a pair of the source.
-            let next = unsafe { simt.shared_load(memory.next, start) };
-            if next >= len || next == start {
-                is_planned = next == len;
-                break;
+        while start < len && lines < most {
+            // SAFETY: one more than the lines; a pair of the source.
+            unsafe {
+                if lane == 0 {
+                    simt.shared_store(memory.starts, lines, start);
+                }
+                start = simt.shared_load(memory.next, start);
             }
-            start = next;
+            lines += 1;
         }
         simt.sync_warp(FULL_MASK);
-        if is_planned {
-            // SAFETY: one more than the lines.
+        if start == len {
+            // SAFETY: as above.
             unsafe {
-                if lane < lines {
-                    simt.shared_store(memory.starts, lane, own[0]);
-                }
-                if lane + WARP < lines {
-                    simt.shared_store(memory.starts, lane + WARP, own[1]);
-                }
                 if lane == 0 {
                     simt.shared_store(memory.starts, lines, len);
                 }

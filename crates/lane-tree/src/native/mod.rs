@@ -41,15 +41,19 @@ struct Position {
     rank: u64,
 }
 
+/// A buffer's words, a cache line at a time. Buffers begin at multiples of 256 bytes, but for those without elements.
+fn in_lines<T: Word, L: bytemuck::AnyBitPattern>(words: &[T]) -> &[L] {
+    if words.is_empty() { &[] } else { bytemuck::cast_slice(words) }
+}
+
 impl<'a, K: Key, V: Word> View<'a, K, V> {
     /// The tree, if it is in main memory, searched with these instructions.
     pub(crate) fn new(parts: &'a Parts<K::Bits>, simd: Simd) -> Option<Self> {
-        // Buffers begin at multiples of 256 bytes.
         Some(Self {
             shape: parts.shape,
             simd,
-            lines: bytemuck::cast_slice(parts.lines.as_slice()?),
-            nodes: bytemuck::cast_slice(parts.nodes.as_slice()?),
+            lines: in_lines(parts.lines.as_slice()?),
+            nodes: in_lines(parts.nodes.as_slice()?),
             records: parts.records.as_slice()?.as_chunks().0,
             firsts: parts.firsts.as_slice()?,
             top: parts.firsts.as_slice()?.get(parts.shape.top_start()..)?,
