@@ -8,7 +8,6 @@ use bytemuck::Pod;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::num::NonZero;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::slice;
@@ -215,10 +214,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     fn reachable(&self) -> Option<NonNull<T>> {
-        const NOWHERE: NonZero<usize> = NonZero::new(ALIGNMENT).expect("a boundary");
-        // An empty slice begins on a boundary too, so it can be viewed as one of larger elements.
-        let nowhere = NonNull::without_provenance(NOWHERE);
-        (self.device.kind() != DeviceKind::Cuda).then(|| NonNull::new(self.start).unwrap_or(nowhere))
+        (self.device.kind() != DeviceKind::Cuda).then(|| NonNull::new(self.start).unwrap_or(NonNull::dangling()))
     }
 
     /// Overwrites all elements. Complete on return; waits for the streams that use the buffer.

@@ -65,8 +65,6 @@ fn empty_buffers_are_legal_everywhere() {
         buffer.fill_zero(&stream).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), []);
         assert_eq!(buffer.as_slice().unwrap(), []);
-        // On a boundary, like others: it may be viewed as a slice of larger elements.
-        assert_eq!(buffer.as_slice().unwrap().as_ptr().addr() % 256, 0);
         assert_eq!(buffer.as_mut_slice().unwrap(), []);
         let mut pinned = device.pinned::<u64>(0).unwrap();
         assert!(pinned.is_empty());
