@@ -110,7 +110,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let mut out = DeviceRanges::new(device, count, 0)?;
         self.on(&stream).locate_ranges(bounds, limits, &mut scratch, &mut out.offsets)?;
         let pairs = total(read(&out.offsets, count)?);
-        // As many keys as pairs at most, and as the map has for each range.
+        // There are no more distinct keys than pairs.
         scratch.reserve(device, count, pairs)?;
         (out.keys, out.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
         self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut out)?;

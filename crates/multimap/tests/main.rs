@@ -272,6 +272,27 @@ fn rows_end_where_the_part_of_a_warp_ends_or_beside() {
     }
 }
 
+#[test]
+fn a_query_in_flight_reads_the_map_as_it_was() {
+    let device = Device::emulated();
+    let mut map = MultiMap::build(&device, &[1_u32, 2, 2, 3], &[10_u32, 20, 21, 30]).unwrap();
+    let queries = device.upload(&[2, 3]).unwrap();
+    let streams = [(); 8].map(|()| device.stream().unwrap());
+    // The emulator's streams run late: when somebody waits for them.
+    let in_flight = streams.each_ref().map(|stream| {
+        let (mut scratch, mut out) = (Scratch::new(&device, 2).unwrap(), DeviceRows::new(&device, 2, 3).unwrap());
+        map.on(stream).get_all(&queries, &mut scratch, &mut out).unwrap();
+        out
+    });
+    map.remove_all_many(&[2]).unwrap();
+    map.insert_many(&[3, 2], &[31, 29]).unwrap();
+    for out in in_flight {
+        assert_eq!(out.offsets.to_vec().unwrap(), [0, 2, 3]);
+        assert_eq!(out.values.to_vec().unwrap(), [20, 21, 30]);
+    }
+    assert_eq!(map.get_all_many(&[2, 3]).unwrap().values, [29, 30, 31]);
+}
+
 /// So many values of one key, among others.
 fn many(device: &Device, count: usize) {
     let (neighbors, key) = ([3_u64, 7, 11], 7);

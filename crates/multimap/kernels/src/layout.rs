@@ -19,8 +19,8 @@ pub const COUNT_BITS: u32 = 28;
 /// The most values of a key.
 pub const MOST_VALUES: u64 = (1 << COUNT_BITS) - 1;
 
-/// The most pairs of a map.
-pub const MOST_PAIRS: u64 = 1 << (64 - COUNT_BITS);
+/// The most pairs of a map: no pair is at the largest position, which stands for the first one past all of them.
+pub const MOST_PAIRS: u64 = (1 << (64 - COUNT_BITS)) - 1;
 
 /// Keys of a sample: see [`Sample`](crate::Sample).
 pub const SAMPLE: u64 = 256;
