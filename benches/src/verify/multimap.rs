@@ -26,7 +26,7 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     let lens: &[usize] = match (mode, kind) {
         (_, DeviceKind::Emulated) => &[0, 1, 2000],
         (Mode::Quick, _) => &[0, 1, 2000, 100_000],
-        (Mode::Full, _) => &[0, 1, 2000, 100_000, 1 << 22],
+        (Mode::Full, _) => &[0, 1, 2000, 100_000, 1 << 21],
     };
     let mut cases = Vec::new();
     // Few values of each key, about four, all of one key.
