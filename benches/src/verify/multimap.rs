@@ -193,10 +193,8 @@ impl Checked {
         self.ask_on_device(map, &keys, (&offsets, &values))?;
 
         let mut ranges = Vec::new();
-        for _ in 0..queries.min(100) {
-            let mut bounds: [K; 2] = model.some_keys(2, rng).try_into().expect("two");
-            bounds.sort_unstable();
-            ranges.push((bounds, rng.next_u64() >> rng.random_range(48..64)));
+        for &[a, b] in model.some_keys(2 * queries.min(100), rng).as_chunks().0 {
+            ranges.push(([a.min(b), a.max(b)], rng.next_u64() >> rng.random_range(48..64)));
         }
         let rows = ranges.iter().map(|([start, end], limit)| {
             let pairs = model.0.range(start..=end);
