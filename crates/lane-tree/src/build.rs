@@ -9,6 +9,7 @@ use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
+use lanetree_kernels_lane_tree::layout::{LINE_WORDS, chunk_of, spare_lines};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
 use lanetree_runtime::Simd;
@@ -191,7 +192,8 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
         })
         .collect();
     let plans: Vec<(usize, usize, Plan)> = plans.into_iter().flatten().collect();
-    let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len()).sum();
+    let spare = |plan: &Plan| spare_lines(filling.is_full(), plan.starts.len() as u32) as usize;
+    let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len() + spare(plan)).sum();
     let Ok(line_count) = u32::try_from(lines) else {
         return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
     };
@@ -203,8 +205,11 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
         parts.nodes.extend(plan.node(keys, first_line));
         parts.records.extend(plan.record(keys, *start as u64).words());
         plan.lines(keys, &values[*start..*end], &mut parts.lines);
+        // Free lines repeat the last pair.
+        let free = chunk_of([(keys[keys.len() - 1], values[*end - 1]); 2]);
+        parts.lines.extend(free.repeat(spare(plan) * LINE_WORDS as usize / 2));
         formats |= plan.quantiser.format() as u32;
-        first_line += plan.starts.len() as u32;
+        first_line += (plan.starts.len() + spare(plan)) as u32;
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;

@@ -29,6 +29,11 @@ impl Filling {
         Self { line, node, slots: slots as usize }
     }
 
+    /// Whether lines are to be filled whole.
+    pub(crate) fn is_full(self) -> bool {
+        self.line as usize == self.slots * 256
+    }
+
     /// Parts of so many pairs that are divided into nodes each for itself: nearly always into one.
     pub(crate) fn parts(self, len: usize) -> usize {
         (len / self.node).max(1)
@@ -42,7 +47,7 @@ impl Filling {
     /// Where a line that begins with a pair is to end: full, or at the next of equal distances.
     fn end_of_line(self, start: usize) -> usize {
         let (line, slots) = (self.line as usize, self.slots);
-        if line == slots * 256 {
+        if self.is_full() {
             return start + slots;
         }
         (((start * 256 + 255) / line + 1) * line) >> 8

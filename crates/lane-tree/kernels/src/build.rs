@@ -3,7 +3,7 @@
 //! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
 //! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
 
-use crate::layout::{BITMAP_CHILDREN, Quantiser, SHIFTS, line_slots};
+use crate::layout::{BITMAP_CHILDREN, Quantiser, SHIFTS, line_slots, spare_lines};
 use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
@@ -342,6 +342,13 @@ unsafe fn target<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, par
     }
 }
 
+/// How many lines a node gets.
+#[inline(always)]
+fn lines_of<K: Word, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
+    let is_full = args.filling == line_slots::<K, V>() * 256 || args.divided.count > 0;
+    plan.lines + spare_lines(is_full, plan.lines)
+}
+
 /// Warp collective (all lanes). Writes a node by its plan, which is in the memory. The last node of a part among others has all
 /// lines that are left to the part.
 ///
@@ -357,7 +364,7 @@ unsafe fn write_node<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     memory: PlanMemory,
 ) {
     let Target { number, line, rank, end } = target;
-    let lines = if is_last && !args.targets.is_null() { end - line } else { plan.lines };
+    let lines = if is_last && !args.targets.is_null() { end - line } else { lines_of(args, plan) };
     let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
     let place = NodePlace { number, first_line: line, rank, lines, is_new: true };
     // SAFETY: the caller's.
@@ -422,7 +429,7 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
                     }
                     formats |= plan.quantiser.format() as u32;
                     target.number += 1;
-                    target.line += plan.lines;
+                    target.line += lines_of(args, plan);
                     target.rank += u64::from(own);
                     break;
                 }

@@ -60,6 +60,17 @@ pub const fn line_slots<K: Word, V: Word>() -> u32 {
     LINE_WORDS / 2 * chunk_slots::<K, V>()
 }
 
+/// Lines that a build gives a node beyond those that it needs, if it doesn't fill them: pairs that come later are so many that lines
+/// end where they would not.
+pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
+    let most = BITMAP_CHILDREN.saturating_sub(lines);
+    match lines / 16 {
+        _ if is_full => 0,
+        spare if spare < most => spare,
+        _ => most,
+    }
+}
+
 /// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1.
 pub const fn chunk_slots<K: Word, V: Word>() -> u32 {
     if K::BITS == 32 && V::BITS == 32 { 2 } else { 1 }

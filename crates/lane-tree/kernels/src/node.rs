@@ -220,6 +220,11 @@ pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
             simt.sync_warp(FULL_MASK);
             return Some(Plan { quantiser, lines });
         }
+        let is_crowded = start > len;
+        if 0 < attempt && attempt < SHIFTS && !is_crowded {
+            // Other cells would take as many lines.
+            attempt = SHIFTS;
+        }
         if attempt == 1 {
             // Keys of which one more than a line has slots are too close for all bitmaps?
             let mut may_part = true;

@@ -8,7 +8,7 @@ use crate::layout::{
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, Word, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -116,7 +116,7 @@ impl<K: Word, V: Word> Changes<K, V> {
                 group.to += 1;
             }
             // They go in one by one, and what is removed may come last.
-            group.is_simple &= inserts <= line_slots::<K, V>() / 2;
+            group.is_simple &= len + inserts <= Line::<K, V>::PAIRS as u32;
             Some(group)
         }
     }
@@ -404,8 +404,12 @@ unsafe fn shift<S: Simt, K: Word, V: Word>(
 #[derive(Debug)]
 pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 
+/// The lines without room of a block, and of those before it in the list.
+const BLOCK_COUNT: Shared<u32> = Shared::at(0, 2);
+
 impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
     type Args = LineChangesArgs<K, V>;
+    const STATIC_SHARED: u32 = BLOCK_COUNT.end();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -425,14 +429,30 @@ impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
                 simt.store(args.shifts, at, 0, Hint::Default);
             }
             mark(simt, args, marked);
+            // One sum for a block: sums at one address are slow.
             let full = simt.opaque(simt.ballot(FULL_MASK, is_full));
-            let mut base = 0;
-            if simt.lane() == 0 && full != 0 {
-                let count = u64::from(full.count_ones());
-                base = simt.atomic_add(args.full_count, 0, count, Order::Relaxed, Scope::Device);
+            if simt.thread_index() == 0 {
+                simt.shared_store(BLOCK_COUNT, 0, 0);
             }
-            let to = simt.shuffle(FULL_MASK, base, 0) + u64::from((full & simt.lanes_below()).count_ones());
+            simt.barrier();
+            let mut base = 0;
+            if simt.lane() == 0 {
+                base = simt.shared_atomic_add(BLOCK_COUNT, 0, full.count_ones());
+            }
+            simt.barrier();
+            if simt.thread_index() == 0 {
+                let count = u64::from(simt.shared_load(BLOCK_COUNT, 0));
+                let before = if count > 0 {
+                    simt.atomic_add(args.full_count, 0, count, Order::Relaxed, Scope::Device)
+                } else {
+                    0
+                };
+                simt.shared_store(BLOCK_COUNT, 1, before as u32);
+            }
+            simt.barrier();
+            let before = simt.shared_load(BLOCK_COUNT, 1) + simt.shuffle(FULL_MASK, base, 0);
             if full >> simt.lane() & 1 != 0 {
+                let to = u64::from(before + (full & simt.lanes_below()).count_ones());
                 simt.store(args.full, to, at as u32, Hint::Default);
             }
         }

@@ -62,7 +62,7 @@ impl Place {
     #[inline(always)]
     fn new(effect: Effect, before: u32, (line, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
         let flags = u32::from(is_reached) | u32::from(is_last) << 1;
-        Self(before | line << 10 | len.wrapping_sub(1) % 8 << 16 | flags << 19 | (effect as u32) << 30)
+        Self(before | line << 10 | (len.wrapping_sub(1) % 8) << 16 | flags << 19 | (effect as u32) << 30)
     }
 
     /// The pairs of the node before it.
