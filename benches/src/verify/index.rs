@@ -17,12 +17,14 @@ impl Index {
     pub(crate) const LANE_TREE: Self = Self("lanetree");
     /// What CuART is compared with; on devices with kernels only.
     pub(crate) const GRT: Self = Self("grt");
+    /// Keys with any number of values.
+    pub(crate) const MULTIMAP: Self = Self("multimap");
     /// Sorts, scans, selection, runs, merging.
     pub(crate) const PRIMITIVES: Self = Self("primitives");
 
     /// All of them, each once.
     pub(crate) fn all() -> Vec<Self> {
-        let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::PRIMITIVES];
+        let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::MULTIMAP, Self::PRIMITIVES];
         for listed in indexes::with_builders() {
             let index = Self::of_family(listed.name);
             if !all.contains(&index) {

@@ -14,6 +14,7 @@ mod grt;
 mod harmonia;
 mod index;
 mod joins;
+mod multimap;
 mod primitives;
 mod radix_sort;
 mod ranges;

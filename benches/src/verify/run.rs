@@ -9,7 +9,7 @@ use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, cuart, cuart_build, grt, joins, radix_sort, updates};
+use super::{conformance, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
 use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
@@ -129,6 +129,14 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
         let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
         jobs.push(Job { index: Index::GRT, path, keys, operation, seed, run });
+    }
+    for case in multimap::cases(mode, kind, max_len) {
+        let path = case.name();
+        let (keys, operation, seed) = (case.key, multimap::Case::OPERATION, own_seed(&path));
+        let run = Box::new(move |device: &Device| {
+            with_types!(case.key, case.value, |K, V| case.run::<K, V>(device, seed, sabotage))
+        });
+        jobs.push(Job { index: Index::MULTIMAP, path, keys, operation, seed, run });
     }
     for case in joins::cases(mode, kind, max_len) {
         let path = case.name();

@@ -100,6 +100,17 @@ pub enum Error {
         most: u64,
     },
 
+    /// More values of a key than a multi-map can count.
+    #[error("the key {key} would have {values} values: a key of a multi-map has at most {most}; split it into several")]
+    TooManyValues {
+        /// The first such key.
+        key: String,
+        /// Its values.
+        values: u64,
+        /// The most that a key can have.
+        most: u64,
+    },
+
     /// An option of a build that is not possible.
     #[error("{what} of {value} is not possible: choose {allowed}")]
     OptionValue {

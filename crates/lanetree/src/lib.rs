@@ -13,7 +13,9 @@
 //! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
 //!   [`sorted`] for when it is enough.
 //!
-//! All implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
+//! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
+//!
+//! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
 //! [`IndexBuilder`]. [`Mirrored`] is an index on the host that takes the changes, with a copy on a device that answers
 //! queries.
 //!
@@ -123,6 +125,12 @@ pub use lanetree_lane_tree as lane_tree;
 #[cfg(feature = "lane-tree")]
 #[doc(inline)]
 pub use lanetree_lane_tree::LaneTree;
+#[cfg(feature = "multimap")]
+#[doc(inline)]
+pub use lanetree_multimap as multimap;
+#[cfg(feature = "multimap")]
+#[doc(inline)]
+pub use lanetree_multimap::MultiMap;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
 #[cfg(feature = "sorted")]
@@ -148,6 +156,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_hbtree::MODULES,
         #[cfg(feature = "lane-tree")]
         &lanetree_lane_tree::MODULES,
+        #[cfg(feature = "multimap")]
+        &lanetree_multimap::MODULES,
         #[cfg(feature = "sorted")]
         &lanetree_sorted::MODULES,
     ];
@@ -170,6 +180,7 @@ mod tests {
         shared::<crate::cuart::Hybrid<u64>>();
         shared::<crate::HbTree<u64, u64>>();
         shared::<crate::SortedArray<u64, u64>>();
+        shared::<crate::MultiMap<u64, u64>>();
         shared::<crate::Error>();
     }
 }

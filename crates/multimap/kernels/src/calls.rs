@@ -1,0 +1,63 @@
+//! The choice of a kernel by its words.
+
+use crate::{
+    Compact, CompactArgs, CountArgs, CountKept, CountKeptArgs, CountValues, First, FirstArgs, Gather, GatherArgs, Keep,
+    KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, RemovePairs, RemovePairsArgs, Sample,
+    SampleArgs, SpanArgs, Spans,
+};
+use lanetree_simt::{Call, Word, entry_by_words};
+
+macro_rules! without_words {
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $function(args: &$args) -> Call<'_> {
+            Call::of::<$kernel>(args)
+        }
+    )*};
+}
+without_words! {
+    /// The kernel that makes places.
+    pack(PackArgs) => Pack;
+    /// The kernel that reads numbers of values.
+    count_values(CountArgs) => CountValues;
+    /// The kernel that finds the values of ranges.
+    spans(SpanArgs) => Spans;
+    /// The kernel that takes all values from keys.
+    mark_keys(MarkKeysArgs) => MarkKeys;
+    /// The kernel that flags what still has values.
+    keep(KeepArgs) => Keep;
+    /// The kernel that removes matches.
+    remove_pairs(RemovePairsArgs) => RemovePairs;
+    /// The kernel that counts the values that stay.
+    count_kept(CountKeptArgs) => CountKept;
+}
+
+/// The kernel that samples keys.
+pub fn sample<K: Word>(args: &SampleArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K => Sample<K>), args)
+}
+
+/// The kernel that reads first values.
+pub fn first<V: Word>(args: &FirstArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => First<V>), args)
+}
+
+/// The kernel that copies the values of rows.
+pub fn gather_values<V: Word>(args: &GatherArgs<u32, V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => Gather<u32, V, false>), args)
+}
+
+/// The kernel that copies the pairs of rows.
+pub fn gather_pairs<K: Word, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => Gather<K, V, true>), args)
+}
+
+/// The kernel that compares values with wanted ones.
+pub fn match_values<V: Word>(args: &MatchArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => Match<V>), args)
+}
+
+/// The kernel that copies the values that stay.
+pub fn compact<V: Word>(args: &CompactArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => Compact<V>), args)
+}

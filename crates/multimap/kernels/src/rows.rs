@@ -1,0 +1,66 @@
+//! Outputs in rows: the search for the row of an output.
+
+use lanetree_simt::{Global, Hint, Simt, WARP};
+
+/// Outputs of a warp.
+pub const OUTPUTS: u64 = 256;
+
+/// Steps of a warp, each with an output per lane.
+pub(crate) const STEPS: u64 = OUTPUTS / WARP as u64;
+
+/// Per thread. The last of the `count` numbers from `first` on for which something holds; it holds for the first one, and for
+/// none after one for which it does not.
+#[inline(always)]
+pub(crate) fn last_where(first: u64, count: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut base, mut left) = (first, count);
+    while left > 1 {
+        let half = left / 2;
+        base += if holds(base + half) { half } else { 0 };
+        left -= half;
+    }
+    base
+}
+
+/// The outputs of a warp, and the rows that they are in.
+pub(crate) struct Part {
+    /// The first output.
+    pub(crate) first: u64,
+    /// The output past the last one.
+    pub(crate) end: u64,
+    first_row: u64,
+    rows: u64,
+}
+
+impl Part {
+    /// Per thread, the same in all lanes of a warp. The warp's outputs, of `total`; none if they are past the last one.
+    ///
+    /// # Safety
+    /// There are `rows + 1` offsets, at least two, which do not descend; `total` is at most the last one.
+    #[inline(always)]
+    pub(crate) unsafe fn new<S: Simt>(simt: S, offsets: Global<u64>, rows: u64, total: u64) -> Option<Self> {
+        let first = simt.global_index() / u64::from(WARP) * OUTPUTS;
+        if first >= total {
+            return None;
+        }
+        let end = if total - first < OUTPUTS { total } else { first + OUTPUTS };
+        // SAFETY: the numbers of rows.
+        unsafe {
+            let first_row = last_where(0, rows, |row| simt.load(offsets, row, Hint::ReadOnly) <= first);
+            let last_row = last_where(first_row, rows - first_row, |row| simt.load(offsets, row, Hint::ReadOnly) < end);
+            Some(Self { first, end, first_row, rows: last_row - first_row + 1 })
+        }
+    }
+
+    /// Per thread. The row of one of the part's outputs, and the output's place in it.
+    ///
+    /// # Safety
+    /// The offsets are those of the part.
+    #[inline(always)]
+    pub(crate) unsafe fn row<S: Simt>(&self, simt: S, offsets: Global<u64>, at: u64) -> (u64, u64) {
+        // SAFETY: the numbers of rows.
+        unsafe {
+            let row = last_where(self.first_row, self.rows, |row| simt.load(offsets, row, Hint::ReadOnly) <= at);
+            (row, at - simt.load(offsets, row, Hint::ReadOnly))
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The copying of rows, with its twin for the CPU.
+
+use crate::places::{TASK, is_host, slice, slice_mut};
+use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
+use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, Values, calls};
+use lanetree_layout::{Key, Word};
+use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut, WARP};
+use rayon::prelude::*;
+
+/// Rows of values: where those of each begin, in a buffer of positions or of places, and their offsets in the output.
+#[derive(Clone, Copy)]
+pub(crate) struct RowsOf<'a> {
+    pub(crate) begins: &'a Buffer<u64>,
+    /// Whether the begins are places.
+    pub(crate) are_places: bool,
+    /// One more than there are rows.
+    pub(crate) offsets: &'a Buffer<u64>,
+    pub(crate) rows: usize,
+}
+
+impl RowsOf<'_> {
+    fn check(&self) {
+        assert!(self.begins.len() >= self.rows && self.offsets.len() > self.rows);
+    }
+
+    fn shift(&self) -> u32 {
+        if self.are_places { COUNT_BITS } else { 0 }
+    }
+
+    /// On the host: the row of an output, and the position of its value.
+    pub(crate) fn row_and_position(&self, at: usize) -> (usize, u64) {
+        let (begins, offsets) = (slice(self.begins), &slice(self.offsets)[..=self.rows]);
+        let row = offsets.partition_point(|&offset| offset <= at as u64) - 1;
+        (row, (begins[row] >> self.shift()) + at as u64 - offsets[row])
+    }
+
+    /// On the host: how many outputs there are, with room for so many.
+    fn total(&self, capacity: usize) -> usize {
+        usize::try_from(slice(self.offsets)[self.rows]).unwrap_or(usize::MAX).min(capacity)
+    }
+}
+
+/// The keys of rows, and their places, in ascending order: those of row `i` from `offsets[i]` to `offsets[i + 1]`.
+#[derive(Clone, Copy)]
+pub(crate) struct KeysOf<'a, K> {
+    pub(crate) offsets: &'a Buffer<u64>,
+    pub(crate) keys: &'a Buffer<K>,
+    pub(crate) places: &'a Buffer<u64>,
+}
+
+/// A launch for at most so many outputs of rows.
+pub(crate) fn over_outputs(stream: &Stream, outputs: usize) -> Result<Launch<'_>> {
+    launch::over(stream, (outputs as u64).div_ceil(OUTPUTS), WARP, THREADS)
+}
+
+/// Copies the values of rows, of two arrays one after the other, to `out` as far as there is room.
+pub(crate) fn gather_values<V: Word>(
+    stream: &Stream,
+    values: (&Buffer<V>, Option<&Buffer<V>>),
+    rows: RowsOf<'_>,
+    out: &mut Buffer<V>,
+) -> Result<()> {
+    rows.check();
+    if rows.rows == 0 || out.is_empty() {
+        return Ok(());
+    }
+    if is_host(stream) {
+        let (first, second) = (slice(values.0), values.1.map_or(&[][..], slice));
+        let total = rows.total(out.len());
+        slice_mut(out)[..total].par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
+            each_run(&rows, task * TASK, out.len(), |from, run, position| {
+                for (out, position) in out[from..from + run].iter_mut().zip(position as usize..) {
+                    let past = position.wrapping_sub(first.len());
+                    if let Some(&value) = first.get(position).or_else(|| second.get(past)) {
+                        *out = value;
+                    }
+                }
+            });
+        });
+        return Ok(());
+    }
+    let outputs = out.len();
+    let args = GatherArgs::<u32, V> {
+        values: both(stream, values)?,
+        begins: rows.begins.read_on(stream)?,
+        offsets: rows.offsets.read_on(stream)?,
+        rows: rows.rows as u64,
+        capacity: outputs as u64,
+        out_values: out.write_on(stream)?,
+        key_offsets: Global::null(),
+        keys: Global::null(),
+        places: Global::null(),
+        keys_len: 0,
+        out_keys: GlobalMut::null(),
+        shift: rows.shift(),
+        reserved: 0,
+    };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    Ok(unsafe { over_outputs(stream, outputs)?.run(calls::gather_values(&args)) }?)
+}
+
+/// Copies the pairs of rows to `out`, as far as there is room for keys: there are at least as many values.
+pub(crate) fn gather_pairs<K: Key, V: Word>(
+    stream: &Stream,
+    values: &Buffer<V>,
+    rows: RowsOf<'_>,
+    keys: KeysOf<'_, K>,
+    (out_keys, out_values): (&mut Buffer<K>, &mut Buffer<V>),
+) -> Result<()> {
+    rows.check();
+    let capacity = out_keys.len();
+    assert!(keys.offsets.len() > rows.rows && keys.places.len() >= keys.keys.len() && out_values.len() >= capacity);
+    if rows.rows == 0 || capacity == 0 {
+        return Ok(());
+    }
+    if is_host(stream) {
+        let total = rows.total(capacity);
+        let (key_offsets, places) = (slice(keys.offsets), slice(keys.places));
+        let (keys, values) = (slice(keys.keys), slice(values));
+        let tasks = slice_mut(out_keys)[..total].par_chunks_mut(TASK);
+        let tasks = tasks.zip(slice_mut(out_values)[..total].par_chunks_mut(TASK)).enumerate();
+        tasks.for_each(|(task, (out_keys, out_values))| {
+            for i in 0..out_keys.len() {
+                let (row, position) = rows.row_and_position(task * TASK + i);
+                let [from, end] = [row, row + 1].map(|row| (key_offsets[row] as usize).min(keys.len()));
+                let before = places[from..end].partition_point(|&place| layout::begin(place) <= position);
+                if let (Some(&value), true) = (values.get(position as usize), before > 0) {
+                    (out_keys[i], out_values[i]) = (keys[from + before - 1], value);
+                }
+            }
+        });
+        return Ok(());
+    }
+    let args = GatherArgs::<K::Bits, V> {
+        values: both(stream, (values, None))?,
+        begins: rows.begins.read_on(stream)?,
+        offsets: rows.offsets.read_on(stream)?,
+        rows: rows.rows as u64,
+        capacity: capacity as u64,
+        out_values: out_values.write_on(stream)?,
+        key_offsets: keys.offsets.read_on(stream)?,
+        keys: keys.keys.read_on(stream)?.cast(),
+        places: keys.places.read_on(stream)?,
+        keys_len: keys.keys.len() as u64,
+        out_keys: out_keys.write_on(stream)?.cast(),
+        shift: rows.shift(),
+        reserved: 0,
+    };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    Ok(unsafe { over_outputs(stream, capacity)?.run(calls::gather_pairs(&args)) }?)
+}
+
+/// On the host: cuts `len` outputs from `start` on into runs of one row, and calls `each` with where a run begins among them,
+/// its length, and the position of its first value.
+fn each_run(rows: &RowsOf<'_>, start: usize, len: usize, mut each: impl FnMut(usize, usize, u64)) {
+    let offsets = slice(rows.offsets);
+    let mut from = 0;
+    while from < len {
+        let (row, position) = rows.row_and_position(start + from);
+        let run = (offsets[row + 1] - (start + from) as u64).min((len - from) as u64) as usize;
+        each(from, run, position);
+        from += run;
+    }
+}
+
+fn both<V: Word>(stream: &Stream, (first, second): (&Buffer<V>, Option<&Buffer<V>>)) -> Result<Values<V>> {
+    Ok(Values {
+        first: first.read_on(stream)?,
+        first_len: first.len() as u64,
+        second: lanetree_frame::pointers::optional(second, stream)?,
+        second_len: second.map_or(0, Buffer::len) as u64,
+    })
+}

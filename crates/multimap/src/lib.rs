@@ -1,0 +1,138 @@
+//! A multi-map: an ordered index whose keys have any number of values, in the order in which they were inserted.
+//!
+//! The distinct keys are in a [`LaneTree`] whose values are *places*: where a key's values begin in one array of all values,
+//! and how many they are ([`lanetree_kernels_multimap::layout`] draws it). So a look-up of all values of a key is one look-up
+//! in the tree and a copy of neighbours, and 2^20 values of one key take the memory of the values and nothing else.
+//!
+//! ```
+//! use lanetree::{Device, MultiMap};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let mut map = MultiMap::build(&Device::emulated(), &[5_u64, 3, 5, 9, 5], &[50_u32, 30, 51, 90, 50])?;
+//! assert_eq!((map.len(), map.keys_len()), (5, 3));
+//! let rows = map.get_all_many(&[5, 4, 3])?;
+//! assert_eq!((rows.get(0), rows.get(1), rows.get(2)), (&[50, 51, 50][..], &[][..], &[30][..]));
+//! assert_eq!(map.count_many(&[5, 4])?, [3, 0]);
+//! assert_eq!(map.first_many(&[5, 4])?, [Some(50), None]);
+//! assert_eq!(map.range_many([4..=9])?.get(0), (&[5, 5, 5, 9][..], &[50, 51, 50, 90][..]));
+//!
+//! map.insert_many(&[3, 5], &[31, 52])?;
+//! assert_eq!(map.get_all_many(&[5])?.get(0), [50, 51, 50, 52]);
+//! // One pair, the first of two equal ones; and all pairs of a key.
+//! assert_eq!(map.remove_pairs_many(&[(5, 50)])?.removed, 1);
+//! assert_eq!(map.get_all_many(&[5])?.get(0), [51, 50, 52]);
+//! assert_eq!(map.remove_all_many(&[3, 4])?.removed, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Memory
+//! Bytes per pair, with random keys of so many values each ([`MultiMap::stats`] has the parts); a map whose keys have one value
+//! each is better a [`LaneTree`]:
+//!
+//! | keys, values | 1 | 4 | 16 |
+//! |---|---|---|---|
+//! | `u32`, `u32` | 21.6 | 8.4 | 5.1 |
+//! | `u64`, `u64` | 25.7 | 12.4 | 9.1 |
+//!
+//! # What a batch of changes costs
+//! The values are dense, so a batch of changes of any size makes a second map and then drops the first: it reads and writes
+//! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
+//! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
+//! 48 bytes for each value of the batch's keys. The map is replaced when the second one is complete, so a batch that fails
+//! changes nothing, and a multi-map is never [`Lost`](lanetree_frame::Error::Lost). Many small changes are better made as few
+//! large batches.
+//!
+//! # Two forms
+//! [`MultiMap::on`] has the device form of the queries, over buffers. Changes are in host form. Host form copies the batch to
+//! the device and allocates memory for its results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
+
+mod build;
+mod contents;
+mod gather;
+mod iter;
+mod on_stream;
+mod places;
+mod queries;
+mod removal;
+mod stats;
+mod update;
+mod wanted;
+
+pub use iter::Iter;
+#[doc(hidden)]
+pub use lanetree_kernels_multimap::modules::MODULES;
+pub use on_stream::{DeviceRows, OnStream, RangeScratch, Scratch};
+pub use queries::ValueRows;
+pub use stats::Stats;
+pub use update::ChangeReport;
+
+use contents::Contents;
+use core::fmt;
+use lanetree_frame::{Device, Stream};
+#[cfg(doc)]
+use lanetree_lane_tree::LaneTree;
+use lanetree_layout::{Key, Word};
+
+/// The most values of a key.
+pub const MOST_VALUES: u64 = lanetree_kernels_multimap::layout::MOST_VALUES;
+
+/// The most pairs of a map.
+pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
+
+/// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys, and those of one key by the order in
+/// which they were inserted.
+pub struct MultiMap<K: Key, V: Word> {
+    device: Device,
+    contents: Contents<K, V>,
+    /// The most values of a key: fewer in tests.
+    most: u64,
+}
+
+impl<K: Key, V: Word> MultiMap<K, V> {
+    /// The device that holds the map.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many pairs it has.
+    pub fn len(&self) -> u64 {
+        self.contents.values.len() as u64
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many distinct keys it has.
+    pub fn keys_len(&self) -> u64 {
+        self.contents.keys.len()
+    }
+
+    /// The map's queries on a stream of the same device: the device form of every query.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, K, V> {
+        OnStream::new(&self.contents, stream)
+    }
+
+    /// All pairs in order, fetched from the device in large blocks.
+    pub fn iter(&self) -> Iter<'_, K, V> {
+        Iter::new(&self.contents)
+    }
+}
+
+impl<'a, K: Key, V: Word> IntoIterator for &'a MultiMap<K, V> {
+    type Item = lanetree_frame::Result<(K, V)>;
+    type IntoIter = Iter<'a, K, V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<K: Key, V: Word> fmt::Debug for MultiMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keys, pairs) = (self.keys_len(), self.len());
+        write!(f, "MultiMap<{}, {}>[{pairs} pairs of {keys} keys, on {}]", K::NAME, V::NAME, self.device)
+    }
+}

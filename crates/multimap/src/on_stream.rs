@@ -1,0 +1,321 @@
+//! Queries in device form.
+
+use crate::contents::Contents;
+use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
+use crate::places::{count_values, first, spans};
+use lanetree_frame::error::same_device;
+use lanetree_frame::fixed::{self, DeviceRanges};
+use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::{ScanScratch, exclusive_scan};
+
+/// Scratch memory of look-ups in device form: 16 bytes per query, reusable for the next batch.
+#[derive(Debug)]
+pub struct Scratch {
+    pub(crate) places: Buffer<u64>,
+    counts: Buffer<u64>,
+    scan: ScanScratch,
+}
+
+impl Scratch {
+    /// Enough for `queries` queries.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room.
+    pub fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            places: device.alloc(queries)?,
+            counts: device.alloc(queries)?,
+            scan: ScanScratch::new(device, queries)?,
+        })
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.places.bytes() + self.counts.bytes() + self.scan.bytes()
+    }
+}
+
+/// Scratch memory of ranges in device form: 56 bytes and a key per range, and a key and 8 bytes for each pair that is found;
+/// reusable for the next batch.
+#[derive(Debug)]
+pub struct RangeScratch<K: Key> {
+    firsts: Buffer<u64>,
+    lasts: Buffer<u64>,
+    neighbors: Buffer<K>,
+    begins: Buffer<u64>,
+    counts: Buffer<u64>,
+    scan: ScanScratch,
+    /// The distinct keys of the ranges, and their places.
+    keys: DeviceRanges<K, u64>,
+    key_scratch: fixed::RangeScratch,
+}
+
+impl<K: Key> RangeScratch<K> {
+    /// Enough for `ranges` ranges with `capacity` pairs in all; 0 pairs are enough to count them.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room.
+    pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
+        Ok(Self {
+            firsts: device.alloc(ranges)?,
+            lasts: device.alloc(ranges)?,
+            neighbors: device.alloc(ranges)?,
+            begins: device.alloc(ranges)?,
+            counts: device.alloc(ranges)?,
+            scan: ScanScratch::new(device, ranges)?,
+            keys: DeviceRanges::new(device, ranges, capacity)?,
+            key_scratch: fixed::RangeScratch::new(device, ranges)?,
+        })
+    }
+
+    /// Makes room for `capacity` pairs.
+    pub(crate) fn reserve(&mut self, device: &Device, ranges: usize, capacity: usize) -> Result<()> {
+        if self.keys.keys.len() < capacity {
+            self.keys = DeviceRanges::new(device, ranges, capacity)?;
+        }
+        Ok(())
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let own = [&self.firsts, &self.lasts, &self.begins, &self.counts, &self.keys.offsets, &self.keys.values];
+        own.iter().map(|buffer| buffer.bytes()).sum::<usize>()
+            + self.neighbors.bytes()
+            + self.keys.keys.bytes()
+            + self.scan.bytes()
+            + self.key_scratch.bytes()
+    }
+}
+
+/// The values of a batch of keys on the device, as [`ValueRows`](crate::ValueRows) on the host.
+#[derive(Debug)]
+pub struct DeviceRows<V> {
+    /// Out: one more than there are keys; the last one is the number of values found, even if that exceeds the capacity.
+    pub offsets: Buffer<u64>,
+    /// Out: the values. Its length is the capacity: values beyond it are not written.
+    pub values: Buffer<V>,
+}
+
+impl<V: Word> DeviceRows<V> {
+    /// Room for `keys` keys with `capacity` values in all.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room.
+    pub fn new(device: &Device, keys: usize, capacity: usize) -> Result<Self> {
+        Ok(Self { offsets: device.alloc(keys.saturating_add(1))?, values: device.alloc(capacity)? })
+    }
+}
+
+/// A map's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
+/// may return before its work is done.
+///
+/// ```
+/// use lanetree::multimap::{DeviceRows, Scratch};
+/// use lanetree::{Device, MultiMap};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let map = MultiMap::build(&device, &[7_u32, 5, 7], &[1_u64, 2, 3])?;
+/// let (stream, queries) = (device.stream()?, device.upload(&[5, 6, 7])?);
+/// let (mut scratch, mut rows) = (Scratch::new(&device, 3)?, DeviceRows::new(&device, 3, 10)?);
+/// map.on(&stream).get_all(&queries, &mut scratch, &mut rows)?;
+/// assert_eq!(rows.offsets.to_vec()?, [0, 1, 1, 3]);
+/// assert_eq!(rows.values.to_vec()?[..3], [2, 1, 3]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct OnStream<'a, K: Key, V: Word> {
+    contents: &'a Contents<K, V>,
+    stream: &'a Stream,
+}
+
+impl<K: Key, V: Word> Clone for OnStream<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Key, V: Word> Copy for OnStream<'_, K, V> {}
+
+impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+    pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
+        Self { contents, stream }
+    }
+
+    /// Finds all values of each of `queries`: those of `queries[i]` go to `out.values` from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`, in the order in which they were inserted. Three steps, one after another on the stream: look-up,
+    /// prefix sums, copy.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`] for a buffer that is too small (but not for too small a capacity: that shows in the last
+    /// offset), [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device, and from the launches.
+    pub fn get_all(&self, queries: &Buffer<K>, scratch: &mut Scratch, out: &mut DeviceRows<V>) -> Result<()> {
+        self.locate_all(queries, scratch, &mut out.offsets)?;
+        self.copy_all(queries.len(), scratch, out)
+    }
+
+    /// The first two steps of [`OnStream::get_all`].
+    pub(crate) fn locate_all(
+        &self,
+        queries: &Buffer<K>,
+        scratch: &mut Scratch,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check("the offsets' buffer", count + 1, offsets)?;
+        self.places(queries, scratch)?;
+        self.check("the scratch memory", count, &scratch.counts)?;
+        count_values(self.stream, &scratch.places, count, &mut scratch.counts)?;
+        exclusive_scan(self.stream, &scratch.counts, count, offsets, &mut scratch.scan)
+    }
+
+    /// The last step.
+    pub(crate) fn copy_all(&self, count: usize, scratch: &Scratch, out: &mut DeviceRows<V>) -> Result<()> {
+        self.check("the values' buffer", 0, &out.values)?;
+        let rows = RowsOf { begins: &scratch.places, are_places: true, offsets: &out.offsets, rows: count };
+        gather_values(self.stream, (&self.contents.values, None), rows, &mut out.values)
+    }
+
+    /// Counts the values of each of `queries` into `counts[i]`; an absent key has 0.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn count(&self, queries: &Buffer<K>, counts: &mut Buffer<u64>, scratch: &mut Scratch) -> Result<()> {
+        self.check("the counts' buffer", queries.len(), counts)?;
+        self.places(queries, scratch)?;
+        count_values(self.stream, &scratch.places, queries.len(), counts)
+    }
+
+    /// Finds the value of each of `queries` that was inserted first: `values[i]` becomes it, or `miss` if there is no such key.
+    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn first(
+        &self,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check("the values' buffer", count, values)?;
+        if let Some(hits) = &hits {
+            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
+        }
+        self.places(queries, scratch)?;
+        first(self.stream, &scratch.places, count, &self.contents.values, (values, hits), miss)
+    }
+
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of each, and at most
+    /// `limits[i]` if given. A range whose end is below its start is empty. The scratch memory is for at least the pairs that
+    /// `out` has room for.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn range(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        scratch: &mut RangeScratch<K>,
+        out: &mut DeviceRanges<K, V>,
+    ) -> Result<()> {
+        self.locate_ranges((starts, ends), (limits, limit), scratch, &mut out.offsets)?;
+        self.copy_ranges((starts, ends), (limits, limit), scratch, out)
+    }
+
+    /// Finds where the values of ranges are, and their offsets.
+    pub(crate) fn locate_ranges(
+        &self,
+        bounds: (&Buffer<K>, &Buffer<K>),
+        limits: (Option<&Buffer<u64>>, u64),
+        scratch: &mut RangeScratch<K>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = bounds.0.len();
+        self.check("the offsets' buffer", count + 1, offsets)?;
+        self.ends(bounds, limits.0, scratch)?;
+        self.check("the scratch memory", count, &scratch.counts)?;
+        let found = (&scratch.firsts, &scratch.lasts);
+        spans(self.stream, found, limits, count, Some(&mut scratch.begins), &mut scratch.counts)?;
+        exclusive_scan(self.stream, &scratch.counts, count, offsets, &mut scratch.scan)
+    }
+
+    /// Copies the pairs of ranges that were located.
+    pub(crate) fn copy_ranges(
+        &self,
+        (starts, ends): (&Buffer<K>, &Buffer<K>),
+        (limits, limit): (Option<&Buffer<u64>>, u64),
+        scratch: &mut RangeScratch<K>,
+        out: &mut DeviceRanges<K, V>,
+    ) -> Result<()> {
+        let capacity = out.keys.len();
+        self.check("the keys' buffer", 0, &out.keys)?;
+        self.check("the values' buffer", capacity, &out.values)?;
+        self.check("the scratch memory", capacity, &scratch.keys.keys)?;
+        // A key has at least one pair, so the limits and the capacity are enough for keys, too.
+        let keys = &mut scratch.keys;
+        self.contents.keys.on(self.stream).range(starts, ends, limits, limit, &mut scratch.key_scratch, keys)?;
+        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
+        let keys = KeysOf { offsets: &keys.offsets, keys: &keys.keys, places: &keys.values };
+        gather_pairs(self.stream, &self.contents.values, rows, keys, (&mut out.keys, &mut out.values))
+    }
+
+    /// Counts the pairs of ranges, as [`OnStream::range`] would find them, into `counts[i]`.
+    ///
+    /// # Errors
+    /// As [`OnStream::range`].
+    pub fn count_range(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        counts: &mut Buffer<u64>,
+        scratch: &mut RangeScratch<K>,
+    ) -> Result<()> {
+        self.check("the counts' buffer", starts.len(), counts)?;
+        self.ends((starts, ends), limits, scratch)?;
+        spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
+    }
+
+    /// Finds the place of each query.
+    fn places(&self, queries: &Buffer<K>, scratch: &mut Scratch) -> Result<()> {
+        self.check("the scratch memory", queries.len(), &scratch.places)?;
+        self.contents.keys.on(self.stream).get(queries, &mut scratch.places, None, 0)
+    }
+
+    /// Finds the places of the first and last key of each range.
+    fn ends(
+        &self,
+        (starts, ends): (&Buffer<K>, &Buffer<K>),
+        limits: Option<&Buffer<u64>>,
+        scratch: &mut RangeScratch<K>,
+    ) -> Result<()> {
+        let count = starts.len();
+        if ends.len() != count {
+            return Err(Error::BoundLengths { starts: count, ends: ends.len() });
+        }
+        if let Some(limits) = limits {
+            self.check("the limits' buffer", count, limits)?;
+        }
+        self.check("the scratch memory", count, &scratch.firsts)?;
+        let keys = self.contents.keys.on(self.stream);
+        keys.successor(starts, &mut scratch.neighbors, &mut scratch.firsts, None, u64::MAX)?;
+        keys.predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts, None, 0)
+    }
+
+    /// Checks a buffer's length and device, and the stream's device.
+    fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        if buffer.len() < expected {
+            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
+        }
+        let device = self.contents.keys.device();
+        same_device(device, self.stream.device(), "the stream")?;
+        same_device(device, buffer.device(), what)
+    }
+}

@@ -1,0 +1,152 @@
+//! Queries in host form.
+
+use crate::MultiMap;
+use crate::contents::read;
+use crate::on_stream::{DeviceRows, RangeScratch, Scratch};
+use lanetree_frame::fixed::DeviceRanges;
+use lanetree_frame::ranges::RangeBatch;
+use lanetree_frame::{KeyRange, Ranges, Result};
+use lanetree_layout::{Key, Word};
+
+/// The values of a batch of keys, in compressed sparse row form: those of key *i* are from `offsets[i]` to `offsets[i + 1]`, in
+/// the order in which they were inserted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueRows<V> {
+    /// One more than there are keys, ascending from 0.
+    pub offsets: Vec<u64>,
+    /// The values of all keys.
+    pub values: Vec<V>,
+}
+
+impl<V> ValueRows<V> {
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values of one key; none if it is absent.
+    ///
+    /// # Panics
+    /// If there is no such key in the batch, or the values were taken.
+    pub fn get(&self, key: usize) -> &[V] {
+        &self.values[self.offsets[key] as usize..self.offsets[key + 1] as usize]
+    }
+
+    /// The values of each key in turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[V]> {
+        (0..self.len()).map(|key| self.get(key))
+    }
+}
+
+impl<K: Key, V: Word> MultiMap<K, V> {
+    /// All values of each key, in the order in which they were inserted; an absent key has none.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device or main memory has no room for the values, or from the
+    /// driver.
+    pub fn get_all_many(&self, keys: &[K]) -> Result<ValueRows<V>> {
+        let stream = self.device.stream()?;
+        let queries = self.device.upload(keys)?;
+        let mut scratch = Scratch::new(&self.device, keys.len())?;
+        let mut rows = DeviceRows::new(&self.device, keys.len(), 0)?;
+        self.on(&stream).locate_all(&queries, &mut scratch, &mut rows.offsets)?;
+        rows.values = self.device.alloc(total(read(&rows.offsets, keys.len())?))?;
+        self.on(&stream).copy_all(keys.len(), &scratch, &mut rows)?;
+        Ok(ValueRows { offsets: rows.offsets.to_vec()?, values: rows.values.to_vec()? })
+    }
+
+    /// How many values each key has; 0 for an absent one.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn count_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let stream = self.device.stream()?;
+        let (queries, mut counts) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
+        self.on(&stream).count(&queries, &mut counts, &mut Scratch::new(&self.device, keys.len())?)?;
+        Ok(counts.to_vec()?)
+    }
+
+    /// Whether each key is present.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
+        Ok(self.count_many(keys)?.into_iter().map(|count| count > 0).collect())
+    }
+
+    /// The value of each key that was inserted first; `None` for an absent key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn first_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let stream = self.device.stream()?;
+        let (queries, mut values) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
+        let mut hits = self.device.alloc(keys.len().div_ceil(32))?;
+        let mut scratch = Scratch::new(&self.device, keys.len())?;
+        self.on(&stream).first(&queries, &mut values, Some(&mut hits), V::MIN, &mut scratch)?;
+        let (values, hits) = (values.to_vec()?, hits.to_vec()?);
+        let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
+        Ok(values.into_iter().enumerate().map(|(i, value)| is_hit(i).then_some(value)).collect())
+    }
+
+    /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were
+    /// inserted. A range's limit is a number of pairs, and may end among the values of a key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`]; [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange).
+    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
+        let batch = RangeBatch::new(ranges)?;
+        let (device, count) = (&self.device, batch.starts.len());
+        let stream = device.stream()?;
+        let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
+        let limits = limits_of(&batch).map(|limits| device.upload(limits)).transpose()?;
+        let (bounds, limits) = ((&starts, &ends), (limits.as_ref(), u64::MAX));
+        let mut scratch = RangeScratch::new(device, count, 0)?;
+        let mut out = DeviceRanges::new(device, count, 0)?;
+        self.on(&stream).locate_ranges(bounds, limits, &mut scratch, &mut out.offsets)?;
+        let pairs = total(read(&out.offsets, count)?);
+        // There are no more distinct keys than pairs.
+        scratch.reserve(device, count, pairs)?;
+        (out.keys, out.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
+        self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut out)?;
+        Ok(Ranges { offsets: out.offsets.to_vec()?, keys: out.keys.to_vec()?, values: out.values.to_vec()? })
+    }
+
+    /// How many pairs each range of keys has.
+    ///
+    /// # Errors
+    /// As [`MultiMap::range_many`].
+    pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        let batch = RangeBatch::new(ranges)?;
+        let (device, count) = (&self.device, batch.starts.len());
+        let stream = device.stream()?;
+        let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
+        let limits = limits_of(&batch).map(|limits| device.upload(limits)).transpose()?;
+        let (mut scratch, mut counts) = (RangeScratch::new(device, count, 0)?, device.alloc(count)?);
+        self.on(&stream).count_range(&starts, &ends, limits.as_ref(), u64::MAX, &mut counts, &mut scratch)?;
+        Ok(counts.to_vec()?)
+    }
+
+    /// All pairs in order.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        self.iter().collect()
+    }
+}
+
+/// The limits of ranges, if one of them has any.
+fn limits_of<K>(batch: &RangeBatch<K>) -> Option<&[u64]> {
+    (!batch.limits.is_empty()).then_some(&batch.limits[..])
+}
+
+/// A number of elements; more than there can be if it is too large.
+fn total(elements: u64) -> usize {
+    usize::try_from(elements).unwrap_or(usize::MAX)
+}

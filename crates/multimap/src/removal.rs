@@ -1,0 +1,234 @@
+//! The kernels of removals, each with its twin for the CPU.
+
+use crate::contents::offsets_of;
+use crate::gather::{RowsOf, over_outputs};
+use crate::places::{each, is_host, slice, slice_mut};
+use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_kernels_multimap::{
+    CompactArgs, CountKeptArgs, KeepArgs, MarkKeysArgs, MatchArgs, RemovePairsArgs, calls, layout,
+};
+use lanetree_layout::Word;
+use rayon::prelude::*;
+
+/// Takes all values from the keys of a batch: `counts` becomes 0 at the rank of each that has a place.
+pub(crate) fn mark_keys(
+    stream: &Stream,
+    (places, ranks): (&Buffer<u64>, &Buffer<u64>),
+    count: usize,
+    counts: &mut Buffer<u64>,
+    keys: usize,
+) -> Result<()> {
+    assert!(places.len() >= count && ranks.len() >= count && counts.len() >= keys);
+    if count == 0 {
+        return Ok(());
+    }
+    if is_host(stream) {
+        let counts = &mut slice_mut(counts)[..keys];
+        for (&place, &rank) in slice(places).iter().zip(slice(ranks)).take(count) {
+            if layout::count(place) > 0 {
+                counts[rank as usize] = 0;
+            }
+        }
+        return Ok(());
+    }
+    let args = MarkKeysArgs {
+        places: places.read_on(stream)?,
+        ranks: ranks.read_on(stream)?,
+        count: count as u64,
+        counts: counts.write_on(stream)?,
+        keys: keys as u64,
+    };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    Ok(unsafe { each(stream, count)?.run(calls::mark_keys(&args)) }?)
+}
+
+/// Flags the first `count` counts that are not 0.
+pub(crate) fn keep(stream: &Stream, counts: &Buffer<u64>, count: usize) -> Result<Buffer<u32>> {
+    assert!(counts.len() >= count);
+    let mut flags = stream.device().alloc(count.div_ceil(32))?;
+    if count == 0 {
+        return Ok(flags);
+    }
+    if is_host(stream) {
+        let words = slice_mut(&mut flags).par_iter_mut().zip(slice(counts)[..count].par_chunks(32));
+        words.for_each(|(word, counts)| {
+            *word = counts.iter().enumerate().map(|(i, &count)| u32::from(count > 0) << i).sum();
+        });
+        return Ok(flags);
+    }
+    let args = KeepArgs { counts: counts.read_on(stream)?, count: count as u64, flags: flags.write_on(stream)? };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    unsafe { each(stream, count)?.run(calls::keep(&args)) }?;
+    Ok(flags)
+}
+
+/// A batch of pairs on the device: see [`Wanted`](crate::wanted::Wanted).
+pub(crate) struct WantedValues<V> {
+    pub(crate) offsets: Buffer<u64>,
+    pub(crate) values: Buffer<V>,
+    pub(crate) times: Buffer<u64>,
+    pub(crate) rows: Buffer<u64>,
+}
+
+/// Values that equal wanted ones: which, where, and the flags of those that do.
+pub(crate) struct Matches {
+    pub(crate) wanted: Buffer<u64>,
+    pub(crate) positions: Buffer<u64>,
+    pub(crate) hits: Buffer<u32>,
+}
+
+/// Compares the `total` values of rows, which have places, with those that are wanted of each.
+pub(crate) fn match_values<V: Word>(
+    stream: &Stream,
+    values: &Buffer<V>,
+    rows: RowsOf<'_>,
+    total: usize,
+    wanted: &WantedValues<V>,
+) -> Result<Matches> {
+    assert!(rows.are_places && rows.begins.len() >= rows.rows && rows.offsets.len() > rows.rows);
+    assert!(wanted.offsets.len() > rows.rows);
+    let device = stream.device();
+    let mut found = Matches {
+        wanted: device.alloc(total)?,
+        positions: device.alloc(total)?,
+        hits: device.alloc(total.div_ceil(32))?,
+    };
+    if total == 0 || rows.rows == 0 {
+        return Ok(found);
+    }
+    if is_host(stream) {
+        let (values, wanted_offsets, wanted) = (slice(values), slice(&wanted.offsets), slice(&wanted.values));
+        let Matches { wanted: matches, positions, hits } = &mut found;
+        let parts = slice_mut(matches).par_chunks_mut(32).zip(slice_mut(positions).par_chunks_mut(32));
+        let parts = parts.zip(slice_mut(hits).par_iter_mut()).enumerate();
+        parts.for_each(|(part, ((matches, positions), hits))| {
+            *hits = 0;
+            for (i, (found, place)) in matches.iter_mut().zip(positions).enumerate() {
+                let (row, position) = rows.row_and_position(32 * part + i);
+                let from = wanted_offsets[row] as usize;
+                let own = &wanted[from..wanted_offsets[row + 1] as usize];
+                if let Ok(at) = own.binary_search(&values[position as usize]) {
+                    (*found, *place) = ((from + at) as u64, position);
+                    *hits |= 1 << i;
+                }
+            }
+        });
+        return Ok(found);
+    }
+    let args = MatchArgs {
+        places: rows.begins.read_on(stream)?,
+        offsets: rows.offsets.read_on(stream)?,
+        rows: rows.rows as u64,
+        values: values.read_on(stream)?,
+        len: values.len() as u64,
+        wanted_offsets: wanted.offsets.read_on(stream)?,
+        wanted: wanted.values.read_on(stream)?,
+        wanted_len: wanted.values.len() as u64,
+        total: total as u64,
+        matches: found.wanted.write_on(stream)?,
+        positions: found.positions.write_on(stream)?,
+        hits: found.hits.write_on(stream)?,
+    };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    unsafe { over_outputs(stream, total)?.run(calls::match_values(&args)) }?;
+    Ok(found)
+}
+
+/// Of `count` matches in ascending order, removes the first ones of each wanted value: flags them in `removed`, and counts
+/// them down in `counts`, which is by the ranks of keys.
+pub(crate) fn remove_pairs<V: Word>(
+    stream: &Stream,
+    (matches, positions, count): (&Buffer<u64>, &Buffer<u64>, usize),
+    wanted: &WantedValues<V>,
+    ranks: &Buffer<u64>,
+    (counts, keys): (&mut Buffer<u64>, usize),
+    (removed, len): (&mut Buffer<u32>, usize),
+) -> Result<()> {
+    assert!(matches.len() >= count && positions.len() >= count && counts.len() >= keys);
+    assert!(wanted.times.len() == wanted.values.len() && wanted.rows.len() == wanted.values.len());
+    assert!(removed.len() >= len.div_ceil(32));
+    if count == 0 {
+        return Ok(());
+    }
+    if is_host(stream) {
+        let (matches, positions) = (&slice(matches)[..count], slice(positions));
+        let (times, rows, ranks) = (slice(&wanted.times), slice(&wanted.rows), slice(ranks));
+        let (counts, removed) = (slice_mut(counts), slice_mut(removed));
+        let mut at = 0;
+        for equal in matches.chunk_by(|a, b| a == b) {
+            let own = equal[0] as usize;
+            let first = equal.len().min(usize::try_from(times[own]).unwrap_or(usize::MAX));
+            counts[ranks[rows[own] as usize] as usize] -= first as u64;
+            for &position in &positions[at..at + first] {
+                removed[position as usize / 32] |= 1 << (position % 32);
+            }
+            at += equal.len();
+        }
+        return Ok(());
+    }
+    let args = RemovePairsArgs {
+        matches: matches.read_on(stream)?,
+        positions: positions.read_on(stream)?,
+        count: count as u64,
+        times: wanted.times.read_on(stream)?,
+        rows: wanted.rows.read_on(stream)?,
+        wanted_len: wanted.values.len() as u64,
+        ranks: ranks.read_on(stream)?,
+        counts: counts.write_on(stream)?,
+        keys: keys as u64,
+        removed: removed.write_on(stream)?,
+        len: len as u64,
+    };
+    // SAFETY: the lengths were checked, and rows are numbers of keys, each of which has a rank; the pointers are for this
+    // stream.
+    Ok(unsafe { each(stream, count)?.run(calls::remove_pairs(&args)) }?)
+}
+
+/// The values whose bit in `removed` is not set. Waits for the stream.
+pub(crate) fn compact<V: Word>(stream: &Stream, values: &Buffer<V>, removed: &Buffer<u32>) -> Result<Buffer<V>> {
+    let (device, len) = (stream.device(), values.len());
+    let words = len.div_ceil(32);
+    assert!(removed.len() >= words);
+    let mut counts = device.alloc::<u32>(words)?;
+    if words > 0 {
+        count_kept(stream, removed, len, &mut counts)?;
+    }
+    let before = offsets_of(stream, &counts, words)?;
+    let kept = crate::contents::read(&before, words)? as usize;
+    let mut out = device.alloc(kept)?;
+    if kept == 0 {
+        return Ok(out);
+    }
+    if is_host(stream) {
+        let (removed, values) = (slice(removed), slice(values));
+        let kept = values.iter().enumerate().filter(|(i, _)| removed[i / 32] >> (i % 32) & 1 == 0);
+        slice_mut(&mut out).iter_mut().zip(kept).for_each(|(out, (_, &value))| *out = value);
+        return Ok(out);
+    }
+    let args = CompactArgs {
+        removed: removed.read_on(stream)?,
+        before: before.read_on(stream)?,
+        values: values.read_on(stream)?,
+        len: len as u64,
+        out: out.write_on(stream)?,
+        out_len: kept as u64,
+    };
+    // SAFETY: the lengths were checked, and there is a sum for each word; the pointers are for this stream.
+    unsafe { each(stream, len)?.run(calls::compact(&args)) }?;
+    Ok(out)
+}
+
+/// Counts the values of each word that stay.
+fn count_kept(stream: &Stream, removed: &Buffer<u32>, len: usize, counts: &mut Buffer<u32>) -> Result<()> {
+    if is_host(stream) {
+        let words = slice_mut(counts).par_iter_mut().zip(slice(removed)).enumerate();
+        words.for_each(|(i, (count, &removed))| {
+            let values = (len - 32 * i).min(32) as u32;
+            *count = (!removed & u32::MAX >> (32 - values)).count_ones();
+        });
+        return Ok(());
+    }
+    let args = CountKeptArgs { removed: removed.read_on(stream)?, len: len as u64, counts: counts.write_on(stream)? };
+    // SAFETY: the caller has a bit for each value, and a count for each word; the pointers are for this stream.
+    Ok(unsafe { each(stream, len.div_ceil(32))?.run(calls::count_kept(&args)) }?)
+}

@@ -1,0 +1,208 @@
+//! Batches of changes: a second map is made of the first one and the batch, and takes its place.
+
+use crate::MultiMap;
+use crate::build::{check_len, sorted};
+use crate::contents::{Contents, Counted, Found, offsets_of, read};
+use crate::gather::{RowsOf, gather_values};
+use crate::places::count_values;
+use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
+use crate::wanted::Wanted;
+use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::{Buffer, Error, Result, Stream};
+use lanetree_layout::{Key, Word};
+use lanetree_primitives::{
+    MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge_pairs, radix_sort_pairs,
+    select_pairs, sum_by_key,
+};
+
+/// What a batch did, in numbers of pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangeReport {
+    /// Pairs that were inserted.
+    pub inserted: u64,
+    /// Pairs that were removed.
+    pub removed: u64,
+    /// Elements of the batch that found nothing to remove.
+    pub unmatched: u64,
+}
+
+/// Keys and numbers on a device.
+type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
+
+impl<K: Key, V: Word> MultiMap<K, V> {
+    /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
+    /// nothing. Sorts the batch on the device, and makes the map anew, as the [module](crate) says.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
+    /// room or fails. The map is as it was.
+    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
+        check_lengths(keys, values)?;
+        let (device, batch, old) = (&self.device, keys.len(), self.contents.values.len());
+        if batch == 0 {
+            return Ok(ChangeReport::default());
+        }
+        let len = old.checked_add(batch).ok_or(Error::TooManyElements { elements: usize::MAX })?;
+        check_len(len)?;
+        let stream = device.stream()?;
+        let (keys, batch_values) = sorted(&stream, (&device.upload(keys)?, &device.upload(values)?), batch)?;
+        let second = Counted::runs(&stream, &keys, batch)?;
+        drop(keys);
+        // The batch's values are at positions past those of the map.
+        let places = second.places(&stream, old as u64, self.most)?;
+
+        // A key of both has two places in the merged list, first the map's: copied one after the other.
+        let (first_keys, first_places) = self.contents.list(&stream)?;
+        let (first, both) = (first_keys.len(), first_keys.len() + second.len);
+        let mut merged = Found::new(device, both)?;
+        merge_pairs(
+            &stream,
+            MergeRule::KeepBoth,
+            Pairs { keys: &first_keys, values: &first_places, count: first.into() },
+            Pairs { keys: &second.keys, values: &places, count: second.len.into() },
+            merged.output(),
+            &mut MergeScratch::new(device, both)?,
+        )?;
+        drop((first_keys, first_places, second));
+        let merged = merged.read()?;
+        let mut counts = device.alloc(both)?;
+        count_values(&stream, &merged.counts, both, &mut counts)?;
+        let values = self.copied(&stream, &merged.counts, (&counts, both), Some(&batch_values))?;
+        let mut sums = Found::new(device, both)?;
+        let pairs = Pairs { keys: &merged.keys, values: &counts, count: both.into() };
+        sum_by_key(&stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
+        drop((merged, counts, batch_values));
+        self.contents = Contents::of(&stream, &sums.read()?, values, self.most)?;
+        Ok(ChangeReport { inserted: batch as u64, ..ChangeReport::default() })
+    }
+
+    /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
+    /// nothing; makes the map anew, as the [module](crate) says, unless nothing is removed.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
+    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<ChangeReport> {
+        let (device, batch) = (&self.device, keys.len());
+        if batch == 0 || self.is_empty() {
+            return Ok(ChangeReport { unmatched: batch as u64, ..ChangeReport::default() });
+        }
+        let stream = device.stream()?;
+        let (places, ranks) = self.found(&stream, keys)?;
+        let (listed, listed_places) = self.contents.list(&stream)?;
+        let mut counts = device.alloc(listed.len())?;
+        count_values(&stream, &listed_places, listed.len(), &mut counts)?;
+        mark_keys(&stream, (&places, &ranks), batch, &mut counts, listed.len())?;
+        let mut kept = self.kept(&stream, (&listed, &listed_places), &counts)?;
+        let removed_keys = (listed.len() - kept.len) as u64;
+        let mut report = ChangeReport { unmatched: batch as u64 - removed_keys, ..ChangeReport::default() };
+        if removed_keys == 0 {
+            return Ok(report);
+        }
+        drop((listed, listed_places));
+        count_values(&stream, &kept.counts, kept.len, &mut counts)?;
+        let values = self.copied(&stream, &kept.counts, (&counts, kept.len), None)?;
+        kept.counts = counts;
+        report.removed = self.len() - values.len() as u64;
+        self.contents = Contents::of(&stream, &kept, values, self.most)?;
+        Ok(report)
+    }
+
+    /// Removes one pair for each element of the batch: the first one of its key with an equal value, as if one element after
+    /// another was applied. An element that finds no pair any more is unmatched. All or nothing; makes the map anew, as the
+    /// [module](crate) says, unless nothing is removed.
+    ///
+    /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
+    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<ChangeReport> {
+        let device = &self.device;
+        let unchanged = ChangeReport { unmatched: pairs.len() as u64, ..ChangeReport::default() };
+        if pairs.is_empty() || self.is_empty() {
+            return Ok(unchanged);
+        }
+        let batch = Wanted::new(pairs);
+        let stream = device.stream()?;
+        let (places, ranks) = self.found(&stream, &batch.keys)?;
+        let wanted = WantedValues {
+            offsets: device.upload(&batch.offsets)?,
+            values: device.upload(&batch.values)?,
+            times: device.upload(&batch.times)?,
+            rows: device.upload(&batch.rows)?,
+        };
+        let rows = batch.keys.len();
+        let mut counts = device.alloc(rows)?;
+        count_values(&stream, &places, rows, &mut counts)?;
+        let offsets = offsets_of(&stream, &counts, rows)?;
+        let total = read(&offsets, rows)? as usize;
+        if total == 0 {
+            return Ok(unchanged);
+        }
+        // The matches in the order of wanted values, and those of one in the order of positions.
+        let rows = RowsOf { begins: &places, are_places: true, offsets: &offsets, rows };
+        let matches = match_values(&stream, &self.contents.values, rows, total, &wanted)?;
+        let mut selected = Found::<u64>::new(device, total)?;
+        let all = Pairs { keys: &matches.wanted, values: &matches.positions, count: total.into() };
+        select_pairs(&stream, all, &matches.hits, selected.output(), &mut SelectScratch::new(device, total)?)?;
+        let selected = selected.read()?;
+        drop(matches);
+        if selected.len == 0 {
+            return Ok(unchanged);
+        }
+        let (mut ordered, mut positions) = (device.alloc(selected.len)?, device.alloc(selected.len)?);
+        let mut scratch = RadixSortScratch::for_pairs(device, selected.len)?;
+        let bits = 0..u64::BITS - (batch.values.len() as u64).leading_zeros();
+        let unordered = (&selected.keys, &selected.counts);
+        radix_sort_pairs(&stream, unordered, selected.len, bits, (&mut ordered, &mut positions), &mut scratch)?;
+
+        let (listed, listed_places) = self.contents.list(&stream)?;
+        let (keys, len) = (listed.len(), self.contents.values.len());
+        let (mut counts, mut removed) = (device.alloc(keys)?, device.alloc(len.div_ceil(32))?);
+        count_values(&stream, &listed_places, keys, &mut counts)?;
+        removed.fill_zero(&stream)?;
+        let found = (&ordered, &positions, selected.len);
+        remove_pairs(&stream, found, &wanted, &ranks, (&mut counts, keys), (&mut removed, len))?;
+        let kept = self.kept(&stream, (&listed, &counts), &counts)?;
+        let values = compact(&stream, &self.contents.values, &removed)?;
+        let removed = (len - values.len()) as u64;
+        self.contents = Contents::of(&stream, &kept, values, self.most)?;
+        Ok(ChangeReport { removed, unmatched: unchanged.unmatched - removed, ..ChangeReport::default() })
+    }
+
+    /// The places of keys, and their ranks among the distinct keys.
+    fn found(&self, stream: &Stream, keys: &[K]) -> Result<(Buffer<u64>, Buffer<u64>)> {
+        let queries = self.device.upload(keys)?;
+        let (mut places, mut ranks) = (self.device.alloc(keys.len())?, self.device.alloc(keys.len())?);
+        let on = self.contents.keys.on(stream);
+        on.get(&queries, &mut places, None, 0)?;
+        on.lower_bound(&queries, &mut ranks)?;
+        Ok((places, ranks))
+    }
+
+    /// The keys, and their numbers, whose count is not 0. Waits for the stream.
+    fn kept(&self, stream: &Stream, (keys, numbers): Numbered<'_, K>, counts: &Buffer<u64>) -> Result<Counted<K>> {
+        let len = keys.len();
+        let flags = keep(stream, counts, len)?;
+        let mut kept = Found::new(&self.device, len)?;
+        let pairs = Pairs { keys, values: numbers, count: len.into() };
+        select_pairs(stream, pairs, &flags, kept.output(), &mut SelectScratch::new(&self.device, len)?)?;
+        kept.read()
+    }
+
+    /// The values of the first places, which have so many each, one after another. Those at positions past the map's are of
+    /// `more`. Waits for the stream.
+    fn copied(
+        &self,
+        stream: &Stream,
+        places: &Buffer<u64>,
+        (counts, rows): (&Buffer<u64>, usize),
+        more: Option<&Buffer<V>>,
+    ) -> Result<Buffer<V>> {
+        let offsets = offsets_of(stream, counts, rows)?;
+        let mut values = self.device.alloc(read(&offsets, rows)? as usize)?;
+        let rows = RowsOf { begins: places, are_places: true, offsets: &offsets, rows };
+        gather_values(stream, (&self.contents.values, more), rows, &mut values)?;
+        Ok(values)
+    }
+}

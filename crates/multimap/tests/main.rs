@@ -1,0 +1,499 @@
+//! A multi-map answers as a `BTreeMap` of vectors does: on the host and with its kernels emulated, in host form and in device
+//! form, and whatever fails meanwhile.
+
+use core::fmt::Debug;
+use core::ops::Bound;
+use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
+use lanetree::runtime::Failure;
+use lanetree::{Device, DeviceRanges, Error, F64, Key, KeyRange, MultiMap, Pool, Word};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+type Model<K, V> = BTreeMap<K, Vec<V>>;
+
+/// The pairs of a range.
+type Row<K, V> = Vec<(K, V)>;
+
+fn devices() -> [Device; 2] {
+    [Device::host(), Device::emulated()]
+}
+
+/// Few keys, so that they repeat; both ends of the key space; anything.
+fn key<K: Key>(rng: &mut StdRng, space: u64) -> K {
+    let word = match rng.random_range(0..20) {
+        0 => u64::MAX,
+        1 => u64::MAX / 2,
+        2 => 0,
+        3 => rng.random(),
+        _ => rng.random_range(0..space),
+    };
+    K::decode(K::Bits::truncate(word))
+}
+
+/// Values of which many are equal.
+fn value<V: Word>(rng: &mut StdRng) -> V {
+    V::truncate(if rng.random_bool(0.1) { rng.random() } else { rng.random_range(0..6) })
+}
+
+fn batch<K: Key, V: Word>(rng: &mut StdRng, len: usize, space: u64) -> (Vec<K>, Vec<V>) {
+    (0..len).map(|_| (key::<K>(rng, space), value::<V>(rng))).unzip()
+}
+
+fn insert<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K], values: &[V]) {
+    for (&key, &value) in keys.iter().zip(values) {
+        model.entry(key).or_default().push(value);
+    }
+}
+
+/// How many pairs were removed.
+fn remove_all<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K]) -> (u64, u64) {
+    let removed: Vec<_> = keys.iter().map(|key| model.remove(key)).collect();
+    let unmatched = removed.iter().filter(|removed| removed.is_none()).count() as u64;
+    (removed.iter().flatten().map(Vec::len).sum::<usize>() as u64, unmatched)
+}
+
+fn remove_pairs<K: Key, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (u64, u64) {
+    let mut removed = 0;
+    for (key, value) in pairs {
+        let Some(values) = model.get_mut(key) else { continue };
+        if let Some(at) = values.iter().position(|other| other == value) {
+            values.remove(at);
+            removed += 1;
+        }
+        if values.is_empty() {
+            model.remove(key);
+        }
+    }
+    (removed, pairs.len() as u64 - removed)
+}
+
+fn flat<K: Key, V: Word>(model: &Model<K, V>) -> Vec<(K, V)> {
+    model.iter().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value))).collect()
+}
+
+/// The pairs of a range whose end may be below its start.
+fn row<K: Key, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Vec<(K, V)> {
+    let all = if start <= end { Some(model.range(start..=end)) } else { None };
+    let pairs = all.into_iter().flatten().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value)));
+    pairs.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect()
+}
+
+/// Asks everything, in both forms.
+fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng, space: u64) {
+    let what = format!("{map:?}");
+    let pairs = flat(model);
+    assert_eq!((map.len(), map.keys_len()), (pairs.len() as u64, model.len() as u64), "{what}");
+    assert_eq!(map.is_empty(), pairs.is_empty(), "{what}");
+    assert!(map.pairs().unwrap() == pairs, "{what}");
+
+    let queries: Vec<K> = (0..rng.random_range(0..70)).map(|_| key(rng, space)).collect();
+    let none = Vec::new();
+    let expected: Vec<&Vec<V>> = queries.iter().map(|key| model.get(key).unwrap_or(&none)).collect();
+    let rows = map.get_all_many(&queries).unwrap();
+    assert_eq!(rows.len(), queries.len());
+    assert!(rows.iter().eq(expected.iter().map(|values| &values[..])), "{what}");
+    let counts: Vec<u64> = expected.iter().map(|values| values.len() as u64).collect();
+    assert_eq!(map.count_many(&queries).unwrap(), counts, "{what}");
+    assert!(map.contains_many(&queries).unwrap().into_iter().eq(counts.iter().map(|&count| count > 0)), "{what}");
+    let firsts: Vec<Option<V>> = expected.iter().map(|values| values.first().copied()).collect();
+    assert_eq!(map.first_many(&queries).unwrap(), firsts, "{what}");
+
+    let limited = rng.random_bool(0.5);
+    let ranges: Vec<(K, K, u64)> = (0..rng.random_range(0..20))
+        .map(|_| (key(rng, space), key(rng, space), if limited { rng.random_range(0..40) } else { u64::MAX }))
+        .collect();
+    let expected: Vec<Vec<(K, V)>> = ranges.iter().map(|&(start, end, limit)| row(model, start, end, limit)).collect();
+    in_device_form(map, &queries, (&rows.offsets, &rows.values), &ranges, &expected);
+    // The host form has no reversed ranges.
+    let (ranges, expected): (Vec<KeyRange<K>>, Vec<Row<K, V>>) = ranges
+        .iter()
+        .zip(expected)
+        .filter(|((start, end, _), _)| start <= end)
+        .map(|(&(start, end, limit), row)| (KeyRange::new(start..=end).limit(limit), row))
+        .unzip();
+    let found = map.range_many(ranges.clone()).unwrap();
+    let found_rows =
+        found.iter().map(|(keys, values)| keys.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>());
+    assert!(found_rows.eq(expected.iter().cloned()), "{what}");
+    let counts: Vec<u64> = expected.iter().map(|row| row.len() as u64).collect();
+    assert_eq!(map.count_range_many(ranges).unwrap(), counts, "{what}");
+}
+
+/// The same queries in device form: once with room for all results, once with too little.
+fn in_device_form<K: Key, V: Word>(
+    map: &MultiMap<K, V>,
+    queries: &[K],
+    (offsets, values): (&[u64], &[V]),
+    ranges: &[(K, K, u64)],
+    expected: &[Vec<(K, V)>],
+) {
+    let device = map.device();
+    let stream = device.stream().unwrap();
+    let on = map.on(&stream);
+    let uploaded = device.upload(queries).unwrap();
+    let mut scratch = Scratch::new(device, queries.len() + 3).unwrap();
+    for capacity in [values.len() + 5, values.len() / 2] {
+        let mut out = DeviceRows::new(device, queries.len(), capacity).unwrap();
+        on.get_all(&uploaded, &mut scratch, &mut out).unwrap();
+        assert_eq!(out.offsets.to_vec().unwrap(), offsets);
+        let written = values.len().min(capacity);
+        assert!(out.values.to_vec().unwrap()[..written] == values[..written], "{map:?}");
+    }
+    let (mut counts, mut firsts) = (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());
+    on.count(&uploaded, &mut counts, &mut scratch).unwrap();
+    on.first(&uploaded, &mut firsts, None, V::MAX, &mut scratch).unwrap();
+    let rows: Vec<&[V]> = offsets.windows(2).map(|row| &values[row[0] as usize..row[1] as usize]).collect();
+    assert!(counts.to_vec().unwrap().iter().eq(&rows.iter().map(|row| row.len() as u64).collect::<Vec<_>>()));
+    assert!(firsts.to_vec().unwrap().into_iter().eq(rows.iter().map(|row| row.first().copied().unwrap_or(V::MAX))));
+
+    let (starts, ends): (Vec<K>, Vec<K>) = ranges.iter().map(|&(start, end, _)| (start, end)).unzip();
+    let limits: Vec<u64> = ranges.iter().map(|range| range.2).collect();
+    let [starts, ends] = [starts, ends].map(|bounds| device.upload(&bounds).unwrap());
+    let limits = device.upload(&limits).unwrap();
+    let expected_pairs: Vec<(K, V)> = expected.iter().flatten().copied().collect();
+    for capacity in [expected_pairs.len() + 5, expected_pairs.len() / 2] {
+        let mut scratch = RangeScratch::new(device, ranges.len(), capacity).unwrap();
+        let mut out = DeviceRanges::new(device, ranges.len(), capacity).unwrap();
+        on.range(&starts, &ends, Some(&limits), 33, &mut scratch, &mut out).unwrap();
+        let found = out.offsets.to_vec().unwrap();
+        let rows: Vec<Vec<(K, V)>> = expected.iter().map(|row| row.iter().copied().take(33).collect()).collect();
+        assert!(found.windows(2).map(|row| row[1] - row[0]).eq(rows.iter().map(|row| row.len() as u64)), "{map:?}");
+        let pairs: Vec<(K, V)> = out.keys.to_vec().unwrap().into_iter().zip(out.values.to_vec().unwrap()).collect();
+        let wanted: Vec<(K, V)> = rows.into_iter().flatten().take(capacity).collect();
+        assert!(pairs[..wanted.len()] == wanted, "{map:?}");
+        let mut counts = device.alloc(ranges.len()).unwrap();
+        on.count_range(&starts, &ends, None, u64::MAX, &mut counts, &mut scratch).unwrap();
+        on.count_range(&starts, &ends, Some(&limits), u64::MAX, &mut counts, &mut scratch).unwrap();
+        assert!(counts.to_vec().unwrap().into_iter().eq(expected.iter().map(|row| row.len() as u64)), "{map:?}");
+    }
+}
+
+/// Builds, and random batches of changes, with everything asked after each.
+fn random<K: Key, V: Word>(seed: u64, rounds: usize) {
+    for device in devices() {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        for space in [1, 40, 3000] {
+            let len = rng.random_range(0..2500);
+            let (keys, values) = batch::<K, V>(rng, len, space);
+            let mut model = Model::new();
+            insert(&mut model, &keys, &values);
+            let mut map = MultiMap::build(&device, &keys, &values).unwrap();
+            compare(&map, &model, rng, space);
+            let (keys, values): (Vec<K>, Vec<V>) = flat(&model).into_iter().unzip();
+            compare(&MultiMap::build_sorted(&device, &keys, &values).unwrap(), &model, rng, space);
+            for round in 0..rounds {
+                let len = rng.random_range(0..600);
+                let (keys, values) = batch::<K, V>(rng, len, space);
+                match round % 3 {
+                    0 => {
+                        insert(&mut model, &keys, &values);
+                        assert_eq!(map.insert_many(&keys, &values).unwrap().inserted, len as u64);
+                    }
+                    1 => {
+                        let pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
+                        let report = map.remove_pairs_many(&pairs).unwrap();
+                        assert_eq!((report.removed, report.unmatched), remove_pairs(&mut model, &pairs), "{map:?}");
+                    }
+                    _ => {
+                        let keys = &keys[..len / 40];
+                        let report = map.remove_all_many(keys).unwrap();
+                        assert_eq!((report.removed, report.unmatched), remove_all(&mut model, keys), "{map:?}");
+                    }
+                }
+                compare(&map, &model, rng, space);
+            }
+        }
+    }
+}
+
+#[test]
+fn maps_of_u32_to_u32() {
+    random::<u32, u32>(1, 6);
+}
+
+#[test]
+fn maps_of_u64_to_u32() {
+    random::<u64, u32>(2, 6);
+}
+
+#[test]
+fn maps_of_i64_to_u64() {
+    random::<i64, u64>(3, 6);
+}
+
+#[test]
+fn maps_of_f64_to_u64() {
+    random::<F64, u64>(4, 6);
+}
+
+#[test]
+fn maps_of_i32_to_u64() {
+    random::<i32, u64>(5, 3);
+}
+
+#[test]
+fn an_empty_map_answers_and_grows() {
+    for device in devices() {
+        let mut map = MultiMap::<i64, u32>::build(&device, &[], &[]).unwrap();
+        let rng = &mut StdRng::seed_from_u64(7);
+        compare(&map, &Model::new(), rng, 10);
+        assert_eq!(map.remove_all_many(&[3, 4]).unwrap().unmatched, 2);
+        assert_eq!(map.remove_pairs_many(&[(3, 4)]).unwrap().unmatched, 1);
+        let mut model = Model::from([(-5, vec![1, 1]), (3, vec![2])]);
+        map.insert_many(&[3, -5, -5], &[2, 1, 1]).unwrap();
+        compare(&map, &model, rng, 10);
+        assert_eq!(map.remove_all_many(&[3, -5]).unwrap().removed, 3);
+        model.clear();
+        compare(&map, &model, rng, 10);
+        map.insert_many(&[9], &[90]).unwrap();
+        assert_eq!(map.remove_pairs_many(&[(9, 90), (9, 90), (8, 1)]).unwrap().unmatched, 2);
+        compare(&map, &model, rng, 10);
+    }
+}
+
+#[test]
+fn rows_end_where_the_part_of_a_warp_ends_or_beside() {
+    for device in devices() {
+        for count in [1, 31, 32, 33, 255, 256, 257, 511, 512, 513] {
+            let mut model = Model::from([(1_u64, vec![9_u32; 3]), (2, (0..count).collect()), (3, vec![7; 300])]);
+            let (keys, values): (Vec<u64>, Vec<u32>) = flat(&model).into_iter().unzip();
+            let mut map = MultiMap::build(&device, &keys, &values).unwrap();
+            assert_eq!(map.get_all_many(&[2]).unwrap().values, model[&2]);
+            assert_eq!(
+                map.get_all_many(&[0, 2, 0, 2]).unwrap().offsets[1..],
+                [0, 1, 1, 2].map(|i| i * u64::from(count))
+            );
+            assert_eq!(map.range_many([2..=2]).unwrap().values, model[&2]);
+            let last = [(2, count - 1)];
+            assert_eq!(map.remove_pairs_many(&last).unwrap().removed, remove_pairs(&mut model, &last).0);
+            assert_eq!(map.pairs().unwrap(), flat(&model), "{count} on {device}");
+        }
+    }
+}
+
+#[test]
+fn a_query_in_flight_reads_the_map_as_it_was() {
+    let device = Device::emulated();
+    let mut map = MultiMap::build(&device, &[1_u32, 2, 2, 3], &[10_u32, 20, 21, 30]).unwrap();
+    let queries = device.upload(&[2, 3]).unwrap();
+    let streams = [(); 8].map(|()| device.stream().unwrap());
+    // The emulator's streams run late: when somebody waits for them.
+    let in_flight = streams.each_ref().map(|stream| {
+        let (mut scratch, mut out) = (Scratch::new(&device, 2).unwrap(), DeviceRows::new(&device, 2, 3).unwrap());
+        map.on(stream).get_all(&queries, &mut scratch, &mut out).unwrap();
+        out
+    });
+    map.remove_all_many(&[2]).unwrap();
+    map.insert_many(&[3, 2], &[31, 29]).unwrap();
+    for out in in_flight {
+        assert_eq!(out.offsets.to_vec().unwrap(), [0, 2, 3]);
+        assert_eq!(out.values.to_vec().unwrap(), [20, 21, 30]);
+    }
+    assert_eq!(map.get_all_many(&[2, 3]).unwrap().values, [29, 30, 31]);
+}
+
+/// So many values of one key, among others.
+fn many(device: &Device, count: usize) {
+    let (neighbors, key) = ([3_u64, 7, 11], 7);
+    let mut keys = neighbors.to_vec();
+    keys.extend(vec![key; count]);
+    let mut values: Vec<u32> = vec![30, 70, 110];
+    values.extend((0..count as u32).map(|i| i % 1000));
+    let mut map = MultiMap::build(device, &keys, &values).unwrap();
+    // The memory of the values, and of three keys.
+    assert!(map.bytes() < (4 * count + 40_000) as u64, "{:?}", map.stats());
+    let mut expected = vec![70];
+    expected.extend((0..count as u32).map(|i| i % 1000));
+    let found = map.get_all_many(&[key, 11, 8, key]).unwrap();
+    assert!((found.get(0), found.get(1), found.get(3)) == (&expected[..], &[110][..], &expected[..]));
+    let all = map.range_many([4..=7]).unwrap();
+    assert!(all.values == expected && all.keys.iter().all(|&found| found == key));
+    // Half of those of a value, among them the first one.
+    let often = expected.iter().filter(|&&value| value == 70).count();
+    let report = map.remove_pairs_many(&vec![(key, 70); often / 2]).unwrap();
+    assert_eq!((report.removed, report.unmatched), (often as u64 / 2, 0));
+    let mut left = often / 2;
+    expected.retain(|&value| {
+        let goes = value == 70 && left > 0;
+        left -= usize::from(goes);
+        !goes
+    });
+    assert!(map.get_all_many(&[key]).unwrap().values == expected);
+    map.insert_many(&vec![key; 5000], &vec![1; 5000]).unwrap();
+    expected.extend([1; 5000]);
+    assert!(map.get_all_many(&[key]).unwrap().values == expected);
+    assert_eq!(map.remove_all_many(&[key]).unwrap().removed, expected.len() as u64);
+    assert_eq!(map.pairs().unwrap(), [(3, 30), (11, 110)]);
+}
+
+#[test]
+fn a_key_with_2_to_the_20_values_on_the_host() {
+    many(&Device::host(), 1 << 20);
+}
+
+#[test]
+fn a_key_with_2_to_the_20_values_emulated() {
+    many(&Device::emulated(), 1 << 20);
+}
+
+/// Bytes per pair, of 2^18 pairs with random keys and so many values each.
+fn bytes_per_pair<K: Key, V: Word>(values_of_a_key: usize) -> f64 {
+    let rng = &mut StdRng::seed_from_u64(8);
+    let len = 1 << 18;
+    let distinct: Vec<K> = (0..len / values_of_a_key).map(|_| K::decode(K::Bits::truncate(rng.random()))).collect();
+    let keys: Vec<K> = (0..len).map(|i| distinct[i / values_of_a_key]).collect();
+    let map = MultiMap::build(&Device::host(), &keys, &vec![V::MIN; len]).unwrap();
+    map.bytes() as f64 / map.len() as f64
+}
+
+#[test]
+fn a_pair_takes_what_the_documentation_says() {
+    let near = |actual: f64, said: f64| assert!((actual / said - 1.0).abs() < 0.05, "{actual}, not {said}");
+    near(bytes_per_pair::<u32, u32>(1), 21.6);
+    near(bytes_per_pair::<u32, u32>(4), 8.42);
+    near(bytes_per_pair::<u32, u32>(16), 5.13);
+    near(bytes_per_pair::<u64, u64>(1), 25.7);
+    near(bytes_per_pair::<u64, u64>(4), 12.4);
+    near(bytes_per_pair::<u64, u64>(16), 9.13);
+}
+
+#[test]
+fn a_build_from_buffers_leaves_them_as_they_are() {
+    for device in devices() {
+        let (keys, values) = (device.upload(&[4_i32, -1, 4, 9]).unwrap(), device.upload(&[1_u64, 2, 3, 4]).unwrap());
+        let stream = device.stream().unwrap();
+        let map = MultiMap::build_on(&stream, (&keys, &values), 3).unwrap();
+        assert_eq!(map.pairs().unwrap(), [(-1, 2), (4, 1), (4, 3)]);
+        assert_eq!(keys.to_vec().unwrap(), [4, -1, 4, 9]);
+        let error = MultiMap::build_on(&stream, (&keys, &values), 5).unwrap_err();
+        assert_eq!(error.to_string(), "the keys' buffer holds 4 elements, but 5 are needed; allocate at least 5");
+    }
+}
+
+fn message<T: Debug>(result: Result<T, Error>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for device in devices() {
+        let mut map = MultiMap::build(&device, &[1_u32, 2], &[10_u32, 20]).unwrap();
+        let lengths = "2 keys but 1 values: give one value per key";
+        assert_eq!(message(MultiMap::build(&device, &[1_u32, 2], &[10_u32])), lengths);
+        assert_eq!(message(MultiMap::build_sorted(&device, &[1_u32, 2], &[10_u32])), lengths);
+        assert_eq!(message(map.insert_many(&[1, 2], &[10])), lengths);
+        assert_eq!(
+            message(MultiMap::build_sorted(&device, &[2_u32, 1], &[10_u32, 20])),
+            "keys[1] = 1 is below keys[0] = 2: sort the pairs, or use the build that sorts them"
+        );
+        let reversed = KeyRange::new((Bound::Included(2), Bound::Included(1)));
+        let text = "range 0 starts at 2 and ends at 1, before its start: swap the bounds, or leave it out";
+        assert_eq!(message(map.range_many([reversed])), text);
+        assert_eq!(message(map.count_range_many([reversed])), text);
+
+        let stream = device.stream().unwrap();
+        let queries = device.upload(&[1_u32; 4]).unwrap();
+        let (mut short, mut scratch) = (Scratch::new(&device, 3).unwrap(), Scratch::new(&device, 4).unwrap());
+        let mut rows = DeviceRows::new(&device, 4, 4).unwrap();
+        let on = map.on(&stream);
+        let text = "the scratch memory holds 3 elements, but 4 are needed; allocate at least 4";
+        assert_eq!(message(on.get_all(&queries, &mut short, &mut rows)), text);
+        let mut rows = DeviceRows::new(&device, 3, 4).unwrap();
+        let text = "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5";
+        assert_eq!(message(on.get_all(&queries, &mut scratch, &mut rows)), text);
+        let mut out = DeviceRanges::new(&device, 4, 9).unwrap();
+        let mut ranges = RangeScratch::new(&device, 4, 8).unwrap();
+        let text = "the scratch memory holds 8 elements, but 9 are needed; allocate at least 9";
+        assert_eq!(message(on.range(&queries, &queries, None, 1, &mut ranges, &mut out)), text);
+        let fewer = device.upload(&[1_u32; 3]).unwrap();
+        let text = "4 starts but 3 ends: give one of each per range";
+        assert_eq!(message(on.range(&queries, &fewer, None, 1, &mut ranges, &mut out)), text);
+        let other = if device == Device::host() { Device::emulated() } else { Device::host() };
+        let elsewhere = other.upload(&[1_u32; 4]).unwrap();
+        let mut counts = device.alloc(4).unwrap();
+        assert!(matches!(on.count(&elsewhere, &mut counts, &mut scratch), Err(Error::Runtime(_))));
+    }
+}
+
+/// A change of a map.
+type Change = fn(&mut MultiMap<i64, u32>) -> Result<(), Error>;
+
+#[test]
+fn a_failed_change_changes_nothing_whatever_fails() {
+    let changes: [Change; 3] = [
+        |map| map.insert_many(&[5, -2, 9, 5], &[1, 2, 3, 4]).map(drop),
+        |map| map.remove_all_many(&[5, 6, 30]).map(drop),
+        |map| map.remove_pairs_many(&[(5, 0), (7, 7), (9, 3)]).map(drop),
+    ];
+    let keys: Vec<i64> = (0..300).map(|i| i % 40).collect();
+    let values: Vec<u32> = (0..300).collect();
+    let before = {
+        let mut model = Model::new();
+        insert(&mut model, &keys, &values);
+        flat(&model)
+    };
+    for change in changes {
+        let mut after = MultiMap::build(&Device::host(), &keys, &values).unwrap();
+        change(&mut after).unwrap();
+        let after = after.pairs().unwrap();
+        assert_ne!(before, after);
+        let failed = Failure::at_every_point(
+            |device| MultiMap::build(device, &keys, &values).unwrap(),
+            change,
+            |map, error| {
+                assert!(matches!(error, Error::Runtime(_)), "{error}");
+                assert_eq!(map.pairs().unwrap(), before, "{error}");
+                change(map).unwrap();
+                assert_eq!(map.pairs().unwrap(), after);
+            },
+        );
+        assert!(failed.len() > 40, "{}", failed.len());
+    }
+}
+
+/// A query of a map.
+type Query = fn(&MultiMap<i64, u32>) -> Result<(), Error>;
+
+#[test]
+fn builds_and_queries_say_that_they_failed() {
+    let keys: Vec<i64> = (0..300).map(|i| i % 40).collect();
+    let values: Vec<u32> = (0..300).collect();
+    let built = Failure::at_every_point(
+        |device| (device.clone(), None),
+        |(device, map)| MultiMap::build(device, &keys, &values).map(|built| *map = Some(built)),
+        |(_, map), error| assert!(map.is_none() && matches!(error, Error::Runtime(_)), "{error}"),
+    );
+    assert!(built.len() > 30, "{}", built.len());
+    let queries: [Query; 6] = [
+        |map| map.get_all_many(&[1, 2, 3]).map(drop),
+        |map| map.count_many(&[1, 2, 3]).map(drop),
+        |map| map.first_many(&[1, 2, 3]).map(drop),
+        |map| map.range_many([1..=4]).map(drop),
+        |map| map.count_range_many([1..=4]).map(drop),
+        |map| map.pairs().map(drop),
+    ];
+    for query in queries {
+        let failed = Failure::at_every_point(
+            |device| MultiMap::build(device, &keys, &values).unwrap(),
+            |map| query(map),
+            |map, error| {
+                assert!(matches!(error, Error::Runtime(_)), "{error}");
+                query(map).unwrap();
+            },
+        );
+        assert!(failed.len() > 3, "{}", failed.len());
+    }
+}
+
+#[test]
+fn a_map_on_a_pool_gives_back_what_changes_took() {
+    let pool = Pool::new(&Device::emulated());
+    let keys: Vec<u32> = (0..20_000).map(|i| i / 3).collect();
+    let values = vec![7_u64; keys.len()];
+    let mut map = MultiMap::build(&pool.device(), &keys, &values).unwrap();
+    map.insert_many(&keys[..100], &values[..100]).unwrap();
+    // Blocks of a pool are up to a quarter larger than what is in them.
+    let in_use = pool.stats().in_use as u64;
+    assert!((map.bytes()..map.bytes() * 5 / 4 + 4096).contains(&in_use), "{in_use} bytes for {:?}", map.stats());
+}
