@@ -376,7 +376,8 @@ mod tests {
     fn lanetree_takes_turns_with_other_indexes_on_the_cpu() {
         let mut session = session(Device::host());
         run(&mut session, "lanetree-cpu", 8);
-        let of = |threads: u64| session.report.record.rows.iter().filter(move |row| row.integer("threads") == Some(threads));
+        let of =
+            |threads: u64| session.report.record.rows.iter().filter(move |row| row.integer("threads") == Some(threads));
         let ways = Simd::ALL.into_iter().filter(|simd| simd.is_available()).count();
         for key in ["u64", "u32"] {
             let indexes = of(1).filter(|row| row.key == key).map(|row| row.index);

@@ -390,7 +390,7 @@ fn lines_without_room_hand_pairs_to_those_beside() {
     let nodes = both.tree.parts.get().unwrap().nodes.to_vec().unwrap();
     // Two into one of twenty lines, nearly all of which had three.
     let ops: Vec<_> =
-        (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert((i * 20 << 20) + (part << 18), part))).collect();
+        (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert(((i * 20) << 20) + (part << 18), part))).collect();
     assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
     assert_ne!(nodes, both.tree.parts.get().unwrap().nodes.to_vec().unwrap());
 }
