@@ -403,3 +403,24 @@ fn an_empty_tree_answers_on_the_host() {
     assert_eq!(tree.insert_many(&[2], &[3]).unwrap().inserted, 1);
     assert_eq!(tree.get_many(&[1, 2]).unwrap(), [None, Some(3)]);
 }
+
+#[test]
+fn uniform_batches_find_room() {
+    let device = Device::emulated();
+    let mut state = 77_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 4
+    };
+    let keys: Vec<u64> = (0..1 << 18).map(|_| random()).collect();
+    let mut tree = LaneTree::<u64, u64>::builder().fill(0.7).table_nodes(20).build(&device, &keys, &keys).unwrap();
+    // A tenth in all. With cells that could not be shifted at the right end of a node, some nodes had to be divided.
+    for size in [10, 12, 13, 13] {
+        let new: Vec<u64> = (0..1 << size).map(|_| random()).collect();
+        let report = tree.insert_many(&new, &new).unwrap();
+        assert_eq!((report.inserted, report.path), (1 << size, UpdatePath::InPlace));
+        assert!(tree.get_many(&new).unwrap().into_iter().eq(new.iter().map(|&key| Some(key))));
+    }
+}

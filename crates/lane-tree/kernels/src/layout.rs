@@ -187,9 +187,15 @@ impl Quantiser {
         let (rotation, base, window) = Self::window_of(first, last);
         let most = *BITMAP_FACTORS.end() as u32;
         let factor = |window: u32| ((CELLS * 65536 - 1) / window.max(1)).min(most);
-        let parts = shift * 27 % SHIFTS;
-        let by = if rotation + 16 == K::BITS { 0 } else { (65536 / SHIFTS * parts) / factor(window).max(1) };
-        let code = factor(window + by) - (*BITMAP_FACTORS.start() as u32 - 1);
+        let mut by = 0;
+        let mut of_all = factor(window);
+        // Windows of the highest bits are not shifted.
+        if shift > 0 && rotation + 16 < K::BITS {
+            // One factor for all, with room for a cell more: so every key moves by the same part of a cell.
+            of_all = factor(window + 65536 / of_all.max(1) + 1);
+            by = (65536 / SHIFTS * (shift * 27 % SHIFTS)) / of_all.max(1);
+        }
+        let code = of_all - (*BITMAP_FACTORS.start() as u32 - 1);
         Self((base.wrapping_sub(by) & 0xffff) | rotation << 16 | code << 22)
     }
 
