@@ -53,14 +53,14 @@ pub trait Combine: FixedIndex {
         check(self, other)?;
         let (device, stream) = (self.device(), self.device().stream()?);
         let mut all = All::of(self, &stream)?;
-        let (hits, mut parted) = (all.hits(other, &stream)?, Kept::new(self, all.len)?);
+        let (hits, mut partitioned) = (all.hits(other, &stream)?, Kept::new(self, all.len)?);
         let mut scratch = SelectScratch::new(device, all.len)?;
-        partition_pairs(&stream, all.pairs(), &hits, parted.output(), &mut scratch)?;
+        partition_pairs(&stream, all.pairs(), &hits, partitioned.output(), &mut scratch)?;
         // The others come after those that are in both.
-        let rest = parted.len()?..all.len;
-        all.keys.copy_from_buffer(&stream, 0, &parted.keys, rest.clone())?;
-        all.values.copy_from_buffer(&stream, 0, &parted.values, rest.clone())?;
-        drop(parted);
+        let rest = partitioned.len()?..all.len;
+        all.keys.copy_from_buffer(&stream, 0, &partitioned.keys, rest.clone())?;
+        all.values.copy_from_buffer(&stream, 0, &partitioned.values, rest.clone())?;
+        drop(partitioned);
         self.build_like(&stream, (&all.keys, &all.values), rest.len())
     }
 

@@ -19,7 +19,7 @@ pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
 pub(super) const SORTED_AT: usize = 10;
 
-/// Scratch memory of batches in device form, reusable for the next batch: about 90 bytes per operation with keys of 8 bytes, and 60
+/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 60
 /// for each node that such a batch has laid out anew.
 #[derive(Debug)]
 pub struct UpdateScratch<K: Key> {
