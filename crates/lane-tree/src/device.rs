@@ -7,8 +7,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, RECORD_WORDS, Record, line_slots};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
-    RankArgs, SORTED_BYTES, SORTED_THREADS, SORTED_TILE, TreeRef, calls, query_shared,
+    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LOCATE_THREADS, LocateArgs, NeighborArgs, ORDERED_THREADS,
+    QUERY_THREADS, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TreeRef, calls, query_shared, sorted_tile,
 };
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::BuildScratch;
@@ -23,11 +23,11 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 }
 
 impl<K: Key, V: Word> LaneTree<K, V> {
-    /// Whether there are enough sorted queries to be worth copying whole lines to shared memory: so many for each line that
-    /// a part's lines, and some more, are in a window.
-    fn is_dense(&self, count: usize) -> bool {
+    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
+    /// memory: so many for each line that a part's lines, and some more, are in a window.
+    fn sorted_own(&self, count: usize) -> Option<usize> {
         let lines = u64::from(self.parts.known().shape.lines);
-        lines > 0 && count as u64 >= lines * 9 / 4
+        SORTED_OWN.into_iter().find(|&own| lines > 0 && count as u64 * 16 >= lines * 9 * own as u64)
     }
 }
 
@@ -114,13 +114,15 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         miss: V,
     ) -> Result<()> {
         let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
-        let (launch, call) = match *order == BatchOrder::Sorted && self.is_dense(count) {
-            true => {
+        let own = if *order == BatchOrder::Sorted { self.sorted_own(count) } else { None };
+        let (launch, call) = match own {
+            Some(own) => {
                 let threads = (SORTED_THREADS, SORTED_BYTES as usize);
-                let tiles = count.div_ceil(SORTED_TILE as usize) * WARP as usize;
-                (over_queries(stream, tiles, threads, &args.tree)?, calls::get_sorted(&args))
+                let tiles = count.div_ceil(sorted_tile(own) as usize) * WARP as usize;
+                let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
+                (over_queries(stream, tiles, threads, &args.tree)?, call(&args))
             }
-            false => (over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?, calls::get(&args)),
+            None => (over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?, calls::get(&args)),
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch.run(call) }?)
@@ -171,7 +173,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
+        Ok(unsafe { over_queries(stream, count, (LOCATE_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
     }
 
     unsafe fn launch_gather(

@@ -33,8 +33,10 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
-    /// The look-up of sorted queries.
-    get_sorted(GetArgs<K, V>) => GetSorted<K, V>;
+    /// The look-up of sorted queries of which many share a line.
+    get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 4>;
+    /// The look-up of sorted queries of which few share a line.
+    get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
     /// The kernel that lists marked nodes.
     list_nodes(ListNodesArgs<K, V>) => ListNodes<K, V>;
     /// The kernel that locates ranges.

@@ -36,7 +36,8 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
-            instance!([<lane_tree_ $k _ $v __get_sorted>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __get_sorted_1>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v, 1>);
+            instance!([<lane_tree_ $k _ $v __get_sorted_4>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v, 4>);
             instance!([<lane_tree_ $k _ $v __list_nodes>], [<lane_tree_ $k _ $v>], ListNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
             instance!([<lane_tree_ $k _ $v __move_inserts>], [<lane_tree_ $k _ $v>], MoveInserts<$k, $v>);

@@ -142,6 +142,34 @@ fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
+/// Block collective. Copies words to shared memory: several a thread at a time, whose loads overlap.
+///
+/// # Safety
+/// There are so many, and room for them.
+#[inline(always)]
+unsafe fn copy<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
+    const TOGETHER: usize = 8;
+    let mut index = simt.thread_index();
+    while index < count {
+        let mut words = [0; TOGETHER];
+        unroll!(TOGETHER, i => {
+            let own = index + i as u32 * simt.block_dim();
+            if own < count {
+                // SAFETY: an element.
+                words[i] = unsafe { simt.load(from, u64::from(own), Hint::ReadOnly) };
+            }
+        });
+        unroll!(TOGETHER, i => {
+            let own = index + i as u32 * simt.block_dim();
+            if own < count {
+                // SAFETY: as above.
+                unsafe { simt.shared_store(to, own, words[i]) };
+            }
+        });
+        index += TOGETHER as u32 * simt.block_dim();
+    }
+}
+
 /// Block collective. Copies the table to where the library's kernels have it in shared memory.
 ///
 /// # Safety
@@ -165,19 +193,10 @@ impl<K: Word> TreeRef<K> {
     /// The tree is valid, and the block has shared memory for its table.
     #[inline(always)]
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        let mut index = simt.thread_index();
-        while index < TOP_BUCKETS {
-            // SAFETY: one thread for each element, and a barrier follows.
-            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
-            index += simt.block_dim();
-        }
-        let mut index = simt.thread_index();
-        while index < self.top_count {
-            // SAFETY: as above.
-            unsafe {
-                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
-            };
-            index += simt.block_dim();
+        // SAFETY: there are so many elements, of which each has one thread, and a barrier follows.
+        unsafe {
+            copy(simt, self.table, top.table, TOP_BUCKETS);
+            copy(simt, self.prefixes, top.prefixes, self.top_count);
         }
         simt.barrier();
     }
@@ -561,13 +580,6 @@ impl<K: Word> TreeRef<K> {
         let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
         if slot.is_multiple_of(slots) { first } else { second }
     }
-}
-
-/// Warp collective (all lanes). What each of four lanes has, in all of them.
-#[inline(always)]
-pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
-    let leader = simt.lane() / QUAD * QUAD;
-    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
 /// Per thread. Of what four lanes have in common, the lane's own.

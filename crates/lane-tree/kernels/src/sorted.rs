@@ -7,31 +7,40 @@ use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, unroll};
 
-/// Queries of a part, whose lines are copied together.
-const PART: u32 = 128;
-/// Queries of a part that each lane has.
-const OWN: usize = (PART / WARP) as usize;
 /// Parts of a tile: a bound for each, and one after the last.
 const PARTS: u32 = WARP - 1;
-/// Queries of a warp's tile.
-pub const SORTED_TILE: u32 = PARTS * PART;
 /// Most lines that are copied for a part.
 const WINDOW: u32 = 64;
 /// Bytes of a warp's window.
 const WINDOW_BYTES: u32 = WINDOW * LINE_WORDS * 8;
+/// Chunks of a part's lines that each lane loads while the part before is searched.
+const AHEAD: usize = 6;
+
+/// Queries of a part, whose lines are copied together, if each lane has `own` of them.
+const fn part_of(own: usize) -> u32 {
+    own as u32 * WARP
+}
+
+/// Queries of a warp's tile, if each lane has `own` of a part.
+pub const fn sorted_tile(own: usize) -> u32 {
+    PARTS * part_of(own)
+}
+
+/// The queries per lane with which [`GetSorted`] is compiled: where many queries share a line, and where few do.
+pub const SORTED_OWN: [usize; 2] = [4, 1];
 
 /// Threads of a block of [`GetSorted`].
-pub const SORTED_THREADS: u32 = 768;
+pub const SORTED_THREADS: u32 = 640;
 
-/// Looks up a batch of sorted keys. One warp per [`SORTED_TILE`] queries; any grid of blocks of at most [`SORTED_THREADS`]
-/// threads, with shared memory for the table and a window for each warp.
+/// Looks up a batch of sorted keys, of which each lane has `OWN` at a time. One warp per [`sorted_tile`] queries; any grid of blocks of
+/// at most [`SORTED_THREADS`] threads, with shared memory for the table and a window for each warp.
 #[derive(Debug)]
-pub struct GetSorted<K, V>(PhantomData<(K, V)>);
+pub struct GetSorted<K, V, const OWN: usize>(PhantomData<(K, V)>);
 
 /// Bytes of shared memory per thread that [`GetSorted`] needs beside the table.
 pub const SORTED_BYTES: u32 = WINDOW_BYTES / WARP;
 
-impl<K: Word, V: Word> Kernel for GetSorted<K, V> {
+impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SORTED_THREADS, blocks: 1 });
@@ -39,35 +48,57 @@ impl<K: Word, V: Word> Kernel for GetSorted<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
+        let of_part = u64::from(part_of(OWN));
         let warps = simt.grid_dim() * (simt.block_dim() / WARP);
-        let mut tile = u64::from(simt.block_index() * (simt.block_dim() / WARP) + simt.warp()) * u64::from(SORTED_TILE);
+        let warp = simt.block_index() * (simt.block_dim() / WARP) + simt.warp();
+        let mut tile = u64::from(warp) * u64::from(sorted_tile(OWN));
         // SAFETY: there are as many queries; the tree is valid and has pairs.
         unsafe {
             load_top(simt, tree);
             while tile < args.count {
                 // The first query of each part, and of the part after the last one.
-                let index = tile + u64::from(simt.lane()) * u64::from(PART);
+                let index = tile + u64::from(simt.lane()) * of_part;
                 let index = if index < args.count { index } else { args.count - 1 };
                 let bound = tree.load(simt, args.queries, index, args.count);
                 let line = tree.line_of_any(simt, bound);
+                let span = |part: u32| Span {
+                    first: simt.shuffle(FULL_MASK, bound, part),
+                    last: simt.shuffle(FULL_MASK, bound, part + 1),
+                    from: simt.shuffle(FULL_MASK, line, part),
+                    to: simt.shuffle(FULL_MASK, line, part + 1),
+                };
+                let start = |part: u32| tile + u64::from(part) * of_part;
+                let mut next = Part::<K, OWN>::load(simt, args, start(0), span(0));
                 let mut part = 0;
-                while part < PARTS && tile + u64::from(part * PART) < args.count {
-                    let span = Span {
-                        first: simt.shuffle(FULL_MASK, bound, part),
-                        last: simt.shuffle(FULL_MASK, bound, part + 1),
-                        from: simt.shuffle(FULL_MASK, line, part),
-                        to: simt.shuffle(FULL_MASK, line, part + 1),
+                while part < PARTS && start(part) < args.count {
+                    let (now, of_now) = (next, span(part));
+                    let is_near = now.is_near(simt, of_now);
+                    if is_near {
+                        now.stage(simt, args, of_now);
+                    } else {
+                        descend::<S, K, V, OWN>(simt, args, start(part));
+                    }
+                    simt.sync_warp(FULL_MASK);
+                    // Its loads are on their way while this part is searched.
+                    let after = part + 1;
+                    next = match after < PARTS && start(after) < args.count {
+                        true => Part::load(simt, args, start(after), span(after)),
+                        false => Part::NONE,
                     };
-                    look_up_part(simt, args, tile + u64::from(part * PART), &span);
-                    part += 1;
+                    if is_near {
+                        now.search(simt, args, start(part), of_now.chunks());
+                    }
+                    simt.sync_warp(FULL_MASK);
+                    part = after;
                 }
-                tile += u64::from(warps) * u64::from(SORTED_TILE);
+                tile += u64::from(warps) * u64::from(sorted_tile(OWN));
             }
         }
     }
 }
 
 /// What sorted queries lie between.
+#[derive(Clone, Copy)]
 struct Span<K> {
     /// The first query, and one that is not below the last.
     first: K,
@@ -77,101 +108,197 @@ struct Span<K> {
     to: u32,
 }
 
-/// Warp collective (all lanes). Looks up the queries of the part that begins with `start`.
+impl<K> Span<K> {
+    /// Its chunks of 16 bytes, if they are in a window.
+    #[inline(always)]
+    fn chunks(&self) -> u32 {
+        let after = self.to.wrapping_sub(self.from);
+        if after < WINDOW { (after + 1) * (LINE_WORDS / 2) } else { 0 }
+    }
+}
+
+/// A part, as it is loaded: its queries, and the first of its lines' chunks.
+#[derive(Clone, Copy)]
+struct Part<K, const OWN: usize> {
+    own: [K; OWN],
+    chunks: [[u64; 2]; AHEAD],
+}
+
+/// A warp's window: its pairs' keys and values.
+#[inline(always)]
+fn window<S: Simt, K: Word, V: Word>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, Shared<V>) {
+    let at = TABLE_BYTES + (tree.top_count * 4).next_multiple_of(8) + simt.warp() * WINDOW_BYTES;
+    let slots = WINDOW * line_slots::<K, V>();
+    // Values first, if they are wider.
+    if K::BITS >= V::BITS {
+        let keys = Shared::<K>::at(at, slots);
+        (keys, Shared::<V>::at(keys.end(), slots))
+    } else {
+        let values = Shared::<V>::at(at, slots);
+        (Shared::<K>::at(values.end(), slots), values)
+    }
+}
+
+impl<K: Word, const OWN: usize> Part<K, OWN> {
+    /// No queries.
+    const NONE: Self = Self { own: [K::MIN; OWN], chunks: [[0; 2]; AHEAD] };
+
+    /// The part that begins with a query.
+    ///
+    /// # Safety
+    /// As for the kernel; there is such a query, and such lines.
+    #[inline(always)]
+    unsafe fn load<S: Simt, V: Word>(simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) -> Self {
+        let mut part = Self::NONE;
+        // SAFETY: queries, and chunks of lines.
+        unsafe {
+            for j in 0..OWN {
+                // Past the last query, the last query is repeated.
+                let at = place(simt, start, j);
+                let at = if at < args.count { at } else { args.count - 1 };
+                part.own[j] = args.tree.load(simt, args.queries, at, args.count);
+            }
+            for i in 0..AHEAD {
+                let chunk = i as u32 * WARP + simt.lane();
+                if chunk < span.chunks() {
+                    part.chunks[i] = span.chunk(simt, &args.tree, chunk);
+                }
+            }
+        }
+        part
+    }
+
+    /// Warp collective (all lanes). Whether its queries are sorted, and its lines in a window.
+    #[inline(always)]
+    fn is_near<S: Simt>(&self, simt: S, span: Span<K>) -> bool {
+        let mut is_between = span.chunks() > 0;
+        for key in self.own {
+            is_between &= key >= span.first && key <= span.last;
+        }
+        simt.all(FULL_MASK, is_between)
+    }
+
+    /// Warp collective (all lanes). Copies its lines to the window.
+    ///
+    /// # Safety
+    /// They are in one, which is the warp's own.
+    #[inline(always)]
+    unsafe fn stage<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, span: Span<K>) {
+        let (keys, values) = window::<S, K, V>(simt, &args.tree);
+        // SAFETY: a warp's own window; lines of the tree.
+        unsafe {
+            let put = |chunk: u32, words: [u64; 2]| {
+                let pairs = pairs_of::<K, V>(words);
+                let to = chunk * chunk_slots::<K, V>();
+                simt.shared_store(keys, to, pairs[0].0);
+                simt.shared_store(values, to, pairs[0].1);
+                if chunk_slots::<K, V>() == 2 {
+                    simt.shared_store(keys, to + 1, pairs[1].0);
+                    simt.shared_store(values, to + 1, pairs[1].1);
+                }
+            };
+            let chunks = span.chunks();
+            unroll!(AHEAD, i => {
+                let chunk = i as u32 * WARP + simt.lane();
+                if chunk < chunks {
+                    put(chunk, self.chunks[i]);
+                }
+            });
+            let mut chunk = AHEAD as u32 * WARP + simt.lane();
+            while chunk < chunks {
+                put(chunk, span.chunk(simt, &args.tree, chunk));
+                chunk += WARP;
+            }
+        }
+    }
+
+    /// Warp collective (all lanes). Looks its queries up in the window, which has so many chunks.
+    ///
+    /// # Safety
+    /// As for the kernel; its lines are there.
+    #[inline(always)]
+    unsafe fn search<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, start: u64, chunks: u32) {
+        let (keys, values) = window::<S, K, V>(simt, &args.tree);
+        // SAFETY: inside the window; queries.
+        unsafe {
+            // Halving, always inside the window: no branch separates the probes of one step.
+            let len = chunks * chunk_slots::<K, V>();
+            let mut below = [0_u32; OWN];
+            let mut left = len;
+            while left > 1 {
+                let half = left / 2;
+                let probes: [K; OWN] = core::array::from_fn(|j| simt.shared_load(keys, below[j] + half - 1));
+                for j in 0..OWN {
+                    below[j] += if probes[j] < self.own[j] { half } else { 0 };
+                }
+                left -= half;
+            }
+            unroll!(OWN, j => {
+                // The halving leaves one slot, or the one after it.
+                if simt.shared_load(keys, below[j]) < self.own[j] && below[j] + 1 < len {
+                    below[j] += 1;
+                }
+                let at = place(simt, start, j);
+                let is_hit = simt.shared_load(keys, below[j]) == self.own[j] && at < args.count;
+                let value = if is_hit { simt.shared_load(values, below[j]) } else { args.miss };
+                if at < args.count {
+                    simt.store(args.values, at, value, Hint::Streaming);
+                }
+                store_hits(simt, args.hits, at, is_hit, args.count);
+            });
+        }
+    }
+}
+
+/// The place of a lane's query in a part.
+#[inline(always)]
+fn place<S: Simt>(simt: S, start: u64, j: usize) -> u64 {
+    start + j as u64 * u64::from(WARP) + u64::from(simt.lane())
+}
+
+/// Warp collective (all lanes). Looks the queries of a part up one by one.
 ///
 /// # Safety
-/// As for the kernel; `start` is a query.
+/// As for the kernel.
 #[inline(always)]
-unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>, start: u64, span: &Span<K>) {
+unsafe fn descend<S: Simt, K: Word, V: Word, const OWN: usize>(simt: S, args: &GetArgs<K, V>, start: u64) {
     let tree = &args.tree;
-    let at = |j: usize| start + j as u64 * u64::from(WARP) + u64::from(simt.lane());
-    let own: [K; OWN] = core::array::from_fn(|j| {
-        // Past the last query, the last query is repeated.
-        let index = if at(j) < args.count { at(j) } else { args.count - 1 };
-        // SAFETY: a query.
-        unsafe { tree.load(simt, args.queries, index, args.count) }
-    });
-    let mut is_between = span.to.wrapping_sub(span.from) < WINDOW;
-    for key in own {
-        is_between &= key >= span.first && key <= span.last;
-    }
-    let is_near = simt.all(FULL_MASK, is_between);
     let mut round = 0;
-    // SAFETY: lines of the tree; a warp's own window.
-    unsafe {
-        if !is_near {
-            // Not unrolled: the descent is long.
-            while round < OWN as u32 {
-                let index = start + u64::from(simt.opaque(round) * WARP + simt.lane());
-                let key = tree.load(simt, args.queries, index, args.count);
-                let line = tree.line_of_any(simt, key);
-                let (mut value, mut is_hit) = (args.miss, false);
-                let mut slot = 0;
-                while slot < line_slots::<K, V>() {
-                    let (other, of_other) = tree.pair::<S, V>(simt, line, slot);
-                    if other == key {
-                        (value, is_hit) = (of_other, index < args.count);
-                    }
-                    slot += 1;
+    // Not unrolled: the descent is long.
+    while round < OWN as u32 {
+        let index = start + u64::from(simt.opaque(round) * WARP + simt.lane());
+        // SAFETY: queries, and lines of the tree.
+        unsafe {
+            let key = tree.load(simt, args.queries, index, args.count);
+            let line = tree.line_of_any(simt, key);
+            let (mut value, mut is_hit) = (args.miss, false);
+            let mut slot = 0;
+            while slot < line_slots::<K, V>() {
+                let (other, of_other) = tree.pair::<S, V>(simt, line, slot);
+                if other == key {
+                    (value, is_hit) = (of_other, index < args.count);
                 }
-                if index < args.count {
-                    simt.store(args.values, index, value, Hint::Streaming);
-                }
-                store_hits(simt, args.hits, index, is_hit, args.count);
-                round += 1;
+                slot += 1;
             }
-            return;
+            if index < args.count {
+                simt.store(args.values, index, value, Hint::Streaming);
+            }
+            store_hits(simt, args.hits, index, is_hit, args.count);
         }
-        let slots = line_slots::<K, V>();
-        let window = TABLE_BYTES + (tree.top_count * 4).next_multiple_of(8) + simt.warp() * WINDOW_BYTES;
-        // Values first, if they are wider.
-        let (keys, values) = if K::BITS >= V::BITS {
-            let keys = Shared::<K>::at(window, WINDOW * slots);
-            (keys, Shared::<V>::at(keys.end(), WINDOW * slots))
-        } else {
-            let values = Shared::<V>::at(window, WINDOW * slots);
-            (Shared::<K>::at(values.end(), WINDOW * slots), values)
-        };
-        let lines = span.to - span.from + 1;
-        let mut chunk = simt.lane();
-        while chunk < lines * (LINE_WORDS / 2) {
-            let from = u64::from(span.from) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
-            let pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, from, Hint::NoAllocate));
-            let to = chunk * chunk_slots::<K, V>();
-            simt.shared_store(keys, to, pairs[0].0);
-            simt.shared_store(values, to, pairs[0].1);
-            if chunk_slots::<K, V>() == 2 {
-                simt.shared_store(keys, to + 1, pairs[1].0);
-                simt.shared_store(values, to + 1, pairs[1].1);
-            }
-            chunk += WARP;
-        }
-        simt.sync_warp(FULL_MASK);
-        // Halving, always inside the window: no branch separates the probes of one step.
-        let len = lines * slots;
-        let mut below = [0_u32; OWN];
-        let mut left = len;
-        while left > 1 {
-            let half = left / 2;
-            let probes: [K; OWN] = core::array::from_fn(|j| simt.shared_load(keys, below[j] + half - 1));
-            for j in 0..OWN {
-                below[j] += if probes[j] < own[j] { half } else { 0 };
-            }
-            left -= half;
-        }
-        unroll!(OWN, j => {
-            // The halving leaves one slot, or the one after it.
-            if simt.shared_load(keys, below[j]) < own[j] && below[j] + 1 < len {
-                below[j] += 1;
-            }
-            let is_hit = simt.shared_load(keys, below[j]) == own[j] && at(j) < args.count;
-            let value = if is_hit { simt.shared_load(values, below[j]) } else { args.miss };
-            if at(j) < args.count {
-                simt.store(args.values, at(j), value, Hint::Streaming);
-            }
-            store_hits(simt, args.hits, at(j), is_hit, args.count);
-        });
-        simt.sync_warp(FULL_MASK);
+        round += 1;
+    }
+}
+
+impl<K: Word> Span<K> {
+    /// Per thread. A chunk of its lines.
+    ///
+    /// # Safety
+    /// There is such a chunk.
+    #[inline(always)]
+    unsafe fn chunk<S: Simt>(&self, simt: S, tree: &TreeRef<K>, chunk: u32) -> [u64; 2] {
+        let from = u64::from(self.from) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
+        // SAFETY: the caller's.
+        unsafe { simt.load_vector(tree.lines, from, Hint::NoAllocate) }
     }
 }
 
