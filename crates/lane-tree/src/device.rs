@@ -7,7 +7,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, RECORD_WORDS, Record, line_slots};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LOCATE_THREADS, LocateArgs, NeighborArgs, ORDERED_THREADS,
+    AdvanceArgs, FEW_THREADS, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS,
     QUERY_THREADS, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TreeRef, calls, query_shared, sorted_tile,
 };
 use lanetree_layout::{Key, Word};
@@ -30,6 +30,9 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         SORTED_OWN.into_iter().find(|&own| lines > 0 && count as u64 * 16 >= lines * 9 * own as u64)
     }
 }
+
+/// Most queries that are looked up without a copy of the table in shared memory.
+const FEW: usize = 1 << 17;
 
 /// Fewest threads of a block of queries: each block copies the table.
 const FEWEST_THREADS: u64 = 128;
@@ -122,6 +125,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
                 let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
                 (over_queries(stream, tiles, threads, &args.tree)?, call(&args))
             }
+            None if count <= FEW => (launch::over(stream, count as u64, 1, FEW_THREADS)?, calls::get_few(&args)),
             None => (over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?, calls::get(&args)),
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
@@ -173,7 +177,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe { over_queries(stream, count, (LOCATE_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
+        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
     }
 
     unsafe fn launch_gather(

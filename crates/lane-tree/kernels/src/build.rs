@@ -3,7 +3,7 @@
 //! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
 //! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
 
-use crate::layout::{BITMAP_CHILDREN, Quantiser, SHIFTS, line_slots, spare_lines};
+use crate::layout::{BITMAP_CHILDREN, Quantiser, line_slots, spare_lines};
 use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
@@ -222,6 +222,10 @@ kernel_args! {
     }
 }
 
+/// In how many of [`SHIFTS`](crate::layout::SHIFTS) ways a build lays out a bitmap's cells. A part that fits in none becomes several
+/// nodes; with all ways, the few such parts would take longer than all others.
+const WAYS: u32 = 8;
+
 /// Words of a part's plan.
 pub const PLAN_WORDS: u32 = 2 + STARTS;
 
@@ -232,7 +236,8 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 impl<K: Word, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 6 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if line_slots::<K, V>() == 8 { 3 } else { 5 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -420,7 +425,7 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             let source = From { source: pairs, from: start };
             let mut own = len - start;
             loop {
-                if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, SHIFTS), memory) {
+                if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, WAYS), memory) {
                     if writes {
                         write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
                     }

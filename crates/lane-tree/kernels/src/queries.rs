@@ -1,7 +1,7 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{chunk_slots, line_slots, pairs_of};
-use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::search::{QUAD, TABLE_BYTES, Top, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
@@ -19,63 +19,11 @@ pub const ORDERED_THREADS: u32 = 896;
 /// What the compiler may assume of ordered queries.
 pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: ORDERED_THREADS, blocks: 1 });
 
-/// The tiles of queries that a warp has, of which each lane has one; the grid may be smaller than the batch.
-pub(crate) struct Tiles<K> {
-    queries: Global<K>,
-    count: u64,
-    /// The place of the lane's query.
-    pub(crate) at: u64,
-    word: K,
-}
-
-impl<K: Word> Tiles<K> {
-    /// Block collective. Copies the table, too.
-    ///
-    /// # Safety
-    /// As [`load_top`]; there are `count` queries.
-    #[inline(always)]
-    pub(crate) unsafe fn new<S: Simt>(simt: S, tree: &TreeRef<K>, queries: Global<K>, count: u64) -> Self {
-        // SAFETY: the same contract.
-        unsafe {
-            load_top(simt, tree);
-            let at = simt.global_index();
-            Self { queries, count, at, word: tree.load(simt, queries, at, count) }
-        }
-    }
-
-    /// Warp collective (all lanes). The lane's word, unless there are no more tiles, in all lanes. The word of the next tile is loaded
-    /// meanwhile.
-    ///
-    /// # Safety
-    /// The tree is that of [`Tiles::new`].
-    #[inline(always)]
-    pub(crate) unsafe fn word<S: Simt>(&mut self, simt: S, tree: &TreeRef<K>) -> Option<K> {
-        // The same for all lanes of a warp.
-        if self.at - u64::from(simt.lane()) >= self.count {
-            return None;
-        }
-        let word = self.word;
-        // SAFETY: the caller's.
-        self.word = unsafe { tree.load(simt, self.queries, self.at + Self::stride(simt), self.count) };
-        Some(word)
-    }
-
-    /// Goes to the next tile.
-    #[inline(always)]
-    pub(crate) fn advance<S: Simt>(&mut self, simt: S) {
-        self.at += Self::stride(simt);
-    }
-
-    #[inline(always)]
-    fn stride<S: Simt>(simt: S) -> u64 {
-        u64::from(simt.grid_dim()) * u64::from(simt.block_dim())
-    }
-}
-
-/// Block collective. Calls `each` for every tile of queries that the warp has, as [`Tiles`].
+/// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the place of its
+/// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
 ///
 /// # Safety
-/// As [`Tiles::new`].
+/// As [`load_top`]; there are `count` queries.
 #[inline(always)]
 pub(crate) unsafe fn for_each_tile<S: Simt, K: Word>(
     simt: S,
@@ -86,10 +34,16 @@ pub(crate) unsafe fn for_each_tile<S: Simt, K: Word>(
 ) {
     // SAFETY: the caller's contract.
     unsafe {
-        let mut tiles = Tiles::new(simt, tree, queries, count);
-        while let Some(word) = tiles.word(simt, tree) {
-            each(tiles.at, word);
-            tiles.advance(simt);
+        load_top(simt, tree);
+        let mut at = simt.global_index();
+        let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+        let mut word = tree.load(simt, queries, at, count);
+        // The same for all lanes of a warp.
+        while at - u64::from(simt.lane()) < count {
+            let next = tree.load(simt, queries, at + stride, count);
+            each(at, word);
+            at += stride;
+            word = next;
         }
     }
 }
@@ -148,6 +102,35 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
             });
+        }
+    }
+}
+
+/// Threads of a block of [`GetFew`].
+pub const FEW_THREADS: u32 = 128;
+
+/// Looks up a batch of keys that is too small to be worth copying the table: one per lane; blocks of [`FEW_THREADS`].
+#[derive(Debug)]
+pub struct GetFew<K, V>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word> Kernel for GetFew<K, V> {
+    type Args = GetArgs<K, V>;
+    const STATIC_SHARED: u32 = FEW_THREADS * V::BYTES as u32;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: FEW_THREADS, blocks: 8 });
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let at = simt.global_index();
+        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of shared memory.
+        unsafe {
+            let word = args.tree.load(simt, args.queries, at, args.count);
+            let found = Shared::<V>::at(0, FEW_THREADS);
+            let (value, mut is_hit) = args.tree.look_up(simt, Top::in_place(), found, word, args.miss);
+            is_hit &= at < args.count;
+            if at < args.count {
+                simt.store(args.values, at, value, Hint::Streaming);
+            }
+            store_hits(simt, args.hits, at, is_hit, args.count);
         }
     }
 }

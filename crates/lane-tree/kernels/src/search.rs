@@ -80,20 +80,28 @@ impl Children {
 /// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
 pub(crate) const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
 
-/// What is above the nodes, in shared memory.
+/// What is above the nodes: in shared memory or, for batches that are not worth a copy, in global memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Top {
     table: Shared<u32>,
     /// The prefix of each node of the highest level.
     prefixes: Shared<u32>,
+    /// A constant, wherever kernels are compiled.
+    is_copied: bool,
 }
 
 impl Top {
-    /// From a byte offset on.
+    /// In shared memory, from a byte offset on.
     #[inline(always)]
     pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
         let table = Shared::at(offset, TOP_BUCKETS);
-        Self { table, prefixes: Shared::at(table.end(), top_count) }
+        Self { table, prefixes: Shared::at(table.end(), top_count), is_copied: true }
+    }
+
+    /// Where it is in global memory.
+    #[inline(always)]
+    pub(crate) const fn in_place() -> Self {
+        Self { is_copied: false, ..Self::at(0, 0) }
     }
 }
 
@@ -214,7 +222,7 @@ impl<K: Word> TreeRef<K> {
     /// Per thread. The number of the node of the highest level for a word.
     ///
     /// # Safety
-    /// The table is in shared memory.
+    /// The tree is valid; if the table is said to be copied, it is.
     #[inline(always)]
     unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> u32 {
         let prefix = prefix(word, self.origin, self.prefix_shift);
@@ -222,20 +230,31 @@ impl<K: Word> TreeRef<K> {
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let bounds = simt.shared_load(top.table, bucket);
+            let prefix_of = |number: u32| {
+                if top.is_copied {
+                    simt.shared_load(top.prefixes, number)
+                } else {
+                    simt.load(self.prefixes, u64::from(number), Hint::ReadOnly)
+                }
+            };
+            let bounds = if top.is_copied {
+                simt.shared_load(top.table, bucket)
+            } else {
+                simt.load(self.table, u64::from(bucket), Hint::ReadOnly)
+            };
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
             // The last one whose prefix is not above.
             while left > 0 {
                 let half = left.div_ceil(2);
-                if simt.shared_load(top.prefixes, base + half) <= prefix {
+                if prefix_of(base + half) <= prefix {
                     base += half;
                     left -= half;
                 } else {
                     left = half - 1;
                 }
             }
-            if self.prefix_shift > 0 && simt.shared_load(top.prefixes, base) == prefix {
+            if self.prefix_shift > 0 && prefix_of(base) == prefix {
                 // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
                 left = base;
                 base = 0;
@@ -580,6 +599,13 @@ impl<K: Word> TreeRef<K> {
         let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
         if slot.is_multiple_of(slots) { first } else { second }
     }
+}
+
+/// Warp collective (all lanes). What each of four lanes has, in all of them.
+#[inline(always)]
+pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
+    let leader = simt.lane() / QUAD * QUAD;
+    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
 /// Per thread. Of what four lanes have in common, the lane's own.

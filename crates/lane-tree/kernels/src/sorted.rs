@@ -13,8 +13,13 @@ const PARTS: u32 = WARP - 1;
 const WINDOW: u32 = 64;
 /// Bytes of a warp's window.
 const WINDOW_BYTES: u32 = WINDOW * LINE_WORDS * 8;
-/// Chunks of a part's lines that each lane loads while the part before is searched.
-const AHEAD: usize = 6;
+/// Most chunks of a part's lines that each lane loads while the part before is searched.
+const AHEAD: usize = 5;
+
+/// How many of them, if each lane has `own` queries of a part: where many share a line, a part has few lines.
+const fn ahead(own: usize) -> usize {
+    if own == SORTED_OWN[0] { 3 } else { AHEAD }
+}
 
 /// Queries of a part, whose lines are copied together, if each lane has `own` of them.
 const fn part_of(own: usize) -> u32 {
@@ -27,7 +32,7 @@ pub const fn sorted_tile(own: usize) -> u32 {
 }
 
 /// The queries per lane with which [`GetSorted`] is compiled: where many queries share a line, and where few do.
-pub const SORTED_OWN: [usize; 2] = [4, 1];
+pub const SORTED_OWN: [usize; 2] = [2, 1];
 
 /// Threads of a block of [`GetSorted`].
 pub const SORTED_THREADS: u32 = 640;
@@ -49,7 +54,6 @@ impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
         let of_part = u64::from(part_of(OWN));
-        let warps = simt.grid_dim() * (simt.block_dim() / WARP);
         let warp = simt.block_index() * (simt.block_dim() / WARP) + simt.warp();
         let mut tile = u64::from(warp) * u64::from(sorted_tile(OWN));
         // SAFETY: there are as many queries; the tree is valid and has pairs.
@@ -69,6 +73,8 @@ impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 };
                 let start = |part: u32| tile + u64::from(part) * of_part;
                 let mut next = Part::<K, OWN>::load(simt, args, start(0), span(0));
+                // The parts that are not sorted, or whose lines are not in a window.
+                let mut others = 0_u32;
                 let mut part = 0;
                 while part < PARTS && start(part) < args.count {
                     let (now, of_now) = (next, span(part));
@@ -76,7 +82,7 @@ impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     if is_near {
                         now.stage(simt, args, of_now);
                     } else {
-                        descend::<S, K, V, OWN>(simt, args, start(part));
+                        others |= 1 << part;
                     }
                     simt.sync_warp(FULL_MASK);
                     // Its loads are on their way while this part is searched.
@@ -91,6 +97,11 @@ impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     simt.sync_warp(FULL_MASK);
                     part = after;
                 }
+                while others > 0 {
+                    descend::<S, K, V, OWN>(simt, args, start(others.trailing_zeros()));
+                    others &= others - 1;
+                }
+                let warps = simt.grid_dim() * (simt.block_dim() / WARP);
                 tile += u64::from(warps) * u64::from(sorted_tile(OWN));
             }
         }
@@ -158,7 +169,7 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
                 let at = if at < args.count { at } else { args.count - 1 };
                 part.own[j] = args.tree.load(simt, args.queries, at, args.count);
             }
-            for i in 0..AHEAD {
+            for i in 0..ahead(OWN) {
                 let chunk = i as u32 * WARP + simt.lane();
                 if chunk < span.chunks() {
                     part.chunks[i] = span.chunk(simt, &args.tree, chunk);
@@ -200,11 +211,11 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
             let chunks = span.chunks();
             unroll!(AHEAD, i => {
                 let chunk = i as u32 * WARP + simt.lane();
-                if chunk < chunks {
+                if i < ahead(OWN) && chunk < chunks {
                     put(chunk, self.chunks[i]);
                 }
             });
-            let mut chunk = AHEAD as u32 * WARP + simt.lane();
+            let mut chunk = ahead(OWN) as u32 * WARP + simt.lane();
             while chunk < chunks {
                 put(chunk, span.chunk(simt, &args.tree, chunk));
                 chunk += WARP;
