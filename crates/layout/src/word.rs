@@ -33,12 +33,18 @@ pub trait KeyWord: Pod + KernelArgs + Ord + Eq + Hash + Debug + Display + Defaul
     fn from_parts(parts: [u64; 2]) -> Self;
     /// Bitwise exclusive or.
     fn xor(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
     /// `self + other`, wrapping around.
     fn wrapping_add(self, other: Self) -> Self;
     /// `self - other`, wrapping around.
     fn wrapping_sub(self, other: Self) -> Self;
     /// The word shifted to the right, by less than its bits.
     fn shr(self, by: u32) -> Self;
+    /// How many of its bits are left without leading zeros; 0 for 0.
+    fn significant_bits(self) -> u32;
     /// The low bits of a 64-bit word; it has all of them if it is as wide.
     fn truncate(wide: u64) -> Self;
 }
@@ -84,6 +90,14 @@ macro_rules! word {
                 self ^ other
             }
             #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
+            }
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                self & other
+            }
+            #[inline(always)]
             fn wrapping_add(self, other: Self) -> Self {
                 $word::wrapping_add(self, other)
             }
@@ -94,6 +108,19 @@ macro_rules! word {
             #[inline(always)]
             fn shr(self, by: u32) -> Self {
                 self >> by
+            }
+            #[inline(always)]
+            fn significant_bits(self) -> u32 {
+                let [low, high] = self.parts();
+                let quarters = [low, low >> 32, high, high >> 32].map(|part| part as u32);
+                let mut bits = 0;
+                // Those that a narrow word does not have are known to be 0. Kernels count bits in 32-bit words.
+                for (i, quarter) in quarters.into_iter().enumerate() {
+                    if quarter != 0 {
+                        bits = 32 * i as u32 + (32 - quarter.leading_zeros());
+                    }
+                }
+                bits
             }
             #[inline(always)]
             fn truncate(wide: u64) -> Self {
@@ -245,6 +272,8 @@ mod tests {
             assert_eq!(W::from_parts(word.parts()), word);
             assert_eq!(word.wrapping_add(W::MAX).wrapping_sub(W::MAX), word);
             assert_eq!(W::truncate(word.parts()[0]).low(), word.low());
+            let bits = (0..W::BITS).filter(|&by| word.shr(by) != W::MIN).count();
+            assert_eq!(word.significant_bits(), bits as u32, "{word}");
             assert_eq!(word.shr(W::BITS - 1) == W::MIN, word <= W::MAX.shr(1), "{word}");
         }
     }

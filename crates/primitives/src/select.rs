@@ -11,7 +11,7 @@ use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::select::{CARRY_WORDS, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_simt::{Global, GlobalMut};
 
 /// Scratch memory of the functions that select and partition: 8 bytes for 2048 elements.
@@ -48,7 +48,7 @@ impl SelectScratch {
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
 /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn select_keys<K: Key>(
+pub fn select_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
     flags: &Buffer<u32>,
@@ -62,7 +62,7 @@ pub fn select_keys<K: Key>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn select_pairs<K: Key, V: Word>(
+pub fn select_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     flags: &Buffer<u32>,
@@ -77,7 +77,7 @@ pub fn select_pairs<K: Key, V: Word>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn partition_keys<K: Key>(
+pub fn partition_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
     flags: &Buffer<u32>,
@@ -92,7 +92,7 @@ pub fn partition_keys<K: Key>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn partition_pairs<K: Key, V: Word>(
+pub fn partition_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     flags: &Buffer<u32>,
@@ -102,7 +102,7 @@ pub fn partition_pairs<K: Key, V: Word>(
     run(stream, input.into(), flags, output.into(), scratch, true)
 }
 
-fn run<K: Key, V: Word>(
+fn run<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Input<'_, K, V>,
     flags: &Buffer<u32>,
@@ -153,7 +153,7 @@ fn run<K: Key, V: Word>(
     Ok(unsafe { launch.run(calls::select(input.values.is_some(), partition, &args)) }?)
 }
 
-fn on_host<K: Key, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
+fn on_host<K: AnyKey, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
     let (keys, values) = input.reached();
     let Some((out_keys, out_values, out_count)) = output.reached() else { return };
     let parts = native::parts(keys.len(), TASK);
@@ -185,7 +185,7 @@ mod tests {
 
     const COUNTS: [usize; 11] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 3072, 3073, 70_001];
 
-    fn selections<K: Key, V: Word>() {
+    fn selections<K: AnyKey, V: Word>() {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = SelectScratch::new(&device, 70_001).unwrap();

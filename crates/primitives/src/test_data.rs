@@ -1,7 +1,7 @@
 //! Helpers of the operations' tests.
 
 use lanetree_base::{Buffer, Device, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -20,7 +20,7 @@ pub(super) fn rng(seed: usize) -> StdRng {
 }
 
 /// Sorted keys from a space of `space` keys around the middle of the key space, where signed keys change their sign.
-pub(super) fn sorted<K: Key>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
+pub(super) fn sorted<K: AnyKey>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
     let middle = K::Bits::MAX.widen() / 2;
     let mut keys: Vec<K> = (0..len)
         .map(|_| {

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 /// Sorts keys by the bits in `bits` and then locally; the order that comes out, and what was found.
-fn sort<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u32>, [u64; 2]) {
+fn sort<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u32>, [u64; 2]) {
     let (len, stream) = (keys.len(), device.stream().unwrap());
     let mut scratch = RadixSortScratch::<K, u32>::for_pairs(device, len).unwrap();
     let (mut sorted, mut order) = (device.alloc(len).unwrap(), device.alloc(len).unwrap());
@@ -20,7 +20,7 @@ fn sort<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u
 }
 
 /// Checks what comes out; whether the pairs were sorted.
-fn check<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
+fn check<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
     let name = format!("{} keys of {} by {bits:?} on {device}", keys.len(), K::NAME);
     let mut expected: Vec<u32> = (0..keys.len() as u32).collect();
     expected.sort_by_key(|&i| keys[i as usize]);
@@ -39,12 +39,12 @@ fn check<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
     false
 }
 
-fn words<K: Key>(words: impl IntoIterator<Item = u64>) -> Vec<K> {
+fn words<K: AnyKey>(words: impl IntoIterator<Item = u64>) -> Vec<K> {
     words.into_iter().map(|word| K::decode(K::Bits::truncate(word))).collect()
 }
 
 /// Keys of every kind, of one type.
-fn every_kind_of_keys<K: Key>(device: &Device) {
+fn every_kind_of_keys<K: AnyKey>(device: &Device) {
     let (mut rng, width) = (StdRng::seed_from_u64(5), K::Bits::BITS);
     let top = width - 8..width;
     for len in [0, 1, 2, 31, 33, 511, 512, 513, 1600, 3000] {

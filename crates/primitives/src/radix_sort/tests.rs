@@ -13,7 +13,7 @@ enum Shape {
     Reversed,
 }
 
-fn keys<K: Key>(shape: Shape, len: usize) -> Vec<K> {
+fn keys<K: AnyKey>(shape: Shape, len: usize) -> Vec<K> {
     let mut rng = StdRng::seed_from_u64(len as u64);
     let mut keys: Vec<K> = (0..len)
         .map(|_| {
@@ -34,7 +34,7 @@ fn keys<K: Key>(shape: Shape, len: usize) -> Vec<K> {
 }
 
 /// Where each element comes from, by a stable sort of the standard library's.
-fn order<K: Key>(keys: &[K], bits: &Range<u32>) -> Vec<usize> {
+fn order<K: AnyKey>(keys: &[K], bits: &Range<u32>) -> Vec<usize> {
     let field = |key: K| {
         let word = u128::from(key.encode().widen());
         (word >> bits.start) & ((1 << (bits.end - bits.start)) - 1)
@@ -64,7 +64,7 @@ fn sorted<T: bytemuck::Pod>(buffer: &Buffer<T>) -> Vec<T> {
 }
 
 /// Sorts keys alone, pairs, and positions, out of place and in place, and compares all with [`order`].
-fn check<K: Key, V: Word>(device: &Device, shape: Shape, len: usize, bits: Range<u32>, portion: u64) {
+fn check<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Range<u32>, portion: u64) {
     let name = format!("{shape:?} {len} {}/{} {bits:?} on {device}", K::NAME, V::NAME);
     let stream = device.stream().unwrap();
     let input: Vec<K> = keys(shape, len);
