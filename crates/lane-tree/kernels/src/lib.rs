@@ -27,7 +27,10 @@ mod upper;
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
-pub use queries::{Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, query_shared};
+pub use queries::{
+    Get, GetArgs, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs, found_bytes,
+    found_pair_bytes, query_shared,
+};
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_THREADS, SORTED_TILE};

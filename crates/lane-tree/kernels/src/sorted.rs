@@ -1,11 +1,11 @@
 //! Look-ups of sorted queries: neighbours share lines, so a warp copies the lines between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
 
-use crate::layout::{LINE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::queries::GetArgs;
+use crate::layout::{LINE_WORDS, chunk_slots, has_values_beside, line_slots, pairs_of};
+use crate::queries::{GetArgs, found_at};
 use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, unroll};
+use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, KeyWord, Word, unroll};
 
 /// Queries of a part, whose lines are copied together.
 const PART: u32 = 128;
@@ -31,7 +31,7 @@ pub struct GetSorted<K, V>(PhantomData<(K, V)>);
 /// Bytes of shared memory per thread that [`GetSorted`] needs beside the table.
 pub const SORTED_BYTES: u32 = WINDOW_BYTES / WARP;
 
-impl<K: Word, V: Word> Kernel for GetSorted<K, V> {
+impl<K: KeyWord, V: Word> Kernel for GetSorted<K, V> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SORTED_THREADS, blocks: 1 });
@@ -82,7 +82,7 @@ struct Span<K> {
 /// # Safety
 /// As for the kernel; `start` is a query.
 #[inline(always)]
-unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>, start: u64, span: &Span<K>) {
+unsafe fn look_up_part<S: Simt, K: KeyWord, V: Word>(simt: S, args: &GetArgs<K, V>, start: u64, span: &Span<K>) {
     let tree = &args.tree;
     let at = |j: usize| start + j as u64 * u64::from(WARP) + u64::from(simt.lane());
     let own: [K; OWN] = core::array::from_fn(|j| {
@@ -123,9 +123,12 @@ unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>,
             return;
         }
         let slots = line_slots::<K, V>();
-        let window = TABLE_BYTES + (tree.top_count * 4).next_multiple_of(8) + simt.warp() * WINDOW_BYTES;
+        let window = found_at(tree.top_count) + simt.warp() * WINDOW_BYTES;
         // Values first, if they are wider.
-        let (keys, values) = if K::BITS >= V::BITS {
+        let (keys, values) = if has_values_beside::<K>() {
+            // The values stay where they are.
+            (Shared::<K>::at(window, WINDOW * slots), Shared::<V>::at(window, 0))
+        } else if K::BITS >= V::BITS {
             let keys = Shared::<K>::at(window, WINDOW * slots);
             (keys, Shared::<V>::at(keys.end(), WINDOW * slots))
         } else {
@@ -135,11 +138,13 @@ unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>,
         let lines = span.to - span.from + 1;
         let mut chunk = simt.lane();
         while chunk < lines * (LINE_WORDS / 2) {
-            let from = u64::from(span.from) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
-            let pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, from, Hint::NoAllocate));
+            let from = u64::from(span.from) * u64::from(LINE_WORDS / 2) + u64::from(chunk);
+            let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, from));
             let to = chunk * chunk_slots::<K, V>();
             simt.shared_store(keys, to, pairs[0].0);
-            simt.shared_store(values, to, pairs[0].1);
+            if !has_values_beside::<K>() {
+                simt.shared_store(values, to, pairs[0].1);
+            }
             if chunk_slots::<K, V>() == 2 {
                 simt.shared_store(keys, to + 1, pairs[1].0);
                 simt.shared_store(values, to + 1, pairs[1].1);
@@ -165,7 +170,13 @@ unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>,
                 below[j] += 1;
             }
             let is_hit = simt.shared_load(keys, below[j]) == own[j] && at(j) < args.count;
-            let value = if is_hit { simt.shared_load(values, below[j]) } else { args.miss };
+            let value = match is_hit {
+                true if has_values_beside::<K>() => {
+                    tree.value(simt, span.from + below[j] / slots, below[j] % slots, args.miss)
+                }
+                true => simt.shared_load(values, below[j]),
+                false => args.miss,
+            };
             if at(j) < args.count {
                 simt.store(args.values, at(j), value, Hint::Streaming);
             }
@@ -175,7 +186,7 @@ unsafe fn look_up_part<S: Simt, K: Word, V: Word>(simt: S, args: &GetArgs<K, V>,
     }
 }
 
-impl<K: Word> TreeRef<K> {
+impl<K: KeyWord> TreeRef<K> {
     /// Warp collective (all lanes). The line of each lane's word, which may be absent.
     ///
     /// # Safety
