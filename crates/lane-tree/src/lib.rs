@@ -76,12 +76,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Device, Guarded, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use options::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.
-pub struct LaneTree<K: Key, V: Word> {
+pub struct LaneTree<K: AnyKey, V: Word> {
     device: Device,
     options: Options,
     /// What the CPU's own path searches with.
@@ -92,7 +92,7 @@ pub struct LaneTree<K: Key, V: Word> {
     words: PhantomData<(K, V)>,
 }
 
-impl<K: Key, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// The builder, which has the options.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
@@ -114,19 +114,19 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 }
 
 lanetree_frame::inherent_basics! {
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
 lanetree_frame::inherent_combinations! {
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
 lanetree_frame::inherent_forms! {
     /// Every query in host form.
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
-impl<K: Key, V: Word> fmt::Debug for LaneTree<K, V> {
+impl<K: AnyKey, V: Word> fmt::Debug for LaneTree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, self.len(), self.device)
     }

@@ -3,12 +3,12 @@
 use crate::parts::Parts;
 use crate::{LaneTree, Simd};
 use core::ops::Bound;
-use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_frame::{BatchOrder, Bytes16, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, SEPARATORS, line_slots,
-    pairs_of,
+    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots, pairs_of,
+    record_words, words_of_lines,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use std::collections::BTreeMap;
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
@@ -53,7 +53,7 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
 }
 
 /// How many children of a node begin after its first one and at or before a key, whose place this is.
-fn begun<K: Word>(node: &[u32], key: K, place: u32) -> usize {
+fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
     let separators = &node[..SEPARATORS as usize];
     let bits = |place: u32| (0..=place).filter(|&cell| separators[cell as usize / 32] >> (cell % 32) & 1 != 0).count();
     let halves =
@@ -62,10 +62,10 @@ fn begun<K: Word>(node: &[u32], key: K, place: u32) -> usize {
         Format::Bitmap => bits(place),
         Format::Halves => halves(place).count(),
         Format::Exact => {
-            let words = K::BITS as usize / 32;
-            let keys = separators.chunks(words).map(|words| match words {
-                [low, high] => K::truncate(u64::from(*high) << 32 | u64::from(*low)),
-                words => K::truncate(u64::from(words[0])),
+            // What is left, if keys have four words each, is no key.
+            let keys = separators.chunks_exact(K::BYTES / 4).map(|words| {
+                let part = |at: usize| u64::from(words.get(at).copied().unwrap_or(0));
+                K::from_parts([part(0) | part(1) << 32, part(2) | part(3) << 32])
             });
             keys.filter(|&separator| separator < key).count()
         }
@@ -73,17 +73,19 @@ fn begun<K: Word>(node: &[u32], key: K, place: u32) -> usize {
 }
 
 /// Checks all that the layout promises.
-pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
+pub(crate) fn validate<K: KeyWord, V: Word>(parts: &Parts<K>, what: &str) {
     let lines = parts.lines.to_vec().unwrap();
     let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
     let shape = parts.shape;
-    assert_eq!(lines.len(), (shape.lines * LINE_WORDS) as usize, "{what}");
-    assert_eq!(records.len(), (shape.leaf_nodes * RECORD_WORDS) as usize, "{what}");
+    let words_of_record = record_words::<K>() as usize;
+    assert_eq!(lines.len() as u64, words_of_lines::<K, V>(shape.lines.into()), "{what}");
+    assert_eq!(records.len(), shape.leaf_nodes as usize * words_of_record, "{what}");
     let slots = line_slots::<K, V>() as usize;
     let line_of = |line: usize| -> Vec<K> {
-        let chunks = lines[line * LINE_WORDS as usize..(line + 1) * LINE_WORDS as usize].chunks_exact(2);
+        let chunks = u64::from(LINE_WORDS) / 2;
+        let chunks = (line as u64 * chunks..(line as u64 + 1) * chunks).map(|chunk| chunk_at::<K, V>(chunk) as usize);
         chunks
-            .flat_map(|chunk| pairs_of::<K, V>([chunk[0], chunk[1]]).map(|pair| pair.0).into_iter().take(slots / 4))
+            .flat_map(|at| pairs_of::<K, V>([lines[at], lines[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4))
             .collect()
     };
     let mut rank = 0;
@@ -91,8 +93,10 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
     for node in 0..shape.leaf_nodes as usize {
         assert!(rank < shape.len, "{what}: node {node} has no pairs");
         let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
-        let record = &records[node * RECORD_WORDS as usize..(node + 1) * RECORD_WORDS as usize];
-        let record = Record::<K>::of(record.try_into().unwrap());
+        let record_of = |node: usize| {
+            Record::<K>::of_slice(&records[node * words_of_record..(node + 1) * words_of_record])
+        };
+        let record = record_of(node);
         assert_eq!(record.rank, rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
         let end = match node + 1 < shape.leaf_nodes as usize {
@@ -101,10 +105,7 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
         };
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let next_rank = match node + 1 < shape.leaf_nodes as usize {
-            true => {
-                let next = &records[(node + 1) * RECORD_WORDS as usize..(node + 2) * RECORD_WORDS as usize];
-                Record::<K>::of(next.try_into().unwrap()).rank
-            }
+            true => record_of(node + 1).rank,
             false => shape.len,
         };
         for line in first..end {
@@ -130,9 +131,53 @@ pub(crate) fn validate<K: Word, V: Word>(parts: &Parts<K>, what: &str) {
     assert_eq!(rank, shape.len, "{what}");
 }
 
-fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) {
-    for (what, keys) in distributions() {
-        let mut keys: Vec<K> = keys.into_iter().map(|wide| K::decode(key(wide))).collect();
+/// [`distributions`], as words of keys.
+fn distributed<B>(word: impl Fn(u64) -> B) -> Vec<(&'static str, Vec<B>)> {
+    let words = |keys: Vec<u64>| keys.into_iter().map(&word).collect();
+    distributions().into_iter().map(|(what, keys)| (what, words(keys))).collect()
+}
+
+/// Keys of 128 bits that are hard to tell apart in one way or another.
+fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    };
+    let mut wide = move || u128::from(random()) << 64 | u128::from(random());
+    let base = 0xabcd_ef01_2345_6789_9876_5432_1000_0000_u128;
+    // Bit `b` of a number at bit `stride * b`: windows of 16 bits have few of them.
+    let spread = |i: u128, stride: u32| (0..12).map(|bit| (i >> bit & 1) << (stride * bit)).sum::<u128>();
+    let mut at = 1_u128;
+    let mut all = vec![
+        ("random", (0..4000).map(|_| wide()).collect()),
+        ("lowest bits", (0..3000).map(|i| base + i).collect()),
+        ("highest bits", (0..3000).map(|i| i << 116 | 77).collect()),
+        ("across the middle", (0..3000).map(|i| i << 58).collect()),
+        ("two clusters", (0..2000).chain(u128::MAX - 2000..=u128::MAX).collect()),
+        ("around 2^64", ((1 << 64) - 1500..(1 << 64) + 1500).collect()),
+        ("powers of two and beside", (0..128).flat_map(|bit| (0..20).map(move |i| (1_u128 << bit).wrapping_add(i))).collect()),
+        ("a bit in every window", (0..4096).map(|i| spread(i, 10)).collect()),
+        ("pairs of neighbours", (0..1500).map(|_| wide()).flat_map(|key| [key, key ^ 1]).collect()),
+        ("log-uniform gaps", (0..3000).map(|_| {
+            at = at.saturating_add(1 << (wide() % 112));
+            at
+        }).collect()),
+        ("equal halves", (0..3000_u128).map(|i| (i / 50) << 100 | i % 50).collect()),
+    ];
+    for (_, keys) in &mut all {
+        let keys: &mut Vec<u128> = keys;
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    all
+}
+
+fn every_distribution<K: AnyKey, V: Word>(all: Vec<(&'static str, Vec<K::Bits>)>, fill: f64) {
+    for (what, keys) in all {
+        let mut keys: Vec<K> = keys.into_iter().map(K::decode).collect();
         keys.sort_unstable();
         keys.dedup();
         let values: Vec<V> = (0..keys.len() as u64).map(V::truncate).collect();
@@ -142,7 +187,7 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
             near.extend([0, 1, u64::MAX].map(|by| K::decode(key.encode().wrapping_add(K::Bits::truncate(by)))));
         }
         near.extend([K::MIN, K::MAX]);
-        near.extend((0..64).map(|bit| K::decode(key(1 << bit))));
+        near.extend((0..K::Bits::BITS).map(|bit| K::decode(K::Bits::MAX.shr(bit).wrapping_sub(K::Bits::MAX.shr(bit).shr(1)))));
         // So few nodes in the table that there are levels above the lowest.
         for (device, table) in
             [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)]
@@ -179,7 +224,8 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
             assert!(tree.iter().map(|pair| pair.unwrap().0).eq(keys.iter().copied()), "{what}");
             assert!(tree.pairs().unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())), "{what}");
             // Twice the bytes of lines filled so is what no distribution may exceed.
-            let filled = (keys.len() * 64 / line_slots::<K::Bits, V>() as usize) as f64 / fill;
+            let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
+            let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
             let stats = tree.stats();
             let bytes = stats.line_bytes + stats.node_bytes + stats.record_bytes;
             assert!((bytes as f64) < 2.0 * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
@@ -189,22 +235,32 @@ fn every_distribution<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits, fill: f64) 
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_wide_keys() {
-    every_distribution::<u64, u64>(|wide| wide, 1.0);
+    every_distribution::<u64, u64>(distributed(|wide| wide), 1.0);
 }
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_keys_in_lines_with_room() {
-    every_distribution::<i64, u32>(|wide| wide, 0.6);
+    every_distribution::<i64, u32>(distributed(|wide| wide), 0.6);
 }
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_narrow_keys() {
-    every_distribution::<u32, u32>(|wide| (wide >> 32) as u32 ^ wide as u32, 1.0);
+    every_distribution::<u32, u32>(distributed(|wide| (wide >> 32) as u32 ^ wide as u32), 1.0);
 }
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_narrow_keys_with_wide_values() {
-    every_distribution::<u32, u64>(|wide| (wide >> 16) as u32, 0.8);
+    every_distribution::<u32, u64>(distributed(|wide| (wide >> 16) as u32), 0.8);
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_keys_of_128_bits() {
+    every_distribution::<u128, u64>(wide_distributions(), 1.0);
+}
+
+#[test]
+fn every_query_is_answered_whatever_the_distribution_of_signed_keys_of_128_bits() {
+    every_distribution::<i128, u32>(wide_distributions(), 0.7);
 }
 
 #[test]
@@ -254,14 +310,14 @@ fn sorted_queries_are_answered_and_others_that_are_said_to_be() {
 }
 
 /// A tree beside a map, both changed by the same batches.
-struct Pair<K: Key, V: Word> {
+struct Pair<K: AnyKey, V: Word> {
     tree: LaneTree<K, V>,
     map: BTreeMap<K, V>,
 }
 
-impl<K: Key, V: Word> Pair<K, V> {
+impl<K: AnyKey, V: Word> Pair<K, V> {
     fn new(device: &Device, keys: &[K], fill: f64, table: u32) -> Self {
-        let values: Vec<V> = keys.iter().map(|key| V::truncate(key.encode().widen() ^ 5)).collect();
+        let values: Vec<V> = keys.iter().map(|key| V::truncate(key.encode().parts()[0] ^ 5)).collect();
         let map = keys.iter().copied().zip(values.iter().copied()).collect();
         let builder = LaneTree::builder().fill(fill).table_nodes(table);
         Self { tree: builder.build(device, keys, &values).unwrap(), map }
@@ -289,7 +345,7 @@ impl<K: Key, V: Word> Pair<K, V> {
     }
 }
 
-fn batches_of<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
+fn batches_of<K: AnyKey, V: Word>(key: impl Fn(u64) -> K::Bits) {
     let device = Device::emulated();
     let mut state = 77_u64;
     let mut random = move || {
@@ -344,6 +400,11 @@ fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
 #[test]
 fn batches_have_the_same_effect_on_narrow_pairs() {
     batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
+}
+
+#[test]
+fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
+    batches_of::<Bytes16, u64>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
 }
 
 /// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
