@@ -2,7 +2,7 @@
 //! parallel and in order: nothing as large as the tree is ever sorted.
 
 use super::row::Row;
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, Key, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
@@ -66,7 +66,7 @@ impl<W: BenchWord> Data<W> {
 
     /// Says in a row what is looked up in: these pairs.
     pub(crate) fn label(&self, row: Row) -> Row {
-        row.over(self.len(), (<W as Key>::NAME, <W as Key>::NAME), &*self.source)
+        row.over(self.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), &*self.source)
     }
 
     /// A batch of `count` queries in ascending order: each the key of a rank, uniform over the ranks;

@@ -199,7 +199,12 @@ pub(crate) fn build_on<K: AnyKey, V: Word>(
 }
 
 /// Memory for a tree of so many nodes of the lowest level and lines.
-pub(crate) fn room<K: KeyWord, V: Word>(device: &Device, options: Options, leaf_nodes: usize, lines: usize) -> Result<Parts<K>> {
+pub(crate) fn room<K: KeyWord, V: Word>(
+    device: &Device,
+    options: Options,
+    leaf_nodes: usize,
+    lines: usize,
+) -> Result<Parts<K>> {
     let table_nodes = options.table_nodes as usize;
     let most = most_upper::<K>(leaf_nodes, table_nodes);
     Ok(Parts {

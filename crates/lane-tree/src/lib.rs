@@ -23,6 +23,22 @@
 //!
 //! [`LaneTree::on`] has the device form of the queries.
 //!
+//! # Keys of 16 bytes
+//! ```
+//! use lanetree::{Bytes16, Device, LaneTree};
+//! use std::net::Ipv6Addr;
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let hosts = [1, 2, 9].map(|host| Bytes16::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host)));
+//! let index = LaneTree::build(&Device::emulated(), &hosts, &[10_u32, 20, 90])?;
+//! assert_eq!(index.get_many(&hosts[1..])?, [Some(20), Some(90)]);
+//! assert_eq!(index.lower_bound_many(&[Bytes16::from([0xff; 16])])?, [3]);
+//! # Ok(())
+//! # }
+//! ```
+//! `u128` and `i128` are keys, too. All calls are the same. A pair takes 24 bytes, or 20 with a value of 32 bits, and one or two for
+//! the nodes. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
+//!
 //! # Joins, and new indexes from two
 //! ```
 //! use lanetree::{Device, LaneTree};

@@ -5,8 +5,8 @@ use crate::{LaneTree, Simd};
 use core::ops::Bound;
 use lanetree_frame::{BatchOrder, Bytes16, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots, pairs_of,
-    record_words, words_of_lines,
+    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
+    pairs_of, record_words, words_of_lines,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use std::collections::BTreeMap;
@@ -93,9 +93,8 @@ pub(crate) fn validate<K: KeyWord, V: Word>(parts: &Parts<K>, what: &str) {
     for node in 0..shape.leaf_nodes as usize {
         assert!(rank < shape.len, "{what}: node {node} has no pairs");
         let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
-        let record_of = |node: usize| {
-            Record::<K>::of_slice(&records[node * words_of_record..(node + 1) * words_of_record])
-        };
+        let record_of =
+            |node: usize| Record::<K>::of_slice(&records[node * words_of_record..(node + 1) * words_of_record]);
         let record = record_of(node);
         assert_eq!(record.rank, rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
@@ -158,13 +157,21 @@ fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
         ("across the middle", (0..3000).map(|i| i << 58).collect()),
         ("two clusters", (0..2000).chain(u128::MAX - 2000..=u128::MAX).collect()),
         ("around 2^64", ((1 << 64) - 1500..(1 << 64) + 1500).collect()),
-        ("powers of two and beside", (0..128).flat_map(|bit| (0..20).map(move |i| (1_u128 << bit).wrapping_add(i))).collect()),
+        (
+            "powers of two and beside",
+            (0..128).flat_map(|bit| (0..20).map(move |i| (1_u128 << bit).wrapping_add(i))).collect(),
+        ),
         ("a bit in every window", (0..4096).map(|i| spread(i, 10)).collect()),
         ("pairs of neighbours", (0..1500).map(|_| wide()).flat_map(|key| [key, key ^ 1]).collect()),
-        ("log-uniform gaps", (0..3000).map(|_| {
-            at = at.saturating_add(1 << (wide() % 112));
-            at
-        }).collect()),
+        (
+            "log-uniform gaps",
+            (0..3000)
+                .map(|_| {
+                    at = at.saturating_add(1 << (wide() % 112));
+                    at
+                })
+                .collect(),
+        ),
         ("equal halves", (0..3000_u128).map(|i| (i / 50) << 100 | i % 50).collect()),
     ];
     for (_, keys) in &mut all {
@@ -187,7 +194,9 @@ fn every_distribution<K: AnyKey, V: Word>(all: Vec<(&'static str, Vec<K::Bits>)>
             near.extend([0, 1, u64::MAX].map(|by| K::decode(key.encode().wrapping_add(K::Bits::truncate(by)))));
         }
         near.extend([K::MIN, K::MAX]);
-        near.extend((0..K::Bits::BITS).map(|bit| K::decode(K::Bits::MAX.shr(bit).wrapping_sub(K::Bits::MAX.shr(bit).shr(1)))));
+        near.extend(
+            (0..K::Bits::BITS).map(|bit| K::decode(K::Bits::MAX.shr(bit).wrapping_sub(K::Bits::MAX.shr(bit).shr(1)))),
+        );
         // So few nodes in the table that there are levels above the lowest.
         for (device, table) in
             [(Device::host(), 4096), (Device::host(), 3), (Device::emulated(), 4096), (Device::emulated(), 2)]

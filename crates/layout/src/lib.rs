@@ -10,8 +10,8 @@
 #![no_std]
 
 mod arguments;
-mod bytes16;
 pub mod btree;
+mod bytes16;
 mod fixed;
 mod float;
 mod word;

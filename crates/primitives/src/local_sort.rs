@@ -2,11 +2,9 @@
 
 use super::check;
 use core::ops::Range;
-use lanetree_base::{Buffer, DeviceKind, Error, AnyKey, Result, Stream, KeyWord, Word};
+use lanetree_base::{AnyKey, Buffer, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
-use lanetree_kernels_primitives::local_sort::{
-    LOCAL_SORT_THREADS, LOCAL_SORT_TILE, LocalSortArgs, differing_bits,
-};
+use lanetree_kernels_primitives::local_sort::{LOCAL_SORT_THREADS, LOCAL_SORT_TILE, LocalSortArgs, differing_bits};
 use lanetree_runtime::Launch;
 use lanetree_simt::{GlobalMut, LaunchShape};
 

@@ -308,6 +308,12 @@ mod tests {
     }
 
     #[test]
+    fn merges_of_keys_of_128_bits() {
+        merges::<u128, u32>();
+        merges::<i128, u64>();
+    }
+
+    #[test]
     fn the_first_sequences_duplicates_go_too() {
         for device in devices() {
             let (keys, values) = (vec![5_u32; 9000], (0..9000).collect::<Vec<u32>>());

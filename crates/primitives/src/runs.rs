@@ -226,7 +226,7 @@ mod tests {
         keys.chunk_by(|a, b| a == b).map(run).collect()
     }
 
-    fn reductions<K: AnyKey, V: Word>() {
+    fn reductions<K: Key, V: Word>() {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = RunScratch::new(&device, 70_001).unwrap();
@@ -289,6 +289,34 @@ mod tests {
     fn reductions_of_signed_keys_and_wide_values() {
         reductions::<i32, u64>();
         reductions::<i64, u64>();
+    }
+
+    #[test]
+    fn the_last_pairs_of_keys_of_128_bits() {
+        for device in devices() {
+            let (stream, mut scratch) = (stream(&device), RunScratch::new(&device, 9001).unwrap());
+            for (count, space) in [(1, 1), (255, 5), (9001, 3000), (9001, 1)] {
+                let mut rng = rng(count);
+                // They differ in the high half alone, or by one across the halves.
+                let mut keys: Vec<i128> = sorted(count, space, &mut rng);
+                if count == 255 {
+                    keys.iter_mut().for_each(|key| *key = *key << 64 | 7);
+                    keys.sort_unstable();
+                }
+                let values: Vec<u32> = words(count, &mut rng);
+                let runs = runs_of(&keys);
+                let (keys_in, values_in) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+                let (mut out, mut last) = (poisoned(&device, count + 1), poisoned(&device, count + 1));
+                let mut found = poisoned(&device, 2);
+                let input = Pairs { keys: &keys_in, values: &values_in, count: count.into() };
+                let output = PairsMut { keys: &mut out, values: &mut last, count: &mut found };
+                last_by_key(&stream, input, output, &mut scratch).unwrap();
+                let what = format!("{count} keys out of {space} on {device}");
+                assert_eq!(written(&found, 1), [runs.len() as u64], "{what}");
+                assert!(written(&out, runs.len()).iter().eq(runs.iter().map(|run| &keys[run.start])), "{what}");
+                assert!(written(&last, runs.len()).iter().eq(runs.iter().map(|run| &values[run.end - 1])), "{what}");
+            }
+        }
     }
 
     #[test]

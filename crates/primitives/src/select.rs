@@ -191,8 +191,8 @@ mod tests {
             let mut scratch = SelectScratch::new(&device, 70_001).unwrap();
             for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 2000) {
                 let mut rng = rng(count);
-                let keys: Vec<K> =
-                    words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
+                let key = |&word: &u32| K::decode(K::Bits::from_parts([word.into(), (!word).into()]));
+                let keys: Vec<K> = words(count + 2, &mut rng).iter().map(key).collect();
                 let values: Vec<V> = (0..count as u64).map(|i| V::truncate(i << 32 | i)).collect();
                 for share in [0.0, 0.01, 0.5, 0.99, 1.0] {
                     // Bits past the last element are set: they must not matter.
@@ -247,6 +247,12 @@ mod tests {
     fn selections_of_signed_keys_and_wide_values() {
         selections::<i32, u64>();
         selections::<i64, u64>();
+    }
+
+    #[test]
+    fn selections_of_keys_of_128_bits() {
+        selections::<u128, u32>();
+        selections::<i128, u64>();
     }
 
     #[test]

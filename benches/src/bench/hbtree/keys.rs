@@ -3,7 +3,7 @@
 use crate::bench::data::{BenchWord, Permutation, mix, value_of};
 use core::marker::PhantomData;
 use core::ops::Range;
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, Key, Word};
 use rayon::prelude::*;
 
 /// Keys in ascending order, a power of two of them: the key of a rank is anywhere in the rank's part of the key space.
@@ -32,7 +32,7 @@ impl<W: BenchWord> Keys<W> {
 
     /// The name of their type.
     pub(crate) fn name(&self) -> &'static str {
-        <W as Key>::NAME
+        <W as AnyKey>::NAME
     }
 
     /// `n = 2^24, u64 keys`.

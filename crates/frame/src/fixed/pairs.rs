@@ -2,10 +2,10 @@
 
 use super::ranges::out_of_memory;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
-use lanetree_layout::{KeyWord, AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Key, KeyWord, Word};
 use rayon::prelude::*;
 
-/// Pairs in strictly ascending order of their keys, which are ordered words ([`Key::encode`]).
+/// Pairs in strictly ascending order of their keys, which are ordered words ([`AnyKey::encode`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SortedPairs<B, V> {
     /// The keys.

@@ -248,7 +248,8 @@ pub struct Write<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Write<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 10 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 6 } else { 10 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -51,7 +51,7 @@ use crate::queries::{found_at, found_bytes, query_shared};
 use crate::search::{TABLE_BYTES, Top, TreeRef};
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_simt::{Access, KernelArgs, Shared, Simt, KeyWord, Word};
+use lanetree_simt::{Access, KernelArgs, KeyWord, Shared, Simt, Word};
 
 /// A tree of keys `K` and values `V`, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
 ///
@@ -71,7 +71,7 @@ impl<K, V> fmt::Debug for Handle<K, V> {
 }
 
 // SAFETY: the tree is arguments, and there is nothing else.
-unsafe impl<K: KeyWord, V: Word> KernelArgs for Handle<K, V> {
+unsafe impl<K: KeyWord, V: KeyWord> KernelArgs for Handle<K, V> {
     #[inline(always)]
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);

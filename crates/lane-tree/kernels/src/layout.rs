@@ -105,8 +105,12 @@ const fn lines_of_values<K: KeyWord, V: Word>() -> u32 {
 
 /// 64-bit words of so many lines, with their values.
 pub const fn words_of_lines<K: KeyWord, V: Word>(lines: u64) -> u64 {
-    let beside = if has_values_beside::<K>() { lines.div_ceil(lines_of_values::<K, V>() as u64) } else { 0 };
-    (lines + beside) * LINE_WORDS as u64
+    if !has_values_beside::<K>() {
+        return lines * LINE_WORDS as u64;
+    }
+    // The last values come after as many lines as others.
+    let together = lines_of_values::<K, V>() as u64;
+    lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
 }
 
 /// Where a line begins among all, in 64-bit words.

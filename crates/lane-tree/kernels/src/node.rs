@@ -6,7 +6,7 @@ use crate::layout::{
     SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children, has_values_beside, line_slots,
     record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP, KeyWord, Word, unroll};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, Word, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {

@@ -4,7 +4,7 @@ use crate::layout::{chunk_slots, has_values_beside, line_slots, pairs_of};
 use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, KeyWord, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
 };
 
 /// Most threads of a block of queries: one block fills a multiprocessor, so there is one copy of the table.

@@ -5,7 +5,7 @@ use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots
 use crate::queries::{ORDERED_BOUNDS, for_each_tile};
 use crate::search::{TABLE_BYTES, TreeRef, own, quad};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, KeyWord, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Locate`].

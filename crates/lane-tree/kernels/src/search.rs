@@ -9,7 +9,7 @@ use crate::layout::{
     begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, has_values_beside, line_at,
     pairs_of, prefix, record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Shared, Simt, WARP, KeyWord, Word, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, Word, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.

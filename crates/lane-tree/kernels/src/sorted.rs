@@ -5,7 +5,7 @@ use crate::layout::{LINE_WORDS, chunk_slots, has_values_beside, line_slots, pair
 use crate::queries::{GetArgs, found_at};
 use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, KeyWord, Word, unroll};
+use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, unroll};
 
 /// Queries of a part, whose lines are copied together.
 const PART: u32 = 128;

@@ -3,7 +3,7 @@
 use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix};
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Shared, Simt, WARP, KeyWord, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
 
 /// Warps of a block of [`CountUpper`] or [`WriteUpper`].
 pub const UPPER_WARPS: u32 = 4;

@@ -150,7 +150,9 @@ impl<K: AnyKey, V: Word> View<'_, K, V> {
             place.node = number;
             prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             if F::ORDERED {
-                prefetch(self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits>() as usize).cast());
+                prefetch(
+                    self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits>() as usize).cast(),
+                );
             }
         }
     }

@@ -9,7 +9,8 @@ use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_values_beside, line_at, line_slots, pairs_of, record_words, value_at,
+    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_values_beside, line_at, line_slots, pairs_of, record_words,
+    value_at,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{Line, Simd};

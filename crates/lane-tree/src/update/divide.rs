@@ -169,7 +169,8 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             unsafe {
                 Self::launch_changes(stream, &line_changes, (&node_changes, list.listed))?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
-                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate::<_, V>(&relocate))?;
+                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?
+                    .run(calls::relocate::<_, V>(&relocate))?;
             }
             if !lines_move {
                 core::mem::swap(&mut built.lines, &mut parts.lines);

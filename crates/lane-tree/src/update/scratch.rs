@@ -1,6 +1,6 @@
 //! The scratch memory of batches.
 
-use lanetree_frame::{Buffer, Device, DeviceKind, AnyKey, Result};
+use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above

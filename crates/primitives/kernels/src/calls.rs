@@ -31,7 +31,11 @@ pub fn select<K: KeyWord, V: Word>(values: bool, partition: bool, args: &SelectA
 /// The search for the tiles of a merge.
 pub fn splits<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
-        if values { entry_by_words!(K: KeyWord, V => Splits<K, V, true>) } else { entry_by_words!(K: KeyWord => Splits<K, u32, false>) },
+        if values {
+            entry_by_words!(K: KeyWord, V => Splits<K, V, true>)
+        } else {
+            entry_by_words!(K: KeyWord => Splits<K, u32, false>)
+        },
         args,
     )
 }

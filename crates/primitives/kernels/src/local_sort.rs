@@ -8,7 +8,7 @@
 
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, KeyWord, Word, instance, kernel_args, unroll,
+    FULL_MASK, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, instance, kernel_args, unroll,
 };
 
 /// The longest run that is sorted.

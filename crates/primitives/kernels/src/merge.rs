@@ -11,7 +11,7 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, warp_scan};
 use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, KeyWord, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args};
 
 /// Outputs of a thread. Odd, so that the threads of a warp, each with consecutive outputs, use different banks; 7 to 15
 /// are about equally fast, with as many blocks as registers allow.

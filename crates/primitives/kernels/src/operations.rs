@@ -1,7 +1,7 @@
 //! Operations of a batch of updates, sorted by their keys: what those of one key do together.
 
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, KeyWord, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, kernel_args};
 
 /// What an operation of a batch is.
 #[repr(u32)]

@@ -9,7 +9,9 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, segment_scan};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, KeyWord, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, kernel_args,
+};
 
 /// Steps of a warp, depending on whether there are values. The speed depends on how many elements a multiprocessor has
 /// in flight; registers limit that.

@@ -6,7 +6,8 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, KeyWord, Word, kernel_args,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word,
+    kernel_args,
 };
 
 /// Steps of a warp for elements of that many bytes. The speed depends on how many elements a multiprocessor has in

@@ -7,7 +7,7 @@ use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_sc
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{Buffer, Device, DeviceKind, Error, AnyKey, Op, Result, Stream, KeyWord, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs, OpKind};
 use range::SortRange;

@@ -1,7 +1,7 @@
 //! The launches of a sort.
 
 use super::TICKETS;
-use lanetree_base::{Error, Result, Stream, KeyWord, Word};
+use lanetree_base::{Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::calls::{histogram, offsets, onesweep, threads, tile};
 use lanetree_kernels_primitives::radix_sort::{
     Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX,

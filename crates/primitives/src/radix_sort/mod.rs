@@ -13,7 +13,7 @@ mod tests;
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::pointers::optional;
-use lanetree_base::{Buffer, Device, DeviceKind, Error, AnyKey, Result, Stream, KeyWord, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
 use launch::{Arrays, Counters, Sort, smallest_tile};

@@ -4,7 +4,7 @@ use super::{Changes, Effect};
 use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, KeyWord, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`ListDivided`].

@@ -8,7 +8,8 @@ use crate::layout::{
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, KeyWord, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, Word, kernel_args,
+    unroll,
 };
 
 kernel_args! {

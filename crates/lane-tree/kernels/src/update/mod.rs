@@ -24,7 +24,7 @@ pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words};
 use crate::search::TreeRef;
-use lanetree_simt::{FULL_MASK, Global, Hint, Simt, WARP, KeyWord, Word, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, WARP, Word, kernel_args, unroll};
 
 /// What an operation does to its node.
 #[derive(Clone, Copy, PartialEq, Eq)]

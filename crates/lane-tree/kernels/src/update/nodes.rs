@@ -8,7 +8,7 @@ use crate::parts::LINE_BITS;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, KeyWord, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, kernel_args, unroll,
 };
 
 kernel_args! {

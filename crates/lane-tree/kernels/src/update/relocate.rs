@@ -7,7 +7,7 @@ use crate::layout::{
 use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, KeyWord, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Ranks`].

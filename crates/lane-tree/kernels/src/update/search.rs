@@ -5,7 +5,7 @@ use crate::queries::for_each_tile;
 use crate::search::{Position, TABLE_BYTES, TreeRef, own};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, KeyWord, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
 };
 
 /// Kinds of operations.

@@ -2,7 +2,7 @@
 
 use super::{Digit, Extract, MAX_PASSES, RADIX};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, KeyWord, kernel_args, unroll};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll};
 
 /// Threads of a block of [`Histogram`].
 pub const HISTOGRAM_THREADS: u32 = 512;

@@ -4,8 +4,8 @@ use super::look_back::{States, digit_scan, digits_before};
 use super::{DIGIT_BITS, Digit, Extract, RADIX};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, KeyWord, Word, kernel_args,
-    unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word,
+    kernel_args, unroll,
 };
 
 /// Elements that a thread writes at a time: their loads from shared memory overlap.
