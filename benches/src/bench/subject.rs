@@ -7,7 +7,7 @@ use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::harmonia::{Builder, Stats};
-use lanetree::{Harmonia, AnyKey, Key};
+use lanetree::{AnyKey, Harmonia};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::time::Instant;

@@ -29,7 +29,7 @@ use core::ops::Bound;
 use lanetree_base::{
     ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
 };
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 
 /// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;

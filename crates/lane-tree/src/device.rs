@@ -10,7 +10,7 @@ use lanetree_kernels_lane_tree::{
     AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
     RankArgs, SORTED_BYTES, SORTED_THREADS, SORTED_TILE, TreeRef, calls, found_bytes, found_pair_bytes, query_shared,
 };
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};

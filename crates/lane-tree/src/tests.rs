@@ -1,7 +1,7 @@
 //! Trees over keys of many distributions: what the layout promises, and every query, on the host and the emulator.
 
 use crate::parts::Parts;
-use crate::{LaneTree, Simd};
+use crate::{BuildScratch, LaneTree, Simd};
 use core::ops::Bound;
 use lanetree_frame::{BatchOrder, Bytes16, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
@@ -417,19 +417,18 @@ fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
 }
 
 /// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
-#[test]
-fn batches_come_into_every_distribution() {
+fn batches_into<K: AnyKey>(distributions: Vec<(&'static str, Vec<K>)>) {
     let device = Device::emulated();
-    for (what, keys) in distributions() {
-        let keys: Vec<u64> = keys.into_iter().step_by(3).collect();
-        let (half, others): (Vec<u64>, Vec<u64>) =
-            keys.iter().copied().partition(|key| key.wrapping_mul(0x9e37) >> 8 & 1 == 0);
-        let mut both = Pair::<u64, u64>::new(&device, &half, 0.7, 5);
+    let mix = |key: &K| key.encode().parts().iter().fold(0, |mixed: u64, &part| (mixed ^ part).wrapping_mul(0x9e37));
+    for (what, keys) in distributions {
+        let keys: Vec<K> = keys.into_iter().step_by(3).collect();
+        let (half, others): (Vec<K>, Vec<K>) = keys.iter().copied().partition(|key| mix(key) >> 8 & 1 == 0);
+        let mut both = Pair::<K, u64>::new(&device, &half, 0.7, 5);
         let batches = 3;
         for batch in 0..batches {
             // One batch after the other is dense in one region.
             let own = others.len() * batch / batches..others.len() * (batch + 1) / batches;
-            let inserts = others[own].iter().map(|&key| Op::Insert(key, !key));
+            let inserts = others[own].iter().map(|&key| Op::Insert(key, !mix(&key)));
             let removals = half.iter().skip(batch).step_by(7).map(|&key| Op::Remove(key));
             let ops: Vec<_> = inserts.chain(removals).collect();
             both.apply(&ops, &format!("{what}, batch {batch}"));
@@ -437,6 +436,16 @@ fn batches_come_into_every_distribution() {
         let spread: Vec<_> = half.iter().step_by(5).map(|&key| Op::Insert(key, 7)).collect();
         both.apply(&spread, &format!("{what}, at last"));
     }
+}
+
+#[test]
+fn batches_come_into_every_distribution() {
+    batches_into(distributions());
+}
+
+#[test]
+fn batches_come_into_every_distribution_of_keys_of_128_bits() {
+    batches_into(wide_distributions());
 }
 
 #[test]
@@ -472,6 +481,73 @@ fn an_empty_tree_answers_on_the_host() {
     assert_eq!(tree.lower_bound_many(&[1]).unwrap(), [0]);
     assert_eq!(tree.insert_many(&[2], &[3]).unwrap().inserted, 1);
     assert_eq!(tree.get_many(&[1, 2]).unwrap(), [None, Some(3)]);
+}
+
+#[test]
+fn few_keys_of_128_bits_and_none_are_found() {
+    for device in [Device::host(), Device::emulated()] {
+        for keys in [&[][..], &[0], &[u128::MAX], &[0, u128::MAX], &[7, 1 << 64, 1 << 127]] {
+            let values: Vec<u64> = (0..keys.len() as u64).collect();
+            let mut tree = LaneTree::<u128, u64>::build(&device, keys, &values).unwrap();
+            validate::<u128, u64>(tree.parts.get().unwrap(), "few");
+            let asked = [0, 1, 7, 1 << 64, (1 << 64) + 7, 1 << 127, u128::MAX - 1, u128::MAX];
+            let below: Vec<u64> = asked.iter().map(|query| keys.partition_point(|key| key < query) as u64).collect();
+            assert_eq!(tree.lower_bound_many(&asked).unwrap(), below, "{keys:?} on {device}");
+            let at = |query: &u128| keys.binary_search(query).ok().map(|at| at as u64);
+            let found: Vec<_> = asked.iter().map(at).collect();
+            assert_eq!(tree.get_many(&asked).unwrap(), found, "{keys:?} on {device}");
+            let pair = |at: usize| keys.get(at).map(|&key| (key, at as u64));
+            let after: Vec<_> = below.iter().map(|&at| pair(at as usize)).collect();
+            assert_eq!(tree.successor_many(&asked).unwrap(), after, "{keys:?} on {device}");
+            let report = tree.insert_many(&[0, 5, u128::MAX], &[9, 9, 9]).unwrap();
+            assert_eq!(report.inserted + report.replaced, 3);
+            assert_eq!(tree.get_many(&[0, 5, u128::MAX]).unwrap(), [Some(9); 3]);
+            let all = keys.iter().copied().chain([0, 5, u128::MAX]);
+            tree.remove_many(&all.collect::<Vec<_>>()).unwrap();
+            assert_eq!((tree.len(), tree.pairs().unwrap()), (0, Vec::new()));
+        }
+    }
+}
+
+#[test]
+fn keys_of_128_bits_are_sorted_and_combined_on_the_device() {
+    let device = Device::emulated();
+    let (_, words) = wide_distributions().swap_remove(0);
+    // In no order, and one in three twice.
+    let mut keys: Vec<i128> = words.iter().map(|&word| word as i128).collect();
+    keys.sort_unstable_by_key(|&key| key.rotate_left(64));
+    keys.extend_from_within(..keys.len() / 3);
+    let values: Vec<u32> = (0..keys.len() as u32).collect();
+    let map: BTreeMap<i128, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+    let (stream, mut scratch) = (device.stream().unwrap(), BuildScratch::for_unsorted(&device, keys.len()).unwrap());
+    let on_device = (&device.upload(&keys).unwrap(), &device.upload(&values).unwrap());
+    let tree = LaneTree::builder().build_on(&stream, on_device, keys.len(), &mut scratch).unwrap();
+    validate::<u128, u32>(tree.parts.get().unwrap(), "sorted on the device");
+    assert!(tree.pairs().unwrap().into_iter().eq(map.iter().map(|(&key, &value)| (key, value))));
+
+    let (every_other, others): (Vec<i128>, Vec<i128>) = map.keys().partition(|&&key| key & 1 == 0);
+    let other = LaneTree::build(&device, &every_other, &vec![7; every_other.len()]).unwrap();
+    let keys_of = |tree: &LaneTree<i128, u32>| tree.pairs().unwrap().into_iter().map(|pair| pair.0).collect::<Vec<_>>();
+    assert_eq!(keys_of(&tree.difference(&other).unwrap()), others);
+    assert_eq!(keys_of(&tree.intersection(&other).unwrap()), every_other);
+    let both = tree.union(&other).unwrap();
+    assert_eq!(both.len(), tree.len());
+    assert!(both.get_many(&every_other).unwrap().iter().all(|&value| value == Some(7)));
+}
+
+#[test]
+fn keys_of_128_bits_take_few_bytes_beside_their_pairs() {
+    let mut word = 1_u128;
+    let keys: Vec<u128> = (0..1 << 16)
+        .map(|_| {
+            word = word.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(1);
+            word
+        })
+        .collect();
+    let tree = LaneTree::build(&Device::host(), &keys, &vec![1_u64; keys.len()]).unwrap();
+    let narrow = LaneTree::build(&Device::host(), &keys, &vec![1_u32; keys.len()]).unwrap();
+    let [wide, narrow] = [tree.stats(), narrow.stats()].map(|stats| stats.bytes() as f64 / stats.len as f64);
+    assert!(wide < 26.7 && narrow < 22.4, "{wide} bytes with a value of 64 bits, {narrow} with one of 32");
 }
 
 #[test]

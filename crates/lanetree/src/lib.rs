@@ -104,8 +104,9 @@ pub use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, RangeS
 pub use lanetree_frame::{
     AnyKey, BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device, DeviceForm,
     DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
-    KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool,
-    PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, apply_to_map, runtime,
+    KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex,
+    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word,
+    apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -22,11 +22,8 @@ pub(super) fn rng(seed: usize) -> StdRng {
 /// Sorted keys from a space of `space` keys around the middle of the key space, where signed keys change their sign.
 pub(super) fn sorted<K: AnyKey>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
     let first = K::Bits::MAX.shr(1).wrapping_sub(K::Bits::truncate(space / 2));
-    let mut keys: Vec<K> = (0..len)
-        .map(|_| {
-            K::decode(first.wrapping_add(K::Bits::truncate(rng.random_range(0..space))))
-        })
-        .collect();
+    let mut keys: Vec<K> =
+        (0..len).map(|_| K::decode(first.wrapping_add(K::Bits::truncate(rng.random_range(0..space))))).collect();
     keys.sort_unstable();
     keys
 }

@@ -7,7 +7,7 @@ use crate::operations::{narrow, value_of};
 use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
-    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Stream, KeyWord, Word,
+    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, KeyWord, Op, OrderedIndex, Result, Stream, Word,
 };
 
 /// Families of builders.

@@ -33,7 +33,8 @@ pub(crate) fn run<K: Key, V: Word, G: Fn(&[K], &mut [Option<V>])>(build: impl Fn
             let keys: Vec<K> = words.iter().map(|&word| K::decode(word)).collect();
             let values: Vec<V> = (1..).map(V::truncate).take(len).collect();
             let map: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
-            let near = |word: &K::Bits| [word.wrapping_add(KeyWord::MAX), *word, word.wrapping_add(KeyWord::truncate(1))];
+            let near =
+                |word: &K::Bits| [word.wrapping_add(KeyWord::MAX), *word, word.wrapping_add(KeyWord::truncate(1))];
             let every = words.len().div_ceil(5000).max(1);
             let mut queries: Vec<K> = words.iter().step_by(every).flat_map(near).map(K::decode).collect();
             queries.extend(words.last().into_iter().flat_map(near).map(K::decode));

@@ -128,8 +128,9 @@ fn operations<K: Key, V: Word>(random: &mut Random, keys: Keys, len: usize, remo
 fn batches<K: Key, V: Word>(order: usize, threads: usize, fill: f64) {
     let mut random = Random(order as u64 * 64 + threads as u64);
     for keys in Keys::ALL {
-        let pairs: BTreeMap<K, V> =
-            (0..1500).map(|_| (K::decode(KeyWord::truncate(random.below(100_000))), V::truncate(random.next()))).collect();
+        let pairs: BTreeMap<K, V> = (0..1500)
+            .map(|_| (K::decode(KeyWord::truncate(random.below(100_000))), V::truncate(random.next())))
+            .collect();
         let (old_keys, old_values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
         let options = Options { order, fill, threads };
         let (mut tree, report) = Tree::build_parallel(&old_keys, &old_values, options);

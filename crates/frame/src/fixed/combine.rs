@@ -4,7 +4,7 @@ use super::pairs::SortedPairs;
 use super::{FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, merge_pairs, partition_pairs, select_pairs,
 };

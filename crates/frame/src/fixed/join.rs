@@ -2,7 +2,7 @@
 
 use super::{FixedIndex, OnStream, Side, TASK, View, bits};
 use lanetree_base::{Matches, Result};
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;

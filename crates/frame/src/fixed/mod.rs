@@ -24,7 +24,7 @@ pub use staging::Staging;
 
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
 

@@ -2,7 +2,7 @@
 
 use super::ranges::out_of_memory;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use rayon::prelude::*;
 
 /// Pairs in strictly ascending order of their keys, which are ordered words ([`AnyKey::encode`]).

@@ -4,7 +4,7 @@ use super::on_stream::{OnStream, bits};
 use super::{FixedIndex, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::pointers::{optional, optional_mut};
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;

@@ -3,7 +3,7 @@
 use super::ranges::RangeStaging;
 use core::fmt;
 use lanetree_base::staging::PinnedStaging;
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// The lanes of threads and of batches, kept for the next ones.
 pub struct Staging<K, V> {

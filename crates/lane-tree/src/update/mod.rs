@@ -18,7 +18,7 @@ use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
     SEARCH_THREADS, SearchArgs, calls,
 };
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{DIVIDED, FULL, LISTED, MARKED, SORTED_AT, TALLY};

@@ -19,7 +19,7 @@ use cut::Cutter;
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::staging::ACROSS_THE_BUS;
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;

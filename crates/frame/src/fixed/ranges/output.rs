@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use lanetree_base::ranges::Ranges;
 use lanetree_base::{Error, Result};
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 use rayon::prelude::*;
 

@@ -5,7 +5,7 @@ use super::Sizes;
 use bytemuck::Pod;
 use core::ops::Range;
 use lanetree_base::Result;
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
