@@ -290,18 +290,18 @@ fn batches_of_every_size_are_answered_on_the_host() {
     }
 }
 
-#[test]
-fn sorted_queries_are_answered_and_others_that_are_said_to_be() {
-    for (what, keys) in distributions() {
-        let keys: Vec<u64> = keys.into_iter().step_by(3).collect();
+fn sorted_queries<K: AnyKey>(distributions: Vec<(&'static str, Vec<K>)>) {
+    for (what, keys) in distributions {
+        let keys: Vec<K> = keys.into_iter().step_by(3).collect();
         let values: Vec<u32> = (0..keys.len() as u32).collect();
         let device = Device::emulated();
-        let tree = LaneTree::<u64, u32>::builder().table_nodes(3).build_sorted(&device, &keys, &values).unwrap();
-        let mut sorted: Vec<u64> = keys.iter().flat_map(|&key| [key, key.wrapping_add(1)]).collect();
+        let tree = LaneTree::<K, u32>::builder().table_nodes(3).build_sorted(&device, &keys, &values).unwrap();
+        let after = |key: K| K::decode(key.encode().wrapping_add(K::Bits::truncate(1)));
+        let mut sorted: Vec<K> = keys.iter().flat_map(|&key| [key, after(key)]).collect();
         sorted.sort_unstable();
-        let swapped: Vec<u64> = sorted.iter().copied().rev().collect();
+        let swapped: Vec<K> = sorted.iter().copied().rev().collect();
         // Far too few for every part to be copied.
-        let spread: Vec<u64> = sorted.iter().copied().step_by(7).collect();
+        let spread: Vec<K> = sorted.iter().copied().step_by(7).collect();
         for queries in [sorted, swapped, spread] {
             let stream = device.stream().unwrap();
             let (asked, mut found) = (device.upload(&queries).unwrap(), device.alloc_zeroed(queries.len()).unwrap());
@@ -316,6 +316,16 @@ fn sorted_queries_are_answered_and_others_that_are_said_to_be() {
             }
         }
     }
+}
+
+#[test]
+fn sorted_queries_are_answered_and_others_that_are_said_to_be() {
+    sorted_queries(distributions());
+}
+
+#[test]
+fn sorted_queries_for_keys_of_128_bits_are_answered() {
+    sorted_queries(wide_distributions());
 }
 
 /// A tree beside a map, both changed by the same batches.

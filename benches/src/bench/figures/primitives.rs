@@ -11,7 +11,7 @@ use lanetree::primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, merge_pairs,
     radix_sort_pairs,
 };
-use lanetree::{AnyKey, Key, Word};
+use lanetree::{AnyKey, Key, KeyWord, Word};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use rayon::prelude::*;
@@ -77,7 +77,7 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
     let input = (session.device.upload(&keys)?, session.device.upload(&values)?);
     let mut sorted = (session.device.alloc::<K>(n)?, session.device.alloc::<V>(n)?);
     let mut scratch = RadixSortScratch::<K, V>::for_pairs(&session.device, n)?;
-    let width = <K as Word>::BITS;
+    let width = <K as KeyWord>::BITS;
     let timing = session.time_on_stream(
         &mut sorted,
         |sorted| session.poison(&mut sorted.0).and_then(|()| session.poison(&mut sorted.1)),

@@ -3,7 +3,7 @@
 use crate::bench::data::{BenchWord, Permutation, mix, value_of};
 use core::marker::PhantomData;
 use core::ops::Range;
-use lanetree::{AnyKey, Word};
+use lanetree::{AnyKey, KeyWord};
 use rayon::prelude::*;
 
 /// Keys in ascending order, a power of two of them: the key of a rank is anywhere in the rank's part of the key space.
@@ -44,7 +44,7 @@ impl<W: BenchWord> Keys<W> {
     #[inline]
     pub(crate) fn key(&self, rank: usize) -> W {
         // A single key would have all bits at random; one fewer does as well.
-        let low = <W as Word>::BITS - self.size.max(1);
+        let low = <W as KeyWord>::BITS - self.size.max(1);
         W::truncate((rank as u64) << low | mix(self.seed ^ rank as u64) >> (64 - low))
     }
 

@@ -8,7 +8,7 @@ use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
 use rayon::prelude::*;
