@@ -2,7 +2,7 @@
 //! parallel and in order: nothing as large as the tree is ever sorted.
 
 use super::row::Row;
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, Key, KeyWord, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
@@ -32,7 +32,7 @@ impl<W: BenchWord> Data<W> {
     pub(crate) fn uniform(len: usize, seed: u64) -> Self {
         let mut keys = vec![W::default(); len];
         keys.par_chunks_mut(STRATUM).enumerate().for_each(|(stratum, keys)| {
-            let bound = |rank: usize| ((rank as u128) << <W as Word>::BITS) / len as u128;
+            let bound = |rank: usize| ((rank as u128) << <W as KeyWord>::BITS) / len as u128;
             let first = stratum * STRATUM;
             let (low, high) = (bound(first) as u64, (bound(first + keys.len()) - 1) as u64);
             let mut rng = generator(seed, stratum);
@@ -66,7 +66,7 @@ impl<W: BenchWord> Data<W> {
 
     /// Says in a row what is looked up in: these pairs.
     pub(crate) fn label(&self, row: Row) -> Row {
-        row.over(self.len(), (<W as Key>::NAME, <W as Key>::NAME), &*self.source)
+        row.over(self.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), &*self.source)
     }
 
     /// A batch of `count` queries in ascending order: each the key of a rank, uniform over the ranks;
@@ -112,7 +112,7 @@ impl<W: BenchWord> Data<W> {
             if !miss {
                 return Some((self.keys[rank], Origin::new(rank, false)));
             }
-            let last = self.keys.get(rank + 1).map_or(<W as Word>::MAX.widen(), |next| next.widen() - 1);
+            let last = self.keys.get(rank + 1).map_or(<W as KeyWord>::MAX.widen(), |next| next.widen() - 1);
             if key < last {
                 return Some((W::truncate(rng.random_range(key + 1..=last)), Origin::new(rank, true)));
             }
@@ -123,12 +123,12 @@ impl<W: BenchWord> Data<W> {
 
 /// What stands for "not there" in the outputs.
 pub(crate) fn miss<W: BenchWord>() -> W {
-    <W as Word>::MAX
+    <W as KeyWord>::MAX
 }
 
 /// The value of a key: never 0, which is what outputs are filled with, nor [`miss`].
 pub(crate) fn value_of<W: BenchWord>(key: W) -> W {
-    let word = mix(key.widen()) & (<W as Word>::MAX.widen() >> 1) | 1;
+    let word = mix(key.widen()) & (<W as KeyWord>::MAX.widen() >> 1) | 1;
     W::truncate(word)
 }
 
@@ -215,7 +215,7 @@ impl<W: BenchWord> Batch<W> {
     }
 
     fn shuffle_by_top_bits(&mut self, seed: u64) {
-        let top = |query: W| query.widen() >> (<W as Word>::BITS - 16);
+        let top = |query: W| query.widen() >> (<W as KeyWord>::BITS - 16);
         let ends: Vec<usize> = (0..1 << 16)
             .into_par_iter()
             .map(|bits| self.queries.partition_point(|&query| top(query) <= bits))
@@ -305,7 +305,7 @@ mod tests {
                 let mut again = batch.queries.clone();
                 again.sort_unstable();
                 assert_eq!(again, sorted.queries, "{order:?} keeps every query");
-                let top = |query: &W| query.widen() >> (<W as Word>::BITS - 16);
+                let top = |query: &W| query.widen() >> (<W as KeyWord>::BITS - 16);
                 // Few queries, or queries of few keys, may come out sorted by chance.
                 if data.len() > 1000 && count > 1 << 12 {
                     assert_eq!(batch.queries.is_sorted(), order == Order::Sorted, "{order:?}");

@@ -5,7 +5,7 @@ use crate::bench::data::BenchWord;
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
-use lanetree::{Buffer, Word};
+use lanetree::{Buffer, KeyWord};
 use lanetree_record::Timing;
 use rayon::prelude::*;
 
@@ -23,7 +23,7 @@ pub(crate) struct PartlySorted<W> {
 pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bits: u32) -> Result<PartlySorted<W>> {
     session.doing(format_args!("sorting {} queries by their top {bits} bits", queries.len()));
     let (before, count) = (queries.to_vec()?, queries.len());
-    let (device, width) = (queries.device(), <W as Word>::BITS);
+    let (device, width) = (queries.device(), <W as KeyWord>::BITS);
     let mut out = (device.alloc::<W>(count)?, device.alloc::<u32>(count)?);
     let mut scratch = RadixSortScratch::<W, u32>::for_pairs(device, count)?;
     let timing = session.time_on_stream(
@@ -49,7 +49,7 @@ pub(crate) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
 }
 
 fn top<W: BenchWord>(query: W, bits: u32) -> u64 {
-    if bits == 0 { 0 } else { query.widen() >> (<W as Word>::BITS - bits) }
+    if bits == 0 { 0 } else { query.widen() >> (<W as KeyWord>::BITS - bits) }
 }
 
 /// Whoever sorts: the same queries, where they are said to have been, in the order of their top bits.

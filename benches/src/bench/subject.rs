@@ -7,7 +7,7 @@ use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::harmonia::{Builder, Stats};
-use lanetree::{Harmonia, Key};
+use lanetree::{AnyKey, Harmonia};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::time::Instant;
@@ -35,7 +35,7 @@ impl<W: BenchWord> Subject<W> {
     }
 
     fn timed(session: &Session, data: Data<W>, builder: &Builder<W, W>) -> Result<Self> {
-        session.doing(format_args!("building over {} {} keys", data.len(), <W as Key>::NAME));
+        session.doing(format_args!("building over {} {} keys", data.len(), <W as AnyKey>::NAME));
         let start = Instant::now();
         let tree = builder.build_sorted(&session.device, &data.keys, &data.values)?;
         let build = Timing::of(vec![start.elapsed().as_secs_f64() * 1e3]);
@@ -49,7 +49,7 @@ impl<W: BenchWord> Subject<W> {
 
     /// The keys in words: `n = 2^24 u64 keys`.
     pub(crate) fn describe(&self) -> String {
-        format!("n = {}, {} keys", power(self.data.len() as u64), <W as Key>::NAME)
+        format!("n = {}, {} keys", power(self.data.len() as u64), <W as AnyKey>::NAME)
     }
 
     /// A row about the tree, of a table.

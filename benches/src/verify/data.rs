@@ -2,7 +2,7 @@
 //! from a seed.
 
 use crate::kernels;
-use lanetree::{Key, Word};
+use lanetree::{Key, KeyWord, Word};
 use lanetree_baselines::oracle::Oracle;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

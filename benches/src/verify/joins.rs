@@ -6,7 +6,7 @@ use super::compare::{Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Distribution};
 use super::types::with_types;
 use core::time::Duration;
-use lanetree::{Device, DeviceKind, Key, LaneTree, Result, Word};
+use lanetree::{Device, DeviceKind, Key, KeyWord, LaneTree, Result, Word};
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
 use rand::Rng;
 use std::collections::BTreeMap;

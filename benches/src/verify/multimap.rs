@@ -6,7 +6,7 @@ use super::compare::{Difference, Output, Sabotage, Written, items_differ};
 use super::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{Device, DeviceKind, Key, KeyRange, MultiMap, Result, Word};
+use lanetree::{Device, DeviceKind, Key, KeyRange, KeyWord, MultiMap, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data::{self, Distribution};
 use lanetree::harmonia::{BuildScratch, FANOUTS, UpdateScratch};
-use lanetree::{Device, DeviceKind, Harmonia, Key, Op, Result, Word, apply_to_map};
+use lanetree::{Device, DeviceKind, Harmonia, Key, KeyWord, Op, Result, Word, apply_to_map};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};

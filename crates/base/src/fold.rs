@@ -3,7 +3,7 @@
 use crate::Op;
 use core::mem::take;
 use core::ops::Range;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use rayon::prelude::*;
 
 /// The net effect of all operations of one key.
@@ -50,7 +50,7 @@ const DISTRIBUTED: usize = 1 << 15;
 
 /// Sorts changes by their words, stably. Many are first distributed by the upper bits in which they differ, in parallel: that
 /// is half of the comparisons, and the rest are among neighbours in the first caches.
-fn sort<B: Word, V: Word>(changes: &mut [(B, NetChange<V>)]) {
+fn sort<B: KeyWord, V: Word>(changes: &mut [(B, NetChange<V>)]) {
     if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 <= pair[1].0) {
         return;
     }
@@ -63,9 +63,8 @@ fn sort<B: Word, V: Word>(changes: &mut [(B, NetChange<V>)]) {
     };
     let (low, high) =
         changes.par_chunks(CHUNK).map(of_chunk).reduce(|| (B::MAX, B::MIN), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let spread = high.widen() - low.widen();
-    let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(BUCKET_BITS);
-    let bucket = |change: &(B, NetChange<V>)| ((change.0.widen() - low.widen()) >> shift) as usize;
+    let shift = high.wrapping_sub(low).significant_bits().saturating_sub(BUCKET_BITS);
+    let bucket = |change: &(B, NetChange<V>)| change.0.wrapping_sub(low).shr(shift).low() as usize;
     let chunks: Vec<_> = changes.par_chunks(CHUNK).map(|chunk| Distributed::new(chunk, bucket)).collect();
     let mut rest = changes;
     let buckets: Vec<_> = (0..1 << BUCKET_BITS)
@@ -127,7 +126,7 @@ impl<C: Copy> Distributed<C> {
 }
 
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
-pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
+pub fn fold<K: AnyKey, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
     let change = |i| {
         let op = op(i);
         (op.key().encode(), NetChange::from(op))
@@ -139,7 +138,7 @@ pub fn fold<K: Key, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync
 }
 
 /// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
-pub fn combine<B: Word, V: Word>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
+pub fn combine<B: KeyWord, V: Word>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
     if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }

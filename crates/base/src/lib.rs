@@ -1,6 +1,6 @@
 //! What Lanetree's indexes have in common.
 //!
-//! For users: [keys](Key), batches of [byte strings](ByteKeys), [ranges](KeyRange), [operations](Op) and their reports,
+//! For users: [keys](AnyKey), batches of [byte strings](ByteKeys), [ranges](KeyRange), [operations](Op) and their reports,
 //! and [errors](Error). The crate `lanetree` re-exports all of it.
 //!
 //! For an index: [`Guarded`] holds its contents and says when they are lost; [`staging`] sends batches from host memory
@@ -25,7 +25,7 @@ pub use fold::{NetChange, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;
-pub use lanetree_layout::{F32, F64, FixedKey, Key, Word};
+pub use lanetree_layout::{AnyKey, Bytes16, F32, F64, FixedKey, Key, KeyWord, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 
 /// One range query: two bounds, each inclusive, exclusive or absent, and a limit on the number of pairs.
 ///
@@ -14,7 +14,7 @@ pub struct KeyRange<K> {
     limit: u64,
 }
 
-impl<K: Key> KeyRange<K> {
+impl<K: AnyKey> KeyRange<K> {
     /// The range between two bounds.
     pub fn new(bounds: impl RangeBounds<K>) -> Self {
         Self { start: bounds.start_bound().cloned(), end: bounds.end_bound().cloned(), limit: u64::MAX }
@@ -46,7 +46,7 @@ impl<K: Key> KeyRange<K> {
 
 macro_rules! from_range {
     ($($range:ty),*) => {$(
-        impl<K: Key> From<$range> for KeyRange<K> {
+        impl<K: AnyKey> From<$range> for KeyRange<K> {
             fn from(bounds: $range) -> Self {
                 Self::new(bounds)
             }
@@ -55,7 +55,7 @@ macro_rules! from_range {
 }
 from_range!(Range<K>, RangeInclusive<K>, RangeFrom<K>, RangeTo<K>, RangeToInclusive<K>, (Bound<K>, Bound<K>));
 
-impl<K: Key> From<RangeFull> for KeyRange<K> {
+impl<K: AnyKey> From<RangeFull> for KeyRange<K> {
     fn from(bounds: RangeFull) -> Self {
         Self::new(bounds)
     }
@@ -71,7 +71,7 @@ pub struct RangeBatch<K> {
     pub limits: Vec<u64>,
 }
 
-impl<K: Key> RangeBatch<K> {
+impl<K: AnyKey> RangeBatch<K> {
     /// # Errors
     /// [`Error::ReversedRange`].
     pub fn new(ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Self> {
@@ -92,7 +92,7 @@ impl<K: Key> RangeBatch<K> {
 }
 
 /// The first and last key that can be in the range; `None` if no key can.
-fn inclusive<K: Key>(range: &KeyRange<K>) -> Option<(K, K)> {
+fn inclusive<K: AnyKey>(range: &KeyRange<K>) -> Option<(K, K)> {
     let one = K::Bits::truncate(1);
     let minus_one = K::Bits::MAX;
     let start = match range.start {

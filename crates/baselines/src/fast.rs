@@ -35,7 +35,7 @@ use crate::Simd;
 use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::Vector;
 use core::fmt;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{Line, prefetch};
 use rayon::prelude::*;
 

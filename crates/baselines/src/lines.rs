@@ -5,7 +5,7 @@ use crate::Simd;
 use crate::simd::{Searching, Task, Vector};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Line;
 use lanetree_runtime::{HostArray, Pages};
 use rayon::prelude::*;

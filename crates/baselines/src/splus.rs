@@ -27,7 +27,7 @@ use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::Vector;
 use core::fmt;
 use core::ops::Range;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{Line, prefetch};
 use rayon::prelude::*;
 

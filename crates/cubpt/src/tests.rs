@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use crate::{Cubpt, UpdateScratch};
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 

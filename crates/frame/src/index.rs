@@ -29,7 +29,7 @@ use core::ops::Bound;
 use lanetree_base::{
     ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 
 /// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;
@@ -73,7 +73,7 @@ pub trait Rows<K, V> {
     fn row(&self, range: usize) -> Vec<(K, V)>;
 }
 
-impl<K: Key> Domain for K {
+impl<K: AnyKey> Domain for K {
     type Key = K;
     type Keys = Vec<K>;
     type Batch<'a> = &'a [K];
@@ -92,7 +92,7 @@ impl<K: Key> Domain for K {
     }
 }
 
-impl<K: Key, V: Word> Rows<K, V> for Ranges<K, V> {
+impl<K: AnyKey, V: Word> Rows<K, V> for Ranges<K, V> {
     fn rows(&self) -> usize {
         self.len()
     }

@@ -11,7 +11,7 @@ use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
     self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut, WARP};

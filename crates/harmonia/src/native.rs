@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_kernels_harmonia::layout::{Shape, inner_slot, leaf_offset, leaf_values_offset};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 
 /// Queries that a thread searches side by side.
 const IN_FLIGHT: usize = 16;

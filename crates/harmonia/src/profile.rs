@@ -4,7 +4,7 @@ use super::Harmonia;
 use lanetree_frame::Result;
 use lanetree_kernels_harmonia::group_widths;
 use lanetree_kernels_harmonia::layout::inner_slot;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use std::collections::HashMap;
 
 /// What a sample of queries says about each width of thread groups.

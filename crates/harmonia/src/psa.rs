@@ -8,7 +8,7 @@ use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_argsort};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Event, Stream};
 use lanetree_simt::{Global, GlobalMut};

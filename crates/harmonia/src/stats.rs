@@ -3,7 +3,7 @@
 use super::Harmonia;
 use core::ops::Range;
 use lanetree_kernels_harmonia::layout::{inner_slot, leaf_offset};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Buffer;
 
 /// The size and shape of a tree.

@@ -4,7 +4,7 @@ use super::Harmonia;
 use core::ops::Range;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// Checks everything that queries rely on, for a tree that the CPU can reach.

@@ -3,7 +3,7 @@
 use crate::HbTree;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
 use core::hint::black_box;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 
 /// Queries whose leaves are found before they are searched: few enough for their lines to stay in the first caches.
 const CHUNK: usize = 512;

@@ -3,7 +3,7 @@
 
 use lanetree::hbtree::{Balance, Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure, Throttle};
 use lanetree::runtime::{self, Failure};
-use lanetree::{Device, Error, Key, KeyRange, Pool, Ranges, Word};
+use lanetree::{Device, Error, Key, KeyRange, KeyWord, Pool, Ranges, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Both joins against the CPU's, on the emulator.
 
 use crate::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
-use lanetree::{Device, Error, Key, LaneTree, Word};
+use lanetree::{Device, Error, Key, KeyWord, LaneTree, Word};
 use std::collections::BTreeMap;
 
 /// Trees: with much room in their lines and levels above the lowest, full, and with some of their lines free.

@@ -9,8 +9,8 @@ use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{LINE_WORDS, chunk_of, spare_lines};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
 use lanetree_runtime::Simd;
 use rayon::prelude::*;
@@ -38,7 +38,7 @@ impl<K, V> Default for Builder<K, V> {
     }
 }
 
-impl<K: Key, V: Word> Builder<K, V> {
+impl<K: AnyKey, V: Word> Builder<K, V> {
     /// The part of each line that a build fills, in (0, 1]; 1 by default. A line gets at least one pair. With 0.7, batches of
     /// inserts find room.
     #[must_use]
@@ -150,7 +150,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     }
 }
 
-impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
+impl<K: AnyKey, V: Word> IndexBuilder for Builder<K, V> {
     type Index = LaneTree<K, V>;
 
     fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
@@ -159,7 +159,7 @@ impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
 }
 
 /// A tree over sorted pairs, on a device.
-pub(crate) fn build<K: Key, V: Word>(
+pub(crate) fn build<K: AnyKey, V: Word>(
     device: &Device,
     pairs: &SortedPairs<K::Bits, V>,
     options: Options,
@@ -173,7 +173,7 @@ pub(crate) fn build<K: Key, V: Word>(
 }
 
 /// The tree in main memory.
-fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
+fn layout<K: KeyWord, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
     let (count, reach) = (filling.parts(len), filling.reach());
@@ -197,17 +197,15 @@ fn layout<K: Word, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Resu
     let Ok(line_count) = u32::try_from(lines) else {
         return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
     };
-    let mut parts = HostParts::default();
+    let words = words_of_lines::<K, V>(u64::from(line_count)) as usize;
+    let mut parts = HostParts { lines: vec![0; words], ..HostParts::default() };
     let (mut formats, mut first_line) = (0, 0);
     let mut children = Vec::with_capacity(plans.len());
     for (start, end, plan) in &plans {
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
-        parts.records.extend(plan.record(keys, *start as u64).words());
-        plan.lines(keys, &values[*start..*end], &mut parts.lines);
-        // Free lines repeat the last pair.
-        let free = chunk_of([(keys[keys.len() - 1], values[*end - 1]); 2]);
-        parts.lines.extend(free.repeat(spare(plan) * LINE_WORDS as usize / 2));
+        parts.records.extend(&plan.record(keys, *start as u64).words()[..record_words::<K>() as usize]);
+        plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });

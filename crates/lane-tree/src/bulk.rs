@@ -7,12 +7,12 @@ use crate::upper::table_shifts;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, RECORD_WORDS, TOP_BUCKETS, exact_children,
+    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, TOP_BUCKETS, exact_children, record_words, words_of_lines,
 };
 use lanetree_kernels_lane_tree::{
     BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
@@ -21,7 +21,7 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
-pub(crate) struct Planned<'a, K: Key, V: Word> {
+pub(crate) struct Planned<'a, K: AnyKey, V: Word> {
     pairs: DevicePairs<'a, K, V>,
     filling: Filling,
     divided: Divided,
@@ -36,14 +36,14 @@ pub(crate) struct Planned<'a, K: Key, V: Word> {
 }
 
 /// Where nodes are written.
-pub(crate) struct Outputs<'a, K: Word> {
+pub(crate) struct Outputs<'a, K: KeyWord> {
     pub(crate) nodes: &'a mut Buffer<u32>,
     pub(crate) records: &'a mut Buffer<u64>,
     pub(crate) lines: &'a mut Buffer<u64>,
     pub(crate) upper: &'a mut UpperScratch<K>,
 }
 
-impl<'a, K: Key, V: Word> Planned<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> Planned<'a, K, V> {
     /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
     /// if there are any.
     pub(crate) fn new(
@@ -177,7 +177,7 @@ pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where the device has no room.
-pub(crate) fn build_on<K: Key, V: Word>(
+pub(crate) fn build_on<K: AnyKey, V: Word>(
     stream: &Stream,
     device: &Device,
     options: Options,
@@ -189,7 +189,7 @@ pub(crate) fn build_on<K: Key, V: Word>(
     let (leaf_nodes, lines) = planned.total()?;
     let lines = line_count(lines, len as u64)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
-    let mut built = room(device, options, leaf_nodes, lines as usize)?;
+    let mut built = room::<_, V>(device, options, leaf_nodes, lines as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, lines, .. } = &mut built;
     // SAFETY: there is room for the nodes and lines that were counted.
@@ -199,14 +199,19 @@ pub(crate) fn build_on<K: Key, V: Word>(
 }
 
 /// Memory for a tree of so many nodes of the lowest level and lines.
-pub(crate) fn room<K: Word>(device: &Device, options: Options, leaf_nodes: usize, lines: usize) -> Result<Parts<K>> {
+pub(crate) fn room<K: KeyWord, V: Word>(
+    device: &Device,
+    options: Options,
+    leaf_nodes: usize,
+    lines: usize,
+) -> Result<Parts<K>> {
     let table_nodes = options.table_nodes as usize;
     let most = most_upper::<K>(leaf_nodes, table_nodes);
     Ok(Parts {
         shape: Shape::default(),
-        lines: device.alloc(lines * LINE_WORDS as usize)?,
+        lines: device.alloc(words_of_lines::<K, V>(lines as u64) as usize)?,
         nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
-        records: device.alloc(leaf_nodes * RECORD_WORDS as usize)?,
+        records: device.alloc(leaf_nodes * record_words::<K>() as usize)?,
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TOP_BUCKETS as usize)?,
@@ -229,7 +234,7 @@ pub(crate) struct UpperScratch<K> {
     own_lasts: [Buffer<K>; 2],
 }
 
-impl<K: Word> UpperScratch<K> {
+impl<K: KeyWord> UpperScratch<K> {
     /// For a tree of so many nodes of the lowest level.
     pub(crate) fn new(device: &Device, leaf_nodes: usize, options: Options) -> Result<Self> {
         let has_levels = leaf_nodes > options.table_nodes as usize;
@@ -255,13 +260,13 @@ pub(crate) fn read<T: bytemuck::Pod + Default>(from: &Buffer<T>, at: usize) -> R
 }
 
 /// The most nodes of a part of the first level above the lowest: two, or exact nodes for each of its halves.
-fn most_of_part<K: Word>() -> usize {
+fn most_of_part<K: KeyWord>() -> usize {
     2 * (HALVES_CHILDREN as usize).div_ceil(2 * exact_children::<K>() as usize)
 }
 
 /// The most nodes that levels above so many have; or, if the table leads to these, how many these are: there is room for
 /// their first keys.
-fn most_upper<K: Word>(leaf_nodes: usize, table_nodes: usize) -> usize {
+fn most_upper<K: KeyWord>(leaf_nodes: usize, table_nodes: usize) -> usize {
     if leaf_nodes <= table_nodes {
         return leaf_nodes;
     }
@@ -277,7 +282,7 @@ fn most_upper<K: Word>(leaf_nodes: usize, table_nodes: usize) -> usize {
 
 /// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. Allocates nothing.
 /// Waits for the stream.
-pub(crate) fn make_upper<K: Word>(
+pub(crate) fn make_upper<K: KeyWord>(
     stream: &Stream,
     options: Options,
     built: &mut Parts<K>,

@@ -5,24 +5,25 @@ use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
-use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, RECORD_WORDS, Record, line_slots};
+use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, FEW_THREADS, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS,
-    QUERY_THREADS, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TreeRef, calls, query_shared, sorted_tile,
+    QUERY_THREADS, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes,
+    query_shared, sorted_tile,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
-impl<K: Key, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
         self.parts.get()?.tree_ref(stream, K::FLIP)
     }
 }
 
-impl<K: Key, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
     /// memory: so many for each line that a part's lines, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
@@ -39,13 +40,13 @@ const FEWEST_THREADS: u64 = 128;
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory, and so many
 /// bytes for each of its threads, of which there are at most so many.
-pub(crate) fn over_queries<'s, K: Word>(
+pub(crate) fn over_queries<'s, K: KeyWord>(
     stream: &'s Stream,
     count: usize,
-    (most, bytes): (u32, usize),
+    (most, bytes): (u32, u32),
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
-    let shared = |threads| query_shared(tree.top_count, threads, bytes as u32);
+    let shared = |threads| query_shared(tree.top_count, threads, bytes);
     Ok(Launch::new(stream, shape_over(stream, count as u64, most, shared)?))
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn shape_over(
     Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
-impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
+impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "lanetree";
@@ -120,13 +121,16 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let own = if *order == BatchOrder::Sorted { self.sorted_own(count) } else { None };
         let (launch, call) = match own {
             Some(own) => {
-                let threads = (SORTED_THREADS, SORTED_BYTES as usize);
+                let threads = (SORTED_THREADS, SORTED_BYTES);
                 let tiles = count.div_ceil(sorted_tile(own) as usize) * WARP as usize;
                 let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
                 (over_queries(stream, tiles, threads, &args.tree)?, call(&args))
             }
             None if count <= FEW => (launch::over(stream, count as u64, 1, FEW_THREADS)?, calls::get_few(&args)),
-            None => (over_queries(stream, count, (QUERY_THREADS, V::BYTES), &args.tree)?, calls::get(&args)),
+            None => {
+                let threads = (QUERY_THREADS, found_bytes::<K::Bits, V>());
+                (over_queries(stream, count, threads, &args.tree)?, calls::get(&args))
+            }
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch.run(call) }?)
@@ -159,7 +163,7 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ORDERED_THREADS, K::Bits::BYTES + V::BYTES), &args.tree)?
+            over_queries(stream, count, (ORDERED_THREADS, found_pair_bytes::<K::Bits, V>()), &args.tree)?
                 .run(calls::neighbor(&args))
         }?)
     }
@@ -217,13 +221,14 @@ impl<K: Key, V: Word> FixedIndex for LaneTree<K, V> {
         let leaf_nodes = parts.shape.leaf_nodes as usize;
         let mut nodes = vec![0; leaf_nodes * NODE_WORDS as usize];
         parts.nodes.copy_range_to(0, &mut nodes)?;
-        let mut records = vec![0; leaf_nodes * RECORD_WORDS as usize];
+        let words = record_words::<K::Bits>() as usize;
+        let mut records = vec![0; leaf_nodes * words];
         parts.records.copy_range_to(0, &mut records)?;
         let slots = u64::from(line_slots::<K::Bits, V>());
         let first_slot = |node: &[u32]| u64::from(node[FIRST_CHILD as usize]) * slots;
-        let rank = |words: &[u64]| Record::<K::Bits>::of([words[0], words[1], words[2], words[3]]).rank;
+        let rank = |words: &[u64]| Record::<K::Bits>::of_slice(words).rank;
         let cursors = nodes.chunks_exact(NODE_WORDS as usize).map(first_slot).collect();
-        let ranks = records.chunks_exact(RECORD_WORDS as usize).map(rank);
+        let ranks = records.chunks_exact(words).map(rank);
         Ok((cursors, ranks.chain([parts.shape.len]).collect()))
     }
 

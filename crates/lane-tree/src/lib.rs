@@ -23,6 +23,22 @@
 //!
 //! [`LaneTree::on`] has the device form of the queries.
 //!
+//! # Keys of 16 bytes
+//! ```
+//! use lanetree::{Bytes16, Device, LaneTree};
+//! use std::net::Ipv6Addr;
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let hosts = [1, 2, 9].map(|host| Bytes16::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host)));
+//! let index = LaneTree::build(&Device::emulated(), &hosts, &[10_u32, 20, 90])?;
+//! assert_eq!(index.get_many(&hosts[1..])?, [Some(20), Some(90)]);
+//! assert_eq!(index.lower_bound_many(&[Bytes16::from([0xff; 16])])?, [3]);
+//! # Ok(())
+//! # }
+//! ```
+//! `u128` and `i128` are keys, too. All calls are the same. A pair takes 24 bytes, or 20 with a value of 32 bits, and one or two for
+//! the nodes. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
+//!
 //! # Joins, and new indexes from two
 //! ```
 //! use lanetree::{Device, LaneTree};
@@ -76,12 +92,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Device, Guarded, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use options::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.
-pub struct LaneTree<K: Key, V: Word> {
+pub struct LaneTree<K: AnyKey, V: Word> {
     device: Device,
     options: Options,
     /// What the CPU's own path searches with.
@@ -92,7 +108,7 @@ pub struct LaneTree<K: Key, V: Word> {
     words: PhantomData<(K, V)>,
 }
 
-impl<K: Key, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// The builder, which has the options.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
@@ -114,19 +130,19 @@ impl<K: Key, V: Word> LaneTree<K, V> {
 }
 
 lanetree_frame::inherent_basics! {
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
 lanetree_frame::inherent_combinations! {
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
 lanetree_frame::inherent_forms! {
     /// Every query in host form.
-    impl<K: Key, V: Word> LaneTree<K, V>
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
-impl<K: Key, V: Word> fmt::Debug for LaneTree<K, V> {
+impl<K: AnyKey, V: Word> fmt::Debug for LaneTree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, self.len(), self.device)
     }

@@ -3,9 +3,10 @@
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
-    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children, has_values_beside, line_slots,
+    value_at,
 };
-use lanetree_layout::Word;
+use lanetree_layout::{KeyWord, Word};
 
 /// How many pairs lines and nodes are to have.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Filling {
 
 impl Filling {
     /// That of a tree whose lines are to be filled to a part of their slots.
-    pub(crate) fn new<K: Word, V: Word>(fill: f64) -> Self {
+    pub(crate) fn new<K: KeyWord, V: Word>(fill: f64) -> Self {
         let slots = line_slots::<K, V>();
         let line = ((f64::from(slots) * fill * 256.0) as u32).max(256);
         // In a bitmap of 448 cells, 208 keys need few enough lines that are not full: 94 % of the slots are used.
@@ -64,7 +65,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A plan for one node with all the keys; `None` if they need more.
-    pub(crate) fn of<K: Word>(keys: &[K], filling: Filling) -> Option<Self> {
+    pub(crate) fn of<K: KeyWord>(keys: &[K], filling: Filling) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
         let bitmap = Quantiser::bitmap(first, last, 0);
         // If keys of which one more than a line has slots are too close for all bitmaps, one is enough to fail.
@@ -88,13 +89,13 @@ impl Plan {
     }
 
     /// The node, whose first line has this number.
-    pub(crate) fn node<K: Word>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
+    pub(crate) fn node<K: KeyWord>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
         let firsts = self.starts[1..].iter().map(|&start| keys[start]);
         node(self.quantiser, first_line, firsts)
     }
 
     /// The node's record.
-    pub(crate) fn record<K: Word>(&self, keys: &[K], rank: u64) -> Record<K> {
+    pub(crate) fn record<K: KeyWord>(&self, keys: &[K], rank: u64) -> Record<K> {
         let mut planes = [0; 3];
         for line in 0..self.starts.len() {
             let beyond = self.end(line, keys.len()) - self.starts[line] - 1;
@@ -105,18 +106,31 @@ impl Plan {
         Record { first: keys[0], rank, planes }
     }
 
-    /// Appends the node's lines.
-    pub(crate) fn lines<K: Word, V: Word>(&self, keys: &[K], values: &[V], lines: &mut Vec<u64>) {
+    /// Writes the node's lines, from this one on, and some that are free.
+    pub(crate) fn lines<K: KeyWord, V: Word>(
+        &self,
+        (keys, values): (&[K], &[V]),
+        (first_line, spare): (u32, usize),
+        lines: &mut [u64],
+    ) {
         let slots = chunk_slots::<K, V>() as usize;
-        for line in 0..self.starts.len() {
+        for line in 0..self.starts.len() + spare {
+            // A free line repeats the last pair.
+            let start = self.starts.get(line).copied().unwrap_or(keys.len());
             let last = self.end(line, keys.len()) - 1;
-            for chunk in 0..LINE_WORDS as usize / 2 {
+            let number = first_line + line as u32;
+            for chunk in 0..LINE_WORDS / 2 {
                 let pairs = [0, 1].map(|i| {
                     // A free slot repeats the pair before it.
-                    let at = (self.starts[line] + chunk * slots + i.min(slots - 1)).min(last);
+                    let at = (start + chunk as usize * slots + i.min(slots - 1)).min(last);
                     (keys[at], values[at])
                 });
-                lines.extend(chunk_of(pairs));
+                let to = chunk_at::<K, V>(u64::from(number) * u64::from(LINE_WORDS / 2) + u64::from(chunk)) as usize;
+                lines[to..to + 2].copy_from_slice(&chunk_of(pairs));
+                if has_values_beside::<K>() {
+                    let all: &mut [V] = bytemuck::cast_slice_mut(lines);
+                    all[value_at::<K, V>(number, chunk) as usize] = pairs[0].1;
+                }
             }
         }
     }
@@ -127,7 +141,7 @@ impl Plan {
 }
 
 /// A node whose children after the first begin with these keys.
-pub(crate) fn node<K: Word>(
+pub(crate) fn node<K: KeyWord>(
     quantiser: Quantiser,
     first_child: u32,
     firsts: impl Iterator<Item = K>,
@@ -154,10 +168,9 @@ pub(crate) fn node<K: Word>(
             separators.fill(u32::MAX);
             for (i, first) in firsts.enumerate() {
                 let separator = first.wrapping_add(K::MAX);
-                if K::BITS == 64 {
-                    separators[2 * i..2 * i + 2].copy_from_slice(&[separator.low(), separator.high()]);
-                } else {
-                    separators[i] = separator.low();
+                let words = K::BYTES / 4;
+                for (part, word) in separators[words * i..words * (i + 1)].iter_mut().enumerate() {
+                    *word = separator.shr(part as u32 * 32).low();
                 }
             }
         }
@@ -186,7 +199,7 @@ fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool
 }
 
 /// Divides keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
-pub(crate) fn divide<K: Word>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
+pub(crate) fn divide<K: KeyWord>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
     let mut start = 0;
     while start < keys.len() {
         let mut end = keys.len();
@@ -205,14 +218,14 @@ pub(crate) fn divide<K: Word>(keys: &[K], filling: Filling, mut each: impl FnMut
 }
 
 /// The distance of a key from the one before.
-fn gap<K: Word>(keys: &[K], at: usize) -> u64 {
-    keys[at].widen() - keys[at - 1].widen()
+fn gap<K: KeyWord>(keys: &[K], at: usize) -> K {
+    keys[at].wrapping_sub(keys[at - 1])
 }
 
 /// Where a part of all keys begins that is to begin at `wanted`: where the gap is large, but not far off. Nodes above can
 /// tell keys apart only if they are not too close.
-pub(crate) fn boundary<K: Word>(keys: &[K], wanted: usize, reach: usize) -> usize {
+pub(crate) fn boundary<K: KeyWord>(keys: &[K], wanted: usize, reach: usize) -> usize {
     let candidates = wanted - reach..=(wanted + reach).min(keys.len() - 1);
-    let merit = |at: usize| 4 * i64::from(gap(keys, at).ilog2()) - wanted.abs_diff(at) as i64;
+    let merit = |at: usize| 4 * i64::from(gap(keys, at).significant_bits() - 1) - wanted.abs_diff(at) as i64;
     candidates.max_by_key(|&at| (merit(at), core::cmp::Reverse(at))).unwrap_or(wanted)
 }

@@ -2,7 +2,7 @@
 
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 use lanetree_runtime::Buffer;
 
 /// Numbers that describe a tree.
@@ -57,7 +57,7 @@ pub(crate) struct HostParts<K> {
     pub(crate) table: Vec<u32>,
 }
 
-impl<K: Word> HostParts<K> {
+impl<K: KeyWord> HostParts<K> {
     /// Copies them to a device.
     pub(crate) fn upload(&self, device: &Device) -> Result<Parts<K>> {
         Ok(Parts {
@@ -72,7 +72,7 @@ impl<K: Word> HostParts<K> {
     }
 }
 
-impl<K: Word> Parts<K> {
+impl<K: KeyWord> Parts<K> {
     /// What a kernel in a stream needs to know of the tree.
     pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
         let Shape { len, lines, leaf_nodes, top_count, top_first, prefix_shift, bucket_shift, height, formats, origin } =

@@ -4,7 +4,7 @@ use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
     FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix,
 };
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 
 /// A node, seen from above.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Upper<K> {
     pub(crate) formats: u32,
 }
 
-impl<K: Word> Upper<K> {
+impl<K: KeyWord> Upper<K> {
     /// The levels above nodes that have these formats, until there are at most `table_nodes`.
     pub(crate) fn new(mut children: Vec<Child<K>>, formats: u32, table_nodes: u32) -> Self {
         let mut upper = Self { nodes: Vec::new(), firsts: Vec::new(), top_count: 0, top_first: 0, height: 1, formats };
@@ -64,7 +64,7 @@ impl<K: Word> Upper<K> {
 
 /// How the next node of a level is made, and how many children it has. Above the first level, nodes are exact: a node of so
 /// many keys could rarely tell its children apart by 15 bits.
-fn choose<K: Word>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
+fn choose<K: KeyWord>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
     let most = HALVES_CHILDREN as usize;
     for count in [most, most.div_ceil(2)] {
         let part = &children[..count.min(children.len())];
@@ -83,9 +83,8 @@ fn choose<K: Word>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
 
 /// By how much distances from the first of some keys are shifted, so that they take 32 bits, and by how much these prefixes
 /// are, for their buckets.
-pub(crate) fn table_shifts<K: Word>(first: K, last: K) -> (u32, u32) {
-    let range = last.widen() - first.widen();
-    let bits = if range == 0 { 0 } else { range.ilog2() + 1 };
+pub(crate) fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
+    let bits = last.wrapping_sub(first).significant_bits();
     (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
 }
 
@@ -100,7 +99,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// That above nodes with these first keys.
-    pub(crate) fn new<K: Word>(firsts: &[K]) -> Self {
+    pub(crate) fn new<K: KeyWord>(firsts: &[K]) -> Self {
         let Some((&first, &last)) = firsts.first().zip(firsts.last()) else {
             return Self { shifts: (0, 0), prefixes: Vec::new(), buckets: vec![0; TOP_BUCKETS as usize] };
         };

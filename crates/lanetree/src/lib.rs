@@ -3,7 +3,7 @@
 //! An index holds sorted key-value pairs and answers *batches*: point look-ups, ranks, neighbours and
 //! ranges, thousands to billions at a time. There are six:
 //!
-//! * [`LaneTree`]: Lanetree's own, over integers and floats: the one to begin with (feature `lane-tree`); see [`lane_tree`];
+//! * [`LaneTree`]: Lanetree's own, over integers, floats and keys of 16 bytes: the one to begin with (feature `lane-tree`); see [`lane_tree`];
 //! * [`Harmonia`]: a B+tree over integers and floats (feature `harmonia`); see [`harmonia`] for its options;
 //! * [`Cuart`]: an adaptive radix tree over byte strings (feature `cuart`); see [`cuart`] for its options;
 //! * [`HbTree`]: a B+tree over integers and floats whose leaves lie in host memory, for more pairs than the GPU's memory
@@ -50,7 +50,7 @@
 //!
 //! # Keys and values
 //! The keys of LaneTree, Harmonia and the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
-//! [`F64`]), and every value is a legal key. CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
+//! [`F64`]), and every value is a legal key. LaneTree's may also be `u128`, `i128` or 16 bytes ([`Bytes16`]: UUIDs, IPv6 addresses). CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
 //! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
 //! the input of a build, the last one's value is kept.
 //!
@@ -102,10 +102,11 @@ pub use lanetree_cubpt::Cubpt;
 pub use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
 #[doc(inline)]
 pub use lanetree_frame::{
-    BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Device, DeviceForm, DeviceKeys,
-    DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange, Matches,
-    Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool,
-    PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word, apply_to_map, runtime,
+    AnyKey, BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device, DeviceForm,
+    DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
+    KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex,
+    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word,
+    apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

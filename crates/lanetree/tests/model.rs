@@ -2,7 +2,7 @@
 
 use core::ops::{Bound, RangeBounds};
 use lanetree::harmonia::FANOUTS;
-use lanetree::{Device, Harmonia, Key, KeyRange, Word};
+use lanetree::{Device, Harmonia, Key, KeyRange, KeyWord, Word};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeMap;

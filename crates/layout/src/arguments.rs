@@ -30,7 +30,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u32, u64);
+numbers!(u32, u64, u128);
 
 // SAFETY: every element is visited.
 unsafe impl<T: KernelArgs, const N: usize> KernelArgs for [T; N] {
@@ -71,7 +71,7 @@ macro_rules! kernel_args {
         }
 
         // SAFETY: `repr(C)`, of fields that all are arguments; every one is visited.
-        unsafe impl $(<$($word: $crate::Word),+>)? $crate::KernelArgs for $name $(<$($word),+>)? {
+        unsafe impl $(<$($word: $crate::KeyWord),+>)? $crate::KernelArgs for $name $(<$($word),+>)? {
             #[inline(always)]
             fn pointers(&self, visit: &mut dyn FnMut(usize, $crate::Access)) {
                 $($crate::KernelArgs::pointers(&self.$field, visit);)*

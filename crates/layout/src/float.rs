@@ -1,6 +1,6 @@
 //! Floating-point keys, in total order.
 
-use crate::{FixedKey, Key};
+use crate::{AnyKey, FixedKey, KeyWord};
 use bytemuck::{Pod, Zeroable};
 use core::fmt;
 
@@ -72,11 +72,11 @@ macro_rules! float {
 
         impl crate::word::sealed::Sealed for $name {}
 
-        impl Key for $name {
+        impl AnyKey for $name {
             type Bits = $bits;
             const FLIP: $bits = 0;
-            const MIN: Self = Self($bits::MIN);
-            const MAX: Self = Self($bits::MAX);
+            const MIN: Self = Self(<$bits as KeyWord>::MIN);
+            const MAX: Self = Self(<$bits as KeyWord>::MAX);
             const NAME: &'static str = stringify!($float);
 
             #[inline(always)]

@@ -2,7 +2,7 @@
 //! order of keys, and the shape of B+trees. The layout of an index lies beside its kernels.
 //!
 //! ```
-//! use lanetree_layout::Key;
+//! use lanetree_layout::AnyKey;
 //!
 //! // Kernels compare unsigned words, which are in the order of the keys.
 //! assert!((-1_i64).encode() < 1_i64.encode());
@@ -11,11 +11,13 @@
 
 mod arguments;
 pub mod btree;
+mod bytes16;
 mod fixed;
 mod float;
 mod word;
 
 pub use arguments::{Access, KernelArgs};
+pub use bytes16::Bytes16;
 pub use fixed::{FixedKey, MAX_KEY};
 pub use float::{F32, F64};
-pub use word::{Key, Word};
+pub use word::{AnyKey, Key, KeyWord, Word};

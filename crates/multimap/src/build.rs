@@ -5,7 +5,7 @@ use crate::{MOST_PAIRS, MOST_VALUES, MultiMap};
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_sort_pairs};
 
 impl<K: Key, V: Word> MultiMap<K, V> {

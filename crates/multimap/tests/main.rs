@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use core::ops::Bound;
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::runtime::Failure;
-use lanetree::{Device, DeviceRanges, Error, F64, Key, KeyRange, MultiMap, Pool, Word};
+use lanetree::{Device, DeviceRanges, Error, F64, Key, KeyRange, KeyWord, MultiMap, Pool, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

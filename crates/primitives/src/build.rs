@@ -3,14 +3,14 @@
 use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
 
 /// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
 /// the pairs. The same amount again is allocated when keys first occur more than once.
 #[derive(Debug)]
-pub struct BuildScratch<K: Key, V: Word> {
+pub struct BuildScratch<K: AnyKey, V: Word> {
     device: Device,
     /// Sorted pairs, for builds from unsorted ones.
     sorted: Option<(Buffer<K>, Buffer<V>)>,
@@ -32,7 +32,7 @@ struct Distinct<K, V> {
 /// Keys and values on a device, of which the first so many are pairs.
 pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
 
-impl<K: Key, V: Word> BuildScratch<K, V> {
+impl<K: AnyKey, V: Word> BuildScratch<K, V> {
     /// For builds of up to `len` unsorted pairs.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ struct Order {
 }
 
 /// Determines how keys are ordered. Waits for the stream.
-fn order_of<K: Key>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
+fn order_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
     // Enough threads for every multiprocessor, each with many keys.
     const MOST_THREADS: usize = 1 << 20;
     findings.copy_from(&[u64::MAX, 0])?;

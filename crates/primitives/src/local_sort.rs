@@ -2,9 +2,9 @@
 
 use super::check;
 use core::ops::Range;
-use lanetree_base::{Buffer, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
-use lanetree_kernels_primitives::local_sort::{LOCAL_SORT_THREADS, LOCAL_SORT_TILE, LocalSortArgs};
+use lanetree_kernels_primitives::local_sort::{LOCAL_SORT_THREADS, LOCAL_SORT_TILE, LocalSortArgs, differing_bits};
 use lanetree_runtime::Launch;
 use lanetree_simt::{GlobalMut, LaunchShape};
 
@@ -12,7 +12,7 @@ use lanetree_simt::{GlobalMut, LaunchShape};
 pub const LOCAL_SORT_FINDINGS: usize = 2;
 
 /// Sorts the first `len` pairs, stably and in place, after a sort by the keys' bits from `from` on (bits of
-/// [`Key::encode`], up to the highest, or the highest in which keys differ). In the stream's order; may return before
+/// [`AnyKey::encode`], up to the highest, or the highest in which keys differ). In the stream's order; may return before
 /// it is done. Allocates only on the host.
 ///
 /// First sort by about as many bits as it takes to number the keys; together with this call that takes at most half the
@@ -20,14 +20,14 @@ pub const LOCAL_SORT_FINDINGS: usize = 2;
 /// of up to 32 such keys are sorted here.
 ///
 /// The outcome is added to `found`, which has at least 2 elements. In the first element the bits in which any two keys
-/// differ are set. The second becomes 1 if the pairs are not sorted, because more than 32 keys agreed or keys differ in
+/// differ are set; with keys of 128 bits, each of its bits is set for two of theirs. The second becomes 1 if the pairs are not sorted, because more than 32 keys agreed or keys differ in
 /// higher bits. The pairs are then permuted, with equal keys in their original order; a sort by the bits from the
 /// lowest to the highest one set corrects this.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer that is too small; [`Error::Runtime`] for a
 /// buffer of another device than the stream's, and from the launch; [`Error::TooManyElements`].
-pub fn local_sort_pairs<K: Key, V: Word>(
+pub fn local_sort_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
     len: usize,
@@ -44,9 +44,9 @@ pub fn local_sort_pairs<K: Key, V: Word>(
     if stream.device().kind() == DeviceKind::Host {
         let keys = &mut keys.as_mut_slice().unwrap_or(&mut [])[..len];
         let values = &mut values.as_mut_slice().unwrap_or(&mut [])[..len];
-        let differing =
-            keys.windows(2).fold(0, |bits, pair| bits | (pair[0].encode().widen() ^ pair[1].encode().widen()));
-        let upper = |key: &K| u128::from(key.encode().widen()) >> from;
+        let differing = keys.windows(2).map(|pair| pair[0].encode().xor(pair[1].encode()));
+        let differing = differing_bits(differing.fold(K::Bits::MIN, K::Bits::or));
+        let upper = |key: &K| if from < width { key.encode().shr(from) } else { K::Bits::MIN };
         let is_sorted = keys.is_sorted_by_key(upper);
         if is_sorted {
             super::radix_sort::sort_on_host(keys, values, 0..width);
@@ -65,7 +65,7 @@ pub fn local_sort_pairs<K: Key, V: Word>(
 /// # Safety
 /// Keys and values have at least `len` elements; `found` is the address of [`LOCAL_SORT_FINDINGS`] words that this
 /// stream may write.
-pub unsafe fn local_sort<K: Key, V: Word>(
+pub unsafe fn local_sort<K: AnyKey, V: Word>(
     stream: &Stream,
     (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
     len: usize,
@@ -75,7 +75,11 @@ pub unsafe fn local_sort<K: Key, V: Word>(
     if len == 0 {
         return Ok(());
     }
-    let mask = K::Bits::truncate(u64::MAX.checked_shl(from).unwrap_or(0));
+    let mask = match K::Bits::BITS - from {
+        0 => K::Bits::MIN,
+        upper if from > 0 => K::Bits::MAX.xor(K::Bits::MAX.shr(upper)),
+        _ => K::Bits::MAX,
+    };
     let (keys, values) = (keys.write_on(stream)?.cast::<K::Bits>(), values.write_on(stream)?);
     let args = LocalSortArgs { keys, values, len: len as u64, found, mask, flip: K::FLIP };
     let blocks = u32::try_from((len as u64).div_ceil(u64::from(LOCAL_SORT_TILE)));

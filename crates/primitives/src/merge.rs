@@ -11,7 +11,7 @@ use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// What a merge does with a key that is in both sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ impl MergeScratch {
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
 /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn merge_keys<K: Key>(
+pub fn merge_keys<K: AnyKey>(
     stream: &Stream,
     rule: MergeRule,
     first: Keys<'_, K>,
@@ -71,7 +71,7 @@ pub fn merge_keys<K: Key>(
 ///
 /// # Errors
 /// As [`merge_keys`].
-pub fn merge_pairs<K: Key, V: Word>(
+pub fn merge_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     rule: MergeRule,
     first: Pairs<'_, K, V>,
@@ -82,7 +82,7 @@ pub fn merge_pairs<K: Key, V: Word>(
     run(stream, rule, [first.into(), second.into()], output.into(), scratch)
 }
 
-fn run<K: Key, V: Word>(
+fn run<K: AnyKey, V: Word>(
     stream: &Stream,
     rule: MergeRule,
     inputs: [Input<'_, K, V>; 2],
@@ -132,7 +132,7 @@ fn run<K: Key, V: Word>(
     Ok(())
 }
 
-fn on_host<K: Key, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
+fn on_host<K: AnyKey, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
     let Some((out_keys, out_values, out_count)) = output.reached() else { return };
     let [(first, first_values), (second, second_values)] = inputs;
     let parts: Vec<[Range<usize>; 2]> = native::parts(first.len() + second.len(), TASK)
@@ -216,7 +216,7 @@ mod tests {
         (40_000, 30_000),
     ];
 
-    fn expected<K: Key, V: Word>(rule: MergeRule, first: &[(K, V)], second: &[(K, V)]) -> Vec<(K, V)> {
+    fn expected<K: AnyKey, V: Word>(rule: MergeRule, first: &[(K, V)], second: &[(K, V)]) -> Vec<(K, V)> {
         let replaced = |key: K| {
             rule == MergeRule::SecondReplacesFirst && second.binary_search_by_key(&key, |&(key, _)| key).is_ok()
         };
@@ -226,7 +226,7 @@ mod tests {
         all
     }
 
-    fn merges<K: Key, V: Word>() {
+    fn merges<K: AnyKey, V: Word>() {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = MergeScratch::new(&device, 70_000).unwrap();
@@ -305,6 +305,12 @@ mod tests {
     fn merges_of_signed_keys_and_wide_values() {
         merges::<i32, u64>();
         merges::<i64, u64>();
+    }
+
+    #[test]
+    fn merges_of_keys_of_128_bits() {
+        merges::<u128, u32>();
+        merges::<i128, u64>();
     }
 
     #[test]

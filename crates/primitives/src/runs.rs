@@ -10,7 +10,7 @@ use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Key, Word};
 use lanetree_runtime::Launch;
 
 /// Scratch memory of the functions over runs: 24 bytes for 2048 elements.
@@ -67,7 +67,7 @@ pub fn unique_keys<K: Key>(
 ///
 /// # Errors
 /// As [`unique_keys`].
-pub fn last_by_key<K: Key, V: Word>(
+pub fn last_by_key<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     output: PairsMut<'_, K, V>,
@@ -130,11 +130,11 @@ pub fn sum_by_key<K: Key, V: Word>(
 }
 
 /// A kernel's arguments and its launch.
-type Prepared<'a, K, I, O> = (RunArgs<<K as Key>::Bits, I, O>, Launch<'a>);
+type Prepared<'a, K, I, O> = (RunArgs<<K as AnyKey>::Bits, I, O>, Launch<'a>);
 
 /// Checks the buffers; the arguments and the launch. It is sound: inputs, output and scratch memory were checked to be long
 /// enough, and are borrowed, the last two mutably, until the kernel is launched in `stream`, for which every pointer is.
-fn prepare<'a, K: Key, I: Word, O: Word>(
+fn prepare<'a, K: AnyKey, I: Word, O: Word>(
     stream: &'a Stream,
     input: Input<'_, K, I>,
     output: Output<'_, K, O>,
@@ -159,7 +159,7 @@ fn prepare<'a, K: Key, I: Word, O: Word>(
 }
 
 /// Checks the buffers; the keys and values, on the host.
-fn reached<'a, K: Key, I: Word, O: Word>(
+fn reached<'a, K: AnyKey, I: Word, O: Word>(
     stream: &Stream,
     input: &Input<'a, K, I>,
     output: &Output<'_, K, O>,
@@ -170,7 +170,7 @@ fn reached<'a, K: Key, I: Word, O: Word>(
 }
 
 /// The result of each run by `reduce`, which gets the run's position in the input.
-fn on_host<K: Key, I: Word, O: Word>(
+fn on_host<K: AnyKey, I: Word, O: Word>(
     stream: &Stream,
     input: Input<'_, K, I>,
     output: Output<'_, K, O>,
@@ -217,7 +217,7 @@ mod tests {
     const COUNTS: [usize; 12] = [0, 1, 2, 64, 255, 2047, 2048, 2049, 3072, 3073, 9001, 70_001];
 
     /// Where the runs of the keys are.
-    fn runs_of<K: Key>(keys: &[K]) -> Vec<Range<usize>> {
+    fn runs_of<K: AnyKey>(keys: &[K]) -> Vec<Range<usize>> {
         let mut start = 0;
         let run = |run: &[K]| {
             start += run.len();
@@ -289,6 +289,34 @@ mod tests {
     fn reductions_of_signed_keys_and_wide_values() {
         reductions::<i32, u64>();
         reductions::<i64, u64>();
+    }
+
+    #[test]
+    fn the_last_pairs_of_keys_of_128_bits() {
+        for device in devices() {
+            let (stream, mut scratch) = (stream(&device), RunScratch::new(&device, 9001).unwrap());
+            for (count, space) in [(1, 1), (255, 5), (9001, 3000), (9001, 1)] {
+                let mut rng = rng(count);
+                // They differ in the high half alone, or by one across the halves.
+                let mut keys: Vec<i128> = sorted(count, space, &mut rng);
+                if count == 255 {
+                    keys.iter_mut().for_each(|key| *key = *key << 64 | 7);
+                    keys.sort_unstable();
+                }
+                let values: Vec<u32> = words(count, &mut rng);
+                let runs = runs_of(&keys);
+                let (keys_in, values_in) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+                let (mut out, mut last) = (poisoned(&device, count + 1), poisoned(&device, count + 1));
+                let mut found = poisoned(&device, 2);
+                let input = Pairs { keys: &keys_in, values: &values_in, count: count.into() };
+                let output = PairsMut { keys: &mut out, values: &mut last, count: &mut found };
+                last_by_key(&stream, input, output, &mut scratch).unwrap();
+                let what = format!("{count} keys out of {space} on {device}");
+                assert_eq!(written(&found, 1), [runs.len() as u64], "{what}");
+                assert!(written(&out, runs.len()).iter().eq(runs.iter().map(|run| &keys[run.start])), "{what}");
+                assert!(written(&last, runs.len()).iter().eq(runs.iter().map(|run| &values[run.end - 1])), "{what}");
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::select::{CARRY_WORDS, FLAG_WORDS, SMALLEST_TILE, SelectArgs, tile_len};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_simt::{Global, GlobalMut};
 
 /// Scratch memory of the functions that select and partition: 8 bytes for 2048 elements.
@@ -48,7 +48,7 @@ impl SelectScratch {
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
 /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn select_keys<K: Key>(
+pub fn select_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
     flags: &Buffer<u32>,
@@ -62,7 +62,7 @@ pub fn select_keys<K: Key>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn select_pairs<K: Key, V: Word>(
+pub fn select_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     flags: &Buffer<u32>,
@@ -77,7 +77,7 @@ pub fn select_pairs<K: Key, V: Word>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn partition_keys<K: Key>(
+pub fn partition_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
     flags: &Buffer<u32>,
@@ -92,7 +92,7 @@ pub fn partition_keys<K: Key>(
 ///
 /// # Errors
 /// As [`select_keys`].
-pub fn partition_pairs<K: Key, V: Word>(
+pub fn partition_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     flags: &Buffer<u32>,
@@ -102,7 +102,7 @@ pub fn partition_pairs<K: Key, V: Word>(
     run(stream, input.into(), flags, output.into(), scratch, true)
 }
 
-fn run<K: Key, V: Word>(
+fn run<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Input<'_, K, V>,
     flags: &Buffer<u32>,
@@ -153,7 +153,7 @@ fn run<K: Key, V: Word>(
     Ok(unsafe { launch.run(calls::select(input.values.is_some(), partition, &args)) }?)
 }
 
-fn on_host<K: Key, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
+fn on_host<K: AnyKey, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Output<'_, K, V>, partition: bool) {
     let (keys, values) = input.reached();
     let Some((out_keys, out_values, out_count)) = output.reached() else { return };
     let parts = native::parts(keys.len(), TASK);
@@ -185,14 +185,14 @@ mod tests {
 
     const COUNTS: [usize; 11] = [0, 1, 31, 33, 255, 2047, 2048, 2049, 3072, 3073, 70_001];
 
-    fn selections<K: Key, V: Word>() {
+    fn selections<K: AnyKey, V: Word>() {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = SelectScratch::new(&device, 70_001).unwrap();
             for count in COUNTS.into_iter().filter(|&count| is_thorough(&device) || count > 2000) {
                 let mut rng = rng(count);
-                let keys: Vec<K> =
-                    words(count + 2, &mut rng).iter().map(|&w| K::decode(K::Bits::truncate(w.into()))).collect();
+                let key = |&word: &u32| K::decode(K::Bits::from_parts([word.into(), (!word).into()]));
+                let keys: Vec<K> = words(count + 2, &mut rng).iter().map(key).collect();
                 let values: Vec<V> = (0..count as u64).map(|i| V::truncate(i << 32 | i)).collect();
                 for share in [0.0, 0.01, 0.5, 0.99, 1.0] {
                     // Bits past the last element are set: they must not matter.
@@ -247,6 +247,12 @@ mod tests {
     fn selections_of_signed_keys_and_wide_values() {
         selections::<i32, u64>();
         selections::<i64, u64>();
+    }
+
+    #[test]
+    fn selections_of_keys_of_128_bits() {
+        selections::<u128, u32>();
+        selections::<i128, u64>();
     }
 
     #[test]

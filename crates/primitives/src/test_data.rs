@@ -1,7 +1,7 @@
 //! Helpers of the operations' tests.
 
 use lanetree_base::{Buffer, Device, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -20,14 +20,10 @@ pub(super) fn rng(seed: usize) -> StdRng {
 }
 
 /// Sorted keys from a space of `space` keys around the middle of the key space, where signed keys change their sign.
-pub(super) fn sorted<K: Key>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
-    let middle = K::Bits::MAX.widen() / 2;
-    let mut keys: Vec<K> = (0..len)
-        .map(|_| {
-            let distance = rng.random_range(0..space);
-            K::decode(K::Bits::truncate(middle - space / 2 + distance))
-        })
-        .collect();
+pub(super) fn sorted<K: AnyKey>(len: usize, space: u64, rng: &mut StdRng) -> Vec<K> {
+    let first = K::Bits::MAX.shr(1).wrapping_sub(K::Bits::truncate(space / 2));
+    let mut keys: Vec<K> =
+        (0..len).map(|_| K::decode(first.wrapping_add(K::Bits::truncate(rng.random_range(0..space))))).collect();
     keys.sort_unstable();
     keys
 }

@@ -1,7 +1,7 @@
 //! The CPU's vector instructions: which there are, code that is compiled for each of them, and comparisons of the words of a line.
 
 use crate::Line;
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 
 /// Vector instructions of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,13 +145,13 @@ impl Avx512 {
 /// For words of more or fewer bytes.
 pub trait Compare: Copy {
     /// Those below the word.
-    fn below<W: Word>(self, words: &[W], word: W) -> u32;
+    fn below<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
     /// Those that are not above the word.
-    fn upto<W: Word>(self, words: &[W], word: W) -> u32;
+    fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
     /// Those equal to the word.
-    fn equal<W: Word>(self, words: &[W], word: W) -> u32;
+    fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32;
 }
 
 /// Words are those of 64 bytes.
@@ -166,7 +166,7 @@ pub struct Portable;
 
 impl Portable {
     #[inline(always)]
-    fn which<W: Word>(words: &[W], is_one: impl Fn(W) -> bool) -> u32 {
+    fn which<W: KeyWord>(words: &[W], is_one: impl Fn(W) -> bool) -> u32 {
         check(words);
         words.iter().enumerate().map(|(i, &word)| u32::from(is_one(word)) << i).sum()
     }
@@ -174,30 +174,30 @@ impl Portable {
 
 impl Compare for Portable {
     #[inline(always)]
-    fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+    fn below<W: KeyWord>(self, words: &[W], word: W) -> u32 {
         Self::which(words, |other: W| other < word)
     }
 
     #[inline(always)]
-    fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+    fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32 {
         Self::which(words, |other: W| other <= word)
     }
 
     #[inline(always)]
-    fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+    fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32 {
         Self::which(words, |other: W| other == word)
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Avx2, Avx512, Compare, Word, check};
+    use super::{Avx2, Avx512, Compare, KeyWord, Portable, check};
     use core::arch::x86_64::*;
 
     impl Avx2 {
         /// The words of 32 bits above which a word is; or, with `SWAPPED`, that are above it.
         #[inline(always)]
-        fn order<W: Word, const SWAPPED: bool>(self, words: &[W], word: W) -> u32 {
+        fn order<W: KeyWord, const SWAPPED: bool>(self, words: &[W], word: W) -> u32 {
             check(words);
             let at = words.as_ptr().cast::<__m256i>();
             // SAFETY: both halves of 64 bytes; `self` proves that the CPU has the instructions.
@@ -206,7 +206,7 @@ mod x86 {
                 // Comparisons are signed: both sides are moved to the signed range.
                 if W::BITS == 64 {
                     let sign = _mm256_set1_epi64x(i64::MIN);
-                    let word = _mm256_xor_si256(_mm256_set1_epi64x(word.widen() as i64), sign);
+                    let word = _mm256_xor_si256(_mm256_set1_epi64x(word.parts()[0] as i64), sign);
                     let [a, b] = halves.map(|half| match (SWAPPED, _mm256_xor_si256(half, sign)) {
                         (false, half) => _mm256_cmpgt_epi64(word, half),
                         (true, half) => _mm256_cmpgt_epi64(half, word),
@@ -247,26 +247,36 @@ mod x86 {
         a | b << 8
     }
 
+    // Words of 128 bits are four to a line, which the CPU compares as fast one by one.
     impl Compare for Avx2 {
         #[inline(always)]
-        fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn below<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.below(words, word);
+            }
             self.order::<W, false>(words, word)
         }
 
         #[inline(always)]
-        fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.upto(words, word);
+            }
             self.order::<W, true>(words, word) ^ ((1 << words.len()) - 1)
         }
 
         #[inline(always)]
-        fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.equal(words, word);
+            }
             check(words);
             let at = words.as_ptr().cast::<__m256i>();
             // SAFETY: both halves of 64 bytes; `self` proves that the CPU has the instructions.
             unsafe {
                 let halves = [_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))];
                 if W::BITS == 64 {
-                    let word = _mm256_set1_epi64x(word.widen() as i64);
+                    let word = _mm256_set1_epi64x(word.parts()[0] as i64);
                     bits64(halves.map(|half| _mm256_cmpeq_epi64(half, word)))
                 } else {
                     let word = _mm256_set1_epi32(word.low() as i32);
@@ -284,7 +294,7 @@ mod x86 {
             unsafe {
                 let words = _mm512_loadu_si512($words.as_ptr().cast());
                 if W::BITS == 64 {
-                    u32::from($of_64(words, _mm512_set1_epi64($word.widen() as i64)))
+                    u32::from($of_64(words, _mm512_set1_epi64($word.parts()[0] as i64)))
                 } else {
                     u32::from($of_32(words, _mm512_set1_epi32($word.low() as i32)))
                 }
@@ -294,17 +304,26 @@ mod x86 {
 
     impl Compare for Avx512 {
         #[inline(always)]
-        fn below<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn below<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.below(words, word);
+            }
             compare512!(words, word, _mm512_cmplt_epu64_mask, _mm512_cmplt_epu32_mask)
         }
 
         #[inline(always)]
-        fn upto<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.upto(words, word);
+            }
             compare512!(words, word, _mm512_cmple_epu64_mask, _mm512_cmple_epu32_mask)
         }
 
         #[inline(always)]
-        fn equal<W: Word>(self, words: &[W], word: W) -> u32 {
+        fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32 {
+            if W::BITS == 128 {
+                return Portable.equal(words, word);
+            }
             compare512!(words, word, _mm512_cmpeq_epu64_mask, _mm512_cmpeq_epu32_mask)
         }
     }
@@ -347,14 +366,14 @@ mod tests {
 
     struct Masks<'a, W>(&'a [W], W);
 
-    impl<W: Word> Masks<'_, W> {
+    impl<W: KeyWord> Masks<'_, W> {
         #[inline(always)]
         fn all(self, simd: impl Compare) -> [u32; 3] {
             [simd.below(self.0, self.1), simd.upto(self.0, self.1), simd.equal(self.0, self.1)]
         }
     }
 
-    impl<W: Word> SimdTask for Masks<'_, W> {
+    impl<W: KeyWord> SimdTask for Masks<'_, W> {
         type Out = [u32; 3];
 
         #[inline(always)]
@@ -375,12 +394,22 @@ mod tests {
         }
     }
 
-    fn compares<W: Word>() {
+    fn compares<W: KeyWord>() {
         let mut line = Line::ONES;
         // In no order; both ends, and the middle, where a signed comparison fails.
-        let middle = W::MAX.widen() / 2;
+        let (middle, one) = (W::MAX.shr(1), W::truncate(1));
+        let special = [
+            middle.wrapping_add(one),
+            W::MIN,
+            W::MAX,
+            W::truncate(7),
+            middle,
+            W::truncate(8),
+            W::MAX.wrapping_sub(one),
+            one,
+        ];
         for (i, word) in line.words_mut::<W>().iter_mut().enumerate() {
-            *word = W::truncate([middle + 1, 0, W::MAX.widen(), 7, middle, 8, W::MAX.widen() - 1, 1][i % 8]);
+            *word = special[i % 8];
         }
         let words = line.words::<W>();
         let near = |&word: &W| [word.wrapping_add(W::MAX), word, word.wrapping_add(W::truncate(1))];
@@ -399,5 +428,6 @@ mod tests {
     fn all_instructions_compare_alike() {
         compares::<u32>();
         compares::<u64>();
+        compares::<u128>();
     }
 }

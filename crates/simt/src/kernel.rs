@@ -292,15 +292,34 @@ macro_rules! instance {
 
 /// The entry of a kernel for the words of generic code: `entry_by_words!(K, V => Get<K, V, 8>)` is that of
 /// `Get<u64, u32, 8>` where `K` is `u64` and `V` is `u32`. Chosen when the code is compiled: a program has the entries of
-/// the words that it uses, and no others.
+/// the words that it uses, and no others. A word that may have 128 bits comes first, with its bound:
+/// `entry_by_words!(K: KeyWord, V => Get<K, V, 8>)`.
 #[macro_export]
 macro_rules! entry_by_words {
     (=> $kernel:ty) => {
         <$kernel as $crate::Instance>::ENTRY
     };
+    ($word:ident: KeyWord $(, $rest:ident)* => $kernel:ty) => {
+        const {
+            match <$word as $crate::KeyWord>::BITS {
+                32 => {
+                    type $word = u32;
+                    $crate::entry_by_words!($($rest),* => $kernel)
+                }
+                64 => {
+                    type $word = u64;
+                    $crate::entry_by_words!($($rest),* => $kernel)
+                }
+                _ => {
+                    type $word = u128;
+                    $crate::entry_by_words!($($rest),* => $kernel)
+                }
+            }
+        }
+    };
     ($word:ident $(, $rest:ident)* => $kernel:ty) => {
         const {
-            match <$word as $crate::Word>::BITS {
+            match <$word as $crate::KeyWord>::BITS {
                 32 => {
                     type $word = u32;
                     $crate::entry_by_words!($($rest),* => $kernel)

@@ -36,7 +36,7 @@ pub use bits::{highest_one, lowest_one, shl_clamped};
 pub use kernel::{Call, Entry, Instance, Module};
 pub use kernel::{Kernel, LaunchBounds, LaunchShape};
 pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
-pub use lanetree_layout::{Access, KernelArgs, Word, kernel_args};
+pub use lanetree_layout::{Access, KernelArgs, KeyWord, Word, kernel_args};
 pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
@@ -111,15 +111,15 @@ pub trait Simt: Copy {
     }
 
     /// Warp collective. Each lane gets the `value` of lane `source` (0..32), which must be in `mask`.
-    fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T;
+    fn shuffle<T: KeyWord>(self, mask: u32, value: T, source: u32) -> T;
     /// Warp collective. Each lane gets the `value` of lane `own ^ lanes`, which must be in `mask`.
-    fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T;
+    fn shuffle_xor<T: KeyWord>(self, mask: u32, value: T, lanes: u32) -> T;
     /// Warp collective. Each lane gets the `value` of lane `own - delta` (`delta` below 32), or its own if there is
     /// none; that lane must be in `mask`.
-    fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T;
+    fn shuffle_up<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T;
     /// Warp collective. Each lane gets the `value` of lane `own + delta` (`delta` below 32), or its own if there is
     /// none; that lane must be in `mask`.
-    fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T;
+    fn shuffle_down<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T;
 
     /// Warp collective. Each lane gets the mask of those lanes of `mask` whose `value` equals its own.
     fn match_any<T: Word>(self, mask: u32, value: T) -> u32;
@@ -156,14 +156,14 @@ pub trait Simt: Copy {
     /// # Safety
     /// `index < array.len()`, the array lies inside the block's shared memory, some thread has
     /// written the element, and no other thread writes it without a barrier or collective between.
-    unsafe fn shared_load<T: Word>(self, array: Shared<T>, index: u32) -> T;
+    unsafe fn shared_load<T: KeyWord>(self, array: Shared<T>, index: u32) -> T;
 
     /// Per thread. Writes element `index` of a shared array.
     ///
     /// # Safety
     /// As [`Simt::shared_load`]; no other thread reads or writes the element without a barrier or
     /// collective between.
-    unsafe fn shared_store<T: Word>(self, array: Shared<T>, index: u32, value: T);
+    unsafe fn shared_store<T: KeyWord>(self, array: Shared<T>, index: u32, value: T);
 
     /// Per thread. Adds to element `index` of a shared array, atomically in the block, relaxed;
     /// returns what was there before.
@@ -174,37 +174,38 @@ pub trait Simt: Copy {
 
     // ---- Global memory: per thread -----------------------------------------------------------
 
-    /// Per thread. Reads element `index`, 4 or 8 bytes.
+    /// Per thread. Reads element `index`: 4, 8 or 16 bytes. Those of 16 are one access, but not a single one to other threads:
+    /// each half is.
     ///
     /// # Safety
     /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::NoAllocate`] nobody writes it while the
     /// kernel runs; with the other hints nobody writes it without synchronisation.
-    unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T;
+    unsafe fn load<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T;
 
     /// Per thread. Reads the 16 bytes from element `index` on, which must be a multiple of
-    /// [`Word::PER_VECTOR`] elements from a 16-byte boundary: one access.
+    /// [`KeyWord::PER_VECTOR`] elements from a 16-byte boundary: one access.
     ///
     /// # Safety
     /// As [`Simt::load`], for every element of the vector; the address is a multiple of 16.
-    unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector;
+    unsafe fn load_vector<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector;
 
     /// Per thread. Writes element `index`. With [`Hint::Streaming`] the line is marked to leave the
     /// caches first; the other hints write as usual.
     ///
     /// # Safety
     /// The element lies inside the buffer, and no other thread accesses it without synchronisation.
-    unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint);
+    unsafe fn store<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint);
 
     /// Per thread. Writes 16 bytes from element `index` on, which must be a multiple of
-    /// [`Word::PER_VECTOR`] elements from a 16-byte boundary: one access. Hints as [`Simt::store`].
+    /// [`KeyWord::PER_VECTOR`] elements from a 16-byte boundary: one access. Hints as [`Simt::store`].
     ///
     /// # Safety
     /// As [`Simt::store`], for every element of the vector; the address is a multiple of 16.
-    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint);
+    unsafe fn store_vector<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint);
 
     /// Per thread. Prefetches the line of element `index` into L2; returns at once. An address outside every buffer is
     /// ignored.
-    fn prefetch<T: Word>(self, from: Global<T>, index: u64);
+    fn prefetch<T: KeyWord>(self, from: Global<T>, index: u64);
 
     // ---- Atomics on global memory: per thread --------------------------------------------------
 
@@ -268,7 +269,7 @@ pub trait Simt: Copy {
     /// after a collective branches on it again. Otherwise rustc's jump threading may copy the code between the two
     /// branches, including the collective: unlike LLVM, rustc does not know that all lanes must reach a collective in
     /// one place. The lanes then hang.
-    fn opaque<T: Word>(self, value: T) -> T;
+    fn opaque<T: KeyWord>(self, value: T) -> T;
 
     /// Per thread. To be called in every loop that waits for another thread: lets the others run.
     fn spin_hint(self);

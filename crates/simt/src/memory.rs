@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_layout::{Access, KernelArgs, Word};
+use lanetree_layout::{Access, KernelArgs, KeyWord};
 
 /// A device pointer that a kernel reads through. One pointer wide on host and device; carries no
 /// length on the device, where every index is computed in `layout`.
@@ -97,7 +97,7 @@ pub struct Shared<T> {
     element: PhantomData<T>,
 }
 
-impl<T: Word> Shared<T> {
+impl<T: KeyWord> Shared<T> {
     /// The array of `len` elements at a byte offset, which must be a multiple of the element's size.
     #[inline(always)]
     pub const fn at(offset: u32, len: u32) -> Self {

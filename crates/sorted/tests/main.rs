@@ -4,7 +4,7 @@
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{
-    Buffer, Device, DeviceRanges, Error, Key, KeyRange, Op, RangeScratch, Result, SortedArray, UpdatePath,
+    Buffer, Device, DeviceRanges, Error, Key, KeyRange, KeyWord, Op, RangeScratch, Result, SortedArray, UpdatePath,
     UpdateReport, Word, apply_to_map,
 };
 use rand::rngs::StdRng;

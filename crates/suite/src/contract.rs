@@ -4,7 +4,7 @@ use crate::Numbered;
 use crate::host::{DomainOf, KeysOf, keys};
 use core::fmt::Debug;
 use core::ops::Bound;
-use lanetree::{Device, DeviceKind, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Rows, Word};
+use lanetree::{Device, DeviceKind, Domain, Error, IndexBuilder, KeyOf, KeyWord, Op, OrderedIndex, Result, Rows, Word};
 
 /// Numbers of the keys that an index is built from here.
 const KEYS: [u16; 6] = [3, 4, 5, 9, 11, 15];

@@ -11,7 +11,7 @@ use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
     Split, Strategy, Structure, UpdateMethod,
 };
-use lanetree::{Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Word};
+use lanetree::{AnyKey, Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Word};
 
 /// Calls a macro with all indexes: for each a name, an expression of its [`Family`](crate::Family), and how many random
 /// cases a bounded run has. A new index is one line here:
@@ -47,6 +47,8 @@ macro_rules! for_each_index {
             lanetree_wide = $crate::indexes::lane_tree::<u64, u64>("lanetree_wide"), 120;
             lanetree_signed = $crate::indexes::lane_tree::<i64, u32>("lanetree_signed"), 60;
             lanetree_float = $crate::indexes::lane_tree::<$crate::lanetree::F32, u64>("lanetree_float"), 60;
+            lanetree_u128 = $crate::indexes::lane_tree::<u128, u64>("lanetree_u128"), 60;
+            lanetree_bytes16 = $crate::indexes::lane_tree::<$crate::lanetree::Bytes16, u32>("lanetree_bytes16"), 60;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
@@ -215,7 +217,7 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
 }
 
 /// LaneTree, built and changed in device form, too.
-pub fn lane_tree<K: Key, V: Word>(name: &'static str) -> Ordered<LaneTreeBuilder<K, V>, BatchHooks<LaneTree<K, V>>> {
+pub fn lane_tree<K: AnyKey, V: Word>(name: &'static str) -> Ordered<LaneTreeBuilder<K, V>, BatchHooks<LaneTree<K, V>>> {
     ordered(name, lane_tree_builders())
 }
 

@@ -1,7 +1,7 @@
 //! Which keys the numbers of cases stand for.
 
 use core::fmt::Debug;
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, KeyWord};
 
 /// A key of an index. Different numbers may stand for the same key.
 pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
@@ -30,18 +30,18 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
 
 /// Mostly one of a few hundred keys, five apart, so that queries hit and neighbours differ; some spread over the whole key
 /// space, some in its middle, where signed keys change their sign, some at both its ends, and some anywhere.
-fn fixed<K: Key>(number: u16) -> K {
-    let near = u64::from(number % 8);
+fn fixed<K: AnyKey>(number: u16) -> K {
+    let near = u128::from(number % 8);
     let bits = 8 * K::Bits::BYTES as u32;
     let word = match number >> 12 {
-        0..=10 => u64::from(number % 600) * 5,
-        11 => u64::from(number % 512) << (bits - 9),
+        0..=10 => u128::from(number % 600) * 5,
+        11 => u128::from(number % 512) << (bits - 9),
         12 => (1 << (bits - 1)) + near - 4,
         13 => near,
-        14 => u64::MAX - near,
-        _ => u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        14 => u128::MAX - near,
+        _ => wide(scattered(number.into())),
     };
-    K::decode(K::Bits::truncate(word))
+    K::decode(K::Bits::from_parts([word as u64, (word >> 64) as u64]))
 }
 
 macro_rules! numbered {
@@ -55,14 +55,15 @@ macro_rules! numbered {
             }
 
             fn distinct(number: u64) -> $key {
-                type Bits = <$key as Key>::Bits;
-                <$key as Key>::decode(Bits::truncate(scattered(number)))
+                type Bits = <$key as AnyKey>::Bits;
+                let word = wide(scattered(number));
+                <$key as AnyKey>::decode(Bits::from_parts([word as u64, (word >> 64) as u64]))
             }
         }
     )*};
 }
 // Not for every `Key`: that trait is another crate's, which could give it to vectors.
-numbered!(u32 u64 i32 i64 lanetree::F32 lanetree::F64);
+numbered!(u32 u64 i32 i64 u128 i128 lanetree::Bytes16 lanetree::F32 lanetree::F64);
 
 /// Bytes that the strings of a family have in common: on both sides of the lengths of every leaf of CuART, and of what a
 /// node of it holds of its path.
@@ -71,6 +72,11 @@ const COMMON: [usize; 8] = [0, 1, 3, 7, 12, 14, 31, 40];
 /// Odd, so that no two numbers become the same, neither of 64 bits nor in their low 32.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A word of 128 bits whose low ones are these.
+fn wide(low: u64) -> u128 {
+    u128::from(scattered(low)) << 64 | u128::from(low)
 }
 
 impl Numbered for Vec<u8> {

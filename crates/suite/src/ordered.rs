@@ -7,7 +7,7 @@ use crate::operations::{narrow, value_of};
 use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
-    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, Op, OrderedIndex, Result, Stream, Word,
+    BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, KeyWord, Op, OrderedIndex, Result, Stream, Word,
 };
 
 /// Families of builders.
@@ -46,7 +46,7 @@ impl<B: IndexBuilder, H> Ordered<B, H> {
     /// The index's own.
     pub(crate) fn index(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<B::Index> {
         let keys = pairs.iter().map(|pair| pair.0.clone()).collect();
-        let values: Vec<_> = pairs.iter().map(|pair| Word::truncate(pair.1)).collect();
+        let values: Vec<_> = pairs.iter().map(|pair| KeyWord::truncate(pair.1)).collect();
         self.builder(options).build(device, DomainOf::<B::Index>::batch(&keys), &values)
     }
 }
@@ -225,7 +225,7 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
     }
 
     fn combine(&self, how: Combination, pairs: &[(KeyOf<I>, u64)], form: Form) -> Option<Result<Pairs<KeyOf<I>>>> {
-        let narrow: Vec<_> = pairs.iter().map(|(key, value)| (key.clone(), Word::truncate(*value))).collect();
+        let narrow: Vec<_> = pairs.iter().map(|(key, value)| (key.clone(), KeyWord::truncate(*value))).collect();
         Some(self.hooks.combine(&self.index, how, &narrow, form)?.map(widened))
     }
 

@@ -8,7 +8,7 @@ use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::Lanes;
-use lanetree::{DeviceKeys, Word};
+use lanetree::{DeviceKeys, KeyWord};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-lanes",

@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
-use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, Word};
+use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, KeyWord};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, Queries};

@@ -14,7 +14,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::fmt::Display;
 use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort, psa_bits};
-use lanetree::{Buffer, DeviceKind, Word};
+use lanetree::{Buffer, DeviceKind, KeyWord};
 use std::io::{self, Write};
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -114,7 +114,7 @@ fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Opt
     let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
     let batch = sorted.ordered(Order::Random, session.seed);
     let random = session.device.upload(&batch.queries)?;
-    let (bits, width) = (psa_bits::<W>(subject.data.len() as u64).max(1), <W as Word>::BITS);
+    let (bits, width) = (psa_bits::<W>(subject.data.len() as u64).max(1), <W as KeyWord>::BITS);
     let partly = psa_sort(session, &random, bits)?;
     let fully = psa_sort(session, &random, width)?;
     let (partial, full) = (QuerySort::TopBits(bits), QuerySort::Full);
@@ -181,7 +181,7 @@ fn of_fanout<W: BenchWord>(
             match way.sort {
                 QuerySort::None => None,
                 QuerySort::TopBits(bits) => Some(bits),
-                QuerySort::Full => Some(<W as Word>::BITS),
+                QuerySort::Full => Some(<W as KeyWord>::BITS),
             },
         );
         row.set("sort_ms", way.sorted.as_ref().and_then(|sorted| sorted.sort.as_ref()).map(|sort| sort.median_ms));

@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use crate::kernels::group_widths;
 use lanetree::harmonia::{BatchOrder, FANOUTS, GroupWidth, psa_bits};
-use lanetree::{Buffer, Harmonia, Word};
+use lanetree::{Buffer, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
     drop(sorted);
     let random = session.device.upload(&batch.queries)?;
     let mut out = session.device.alloc::<W>(count)?;
-    let (least, width) = (psa_bits::<W>(data.len() as u64) as i32, <W as Word>::BITS);
+    let (least, width) = (psa_bits::<W>(data.len() as u64) as i32, <W as KeyWord>::BITS);
     let bits = BITS.into_iter().map(|more| (least + more).clamp(0, width as i32) as u32).chain([0, width]);
     for bits in bits.collect::<BTreeSet<u32>>() {
         if !session.has_time(format_args!("widths, sorted by the top {bits} bits")) {

@@ -16,7 +16,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, Fanout, HbTree, Implicit, NodeSearch, Structure};
-use lanetree::{Device, Harmonia, Word};
+use lanetree::{Device, Harmonia, KeyWord};
 use lanetree_baselines::cpu::SortedVec;
 use lanetree_baselines::fast::Fast;
 use lanetree_baselines::splus::SPlusTree;
@@ -84,7 +84,7 @@ struct Comparison<W> {
 
 fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
     let keys = Keys::<W>::new(size, session.seed_of(size));
-    let leaf_bytes = (2 * <W as Word>::BYTES * keys.len()) as u64;
+    let leaf_bytes = (2 * <W as KeyWord>::BYTES * keys.len()) as u64;
     let ceiling = gathers(session, TABLE.name, leaf_bytes)?;
     let mut all = Comparison { keys, rows: Vec::new() };
     let (builder, mut beside) = (HbTree::<W, W>::builder(), Beside::default());
@@ -180,7 +180,7 @@ fn competitors<W: BenchWord>(session: &Session, all: &mut Comparison<W>) -> Resu
 
     // Takes the pairs.
     let sorted = SortedVec::new(keys, values);
-    let bytes = (2 * <W as Word>::BYTES * all.keys.len()) as u64;
+    let bytes = (2 * <W as KeyWord>::BYTES * all.keys.len()) as u64;
     let row = all.row(session, "sorted Vec", "get_into", bytes, |queries, out| {
         sorted.get_into(queries, out);
         Ok(())

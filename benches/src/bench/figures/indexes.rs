@@ -8,7 +8,7 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Domain, IndexBuilder, KeyOf, OrderedIndex, Word};
+use lanetree::{Domain, IndexBuilder, KeyOf, KeyWord, OrderedIndex};
 use lanetree_suite::{Numbered, for_each_index};
 use rayon::prelude::*;
 use std::time::Instant;

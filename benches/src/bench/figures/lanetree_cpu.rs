@@ -16,7 +16,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
 use lanetree::lane_tree::Simd;
-use lanetree::{Device, DeviceKind, Harmonia, LaneTree, Word};
+use lanetree::{Device, DeviceKind, Harmonia, KeyWord, LaneTree};
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::BTree;
 use lanetree_record::Timing;
@@ -173,7 +173,7 @@ fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
     let keys = Keys::<W>::new(size, session.seed_of(size));
     let what = format!("LaneTree on the CPU, {}", keys.describe());
     // Five copies of the pairs, and what is above them.
-    let needed = 16 * <W as Word>::BYTES as u64 * keys.len() as u64;
+    let needed = 16 * <W as KeyWord>::BYTES as u64 * keys.len() as u64;
     if !session.has_time(&what) || !has_room(session, &what, needed) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use lanetree::primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, merge_pairs,
     radix_sort_pairs,
 };
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, Key, KeyWord, Word};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use rayon::prelude::*;
@@ -66,7 +66,7 @@ fn push(
 fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64>, top: u32) -> Result<()> {
     let n = data.len();
     let operation = format!("radix sort, top {top} bits");
-    let what = format!("{operation}, {} {}/{} pairs", power(n as u64), <K as Key>::NAME, V::NAME);
+    let what = format!("{operation}, {} {}/{} pairs", power(n as u64), <K as AnyKey>::NAME, V::NAME);
     if !session.has_time(&what) {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
     let input = (session.device.upload(&keys)?, session.device.upload(&values)?);
     let mut sorted = (session.device.alloc::<K>(n)?, session.device.alloc::<V>(n)?);
     let mut scratch = RadixSortScratch::<K, V>::for_pairs(&session.device, n)?;
-    let width = <K as Word>::BITS;
+    let width = <K as KeyWord>::BITS;
     let timing = session.time_on_stream(
         &mut sorted,
         |sorted| session.poison(&mut sorted.0).and_then(|()| session.poison(&mut sorted.1)),
@@ -94,7 +94,7 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
     let found = keys.par_iter().map(|key| mix(key.widen())).reduce(|| 0, u64::wrapping_add);
     session.check_slice(&what, "sum of keys", &[found], 0..1, u64::MAX, |_| total)?;
     let check = session.check_slice(&what, "values", &values, 0..n, V::MAX, |i| value_of(keys[i].widen()))?;
-    push(session, operation, (<K as Key>::NAME, V::NAME), timing, check, n);
+    push(session, operation, (<K as AnyKey>::NAME, V::NAME), timing, check, n);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::bench::data::{BenchWord, Permutation, mix, value_of};
 use core::marker::PhantomData;
 use core::ops::Range;
-use lanetree::{Key, Word};
+use lanetree::{AnyKey, KeyWord};
 use rayon::prelude::*;
 
 /// Keys in ascending order, a power of two of them: the key of a rank is anywhere in the rank's part of the key space.
@@ -32,7 +32,7 @@ impl<W: BenchWord> Keys<W> {
 
     /// The name of their type.
     pub(crate) fn name(&self) -> &'static str {
-        <W as Key>::NAME
+        <W as AnyKey>::NAME
     }
 
     /// `n = 2^24, u64 keys`.
@@ -44,7 +44,7 @@ impl<W: BenchWord> Keys<W> {
     #[inline]
     pub(crate) fn key(&self, rank: usize) -> W {
         // A single key would have all bits at random; one fewer does as well.
-        let low = <W as Word>::BITS - self.size.max(1);
+        let low = <W as KeyWord>::BITS - self.size.max(1);
         W::truncate((rank as u64) << low | mix(self.seed ^ rank as u64) >> (64 - low))
     }
 

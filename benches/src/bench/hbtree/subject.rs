@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
 use lanetree::hbtree::{Builder, DeviceSearch, HbTree, Implicit, Pipeline, Split, Stats, Strategy, Structure};
-use lanetree::{Device, Word};
+use lanetree::{Device, KeyWord};
 
 /// Pairs of a piece of a build.
 const PIECE: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl<W: BenchWord, L: Structure> Subject<W, L> {
         builder: &Builder<W, W, L>,
     ) -> Result<Option<Self>> {
         let keys = Keys::<W>::new(size, session.seed_of(size));
-        let (what, word) = (keys.describe(), <W as Word>::BYTES as u64);
+        let (what, word) = (keys.describe(), <W as KeyWord>::BYTES as u64);
         let leaves = 2 * word * keys.len() as u64;
         // Inner levels; queries, their answers and a copy of these.
         let needed = leaves + leaves / 7 + 4 * word * (1 << session.plan.queries);

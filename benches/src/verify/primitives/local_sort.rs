@@ -7,7 +7,7 @@ use crate::verify::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::primitives::{RadixSortScratch, local_sort_pairs, radix_sort_pairs};
-use lanetree::{Device, Key, Result, Word};
+use lanetree::{Device, Key, KeyWord, Result, Word};
 use std::time::Instant;
 
 /// The longest run that is sorted if it is not in order.

@@ -2,7 +2,7 @@
 
 use super::Lengths;
 use bytemuck::Pod;
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 use lanetree_simt::GlobalMut;
 
 /// Queries that can be split, and written in the form that kernels read.
@@ -106,7 +106,7 @@ impl<'a, Q: Queries> Piece<'a, Q> {
     }
 
     /// The elements of an array.
-    pub fn array<T: Word>(&self, array: usize) -> &[T] {
+    pub fn array<T: KeyWord>(&self, array: usize) -> &[T] {
         let start = self.offsets[array];
         bytemuck::cast_slice(&self.bytes[start..start + self.queries.count() * T::BYTES])
     }

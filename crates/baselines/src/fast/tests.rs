@@ -22,7 +22,7 @@ battery! {
 }
 
 fn found_in_huge_pages<K: Key>() {
-    let keys: Vec<K> = (0..600_001_u64).map(|i| K::decode(Word::truncate(i * 7))).collect();
+    let keys: Vec<K> = (0..600_001_u64).map(|i| K::decode(KeyWord::truncate(i * 7))).collect();
     let values: Vec<u32> = (0..600_001).collect();
     let tree = Fast::new(&keys, &values);
     assert_eq!(tree.bands.len(), 2, "{tree:?}");

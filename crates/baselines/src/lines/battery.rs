@@ -1,7 +1,7 @@
 //! The battery of tests that every static tree passes, against the standard library's B-tree.
 
 use crate::Simd;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use std::collections::BTreeMap;
 
 /// Numbers of pairs around those of nodes, leaves and groups.
@@ -33,11 +33,12 @@ pub(crate) fn run<K: Key, V: Word, G: Fn(&[K], &mut [Option<V>])>(build: impl Fn
             let keys: Vec<K> = words.iter().map(|&word| K::decode(word)).collect();
             let values: Vec<V> = (1..).map(V::truncate).take(len).collect();
             let map: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
-            let near = |word: &K::Bits| [word.wrapping_add(Word::MAX), *word, word.wrapping_add(Word::truncate(1))];
+            let near =
+                |word: &K::Bits| [word.wrapping_add(KeyWord::MAX), *word, word.wrapping_add(KeyWord::truncate(1))];
             let every = words.len().div_ceil(5000).max(1);
             let mut queries: Vec<K> = words.iter().step_by(every).flat_map(near).map(K::decode).collect();
             queries.extend(words.last().into_iter().flat_map(near).map(K::decode));
-            queries.extend([K::MIN, K::MAX, K::decode(Word::MIN), K::decode(Word::MAX), K::default()]);
+            queries.extend([K::MIN, K::MAX, K::decode(KeyWord::MIN), K::decode(KeyWord::MAX), K::default()]);
             let expected: Vec<Option<V>> = queries.iter().map(|key| map.get(key).copied()).collect();
             for simd in available() {
                 for in_flight in [1, 7, 128] {

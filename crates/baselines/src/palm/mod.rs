@@ -55,7 +55,7 @@ use batch::{Entry, Kind};
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Key, KeyWord, Word};
 use nodes::Nodes;
 use path::NONE;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -291,11 +291,11 @@ impl<K: Key, V: Word> Tree<K, V> {
 
 /// [`rounds::palm`] or [`rounds::pbi`].
 type Way<K, V> = fn(
-    &Nodes<<K as Key>::Bits, V>,
-    &[Entry<<K as Key>::Bits, V>],
+    &Nodes<<K as AnyKey>::Bits, V>,
+    &[Entry<<K as AnyKey>::Bits, V>],
     Found<'_, V>,
     &ThreadPool,
-) -> Outcome<<K as Key>::Bits>;
+) -> Outcome<<K as AnyKey>::Bits>;
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().expect("threads for a baseline")

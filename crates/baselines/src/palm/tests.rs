@@ -115,7 +115,7 @@ impl Keys {
 /// Of ten operations, this many remove, and one searches.
 fn operations<K: Key, V: Word>(random: &mut Random, keys: Keys, len: usize, removes: u64) -> Vec<Operation<K, V>> {
     let operation = |number| {
-        let key = K::decode(Word::truncate(keys.draw(random, number)));
+        let key = K::decode(KeyWord::truncate(keys.draw(random, number)));
         match random.below(10) {
             0 => Operation::Search(key),
             kind if kind <= removes => Operation::Remove(key),
@@ -128,8 +128,9 @@ fn operations<K: Key, V: Word>(random: &mut Random, keys: Keys, len: usize, remo
 fn batches<K: Key, V: Word>(order: usize, threads: usize, fill: f64) {
     let mut random = Random(order as u64 * 64 + threads as u64);
     for keys in Keys::ALL {
-        let pairs: BTreeMap<K, V> =
-            (0..1500).map(|_| (K::decode(Word::truncate(random.below(100_000))), V::truncate(random.next()))).collect();
+        let pairs: BTreeMap<K, V> = (0..1500)
+            .map(|_| (K::decode(KeyWord::truncate(random.below(100_000))), V::truncate(random.next())))
+            .collect();
         let (old_keys, old_values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
         let options = Options { order, fill, threads };
         let (mut tree, report) = Tree::build_parallel(&old_keys, &old_values, options);

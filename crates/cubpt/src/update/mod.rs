@@ -10,7 +10,7 @@ use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
 use lanetree_frame::fixed::{FixedIndex, SortedPairs};
 use lanetree_frame::{DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Key, KeyWord, Word};
 use lanetree_primitives::UploadedOperations;
 use lanetree_runtime::Buffer;
 use plan::Found;
@@ -146,7 +146,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         if let Some(view) = self.native() {
             let (mut keys, mut values) = (vec![K::decode(K::Bits::MIN); len], vec![V::MIN; len]);
             lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
-            return Ok(SortedPairs { keys: keys.into_iter().map(Key::encode).collect(), values });
+            return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
         }
         // Each leaf is a range.
         let stream = self.device.stream()?;

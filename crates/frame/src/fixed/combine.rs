@@ -4,7 +4,7 @@ use super::pairs::SortedPairs;
 use super::{FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{
     MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, merge_pairs, partition_pairs, select_pairs,
 };
@@ -117,7 +117,7 @@ struct All<K, V> {
     len: usize,
 }
 
-impl<K: Key, V: Word> All<K, V> {
+impl<K: AnyKey, V: Word> All<K, V> {
     /// All pairs of an index.
     fn of(index: &impl FixedIndex<Key = K, Value = V>, stream: &Stream) -> Result<Self> {
         let (device, len) = (index.device(), index.len() as usize);
@@ -169,7 +169,7 @@ struct Kept<K, V> {
     count: Buffer<u64>,
 }
 
-impl<K: Key, V: Word> Kept<K, V> {
+impl<K: AnyKey, V: Word> Kept<K, V> {
     fn new(index: &impl FixedIndex, room: usize) -> Result<Self> {
         let device = index.device();
         Ok(Self { keys: device.alloc(room)?, values: device.alloc(room)?, count: device.alloc(1)? })
@@ -189,9 +189,9 @@ impl<K: Key, V: Word> Kept<K, V> {
 /// need not name the trait.
 #[macro_export]
 macro_rules! inherent_combinations {
-    (impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ty) => {
         /// New indexes from two.
-        impl<$k: $crate::Key, $v: $crate::Word> $index {
+        impl<$k: $crate::$key, $v: $crate::Word> $index {
             /// [`Combine::union`]($crate::fixed::Combine::union).
             ///
             /// # Errors

@@ -8,7 +8,7 @@ use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
 use rayon::prelude::*;
@@ -174,7 +174,7 @@ pub trait HostForm: FixedIndex {
         self.stage(
             keys,
             &mut out,
-            Results { arrays: [Self::Value::BYTES, <Self::Key as Key>::Bits::BYTES], bits: 1 },
+            Results { arrays: [Self::Value::BYTES, <Self::Key as AnyKey>::Bits::BYTES], bits: 1 },
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), hits: out.hits };
@@ -182,7 +182,7 @@ pub trait HostForm: FixedIndex {
                 unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
             },
             |piece, out| {
-                let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as Key>::Bits>(1));
+                let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
                 // Results are in the caller's form, not ordered words.
                 let key = |i: usize| Self::Key::decode(keys[i].xor(Self::Key::FLIP));
                 piece.place(out, |i| (key(i), values[i]));
@@ -235,7 +235,7 @@ pub trait HostForm: FixedIndex {
         keys: &'k [Self::Key],
         out: &mut [T],
         results: Results,
-        launch: impl Fn(&Stream, Global<<Self::Key as Key>::Bits>, usize, Addresses) -> Result<()> + Sync,
+        launch: impl Fn(&Stream, Global<<Self::Key as AnyKey>::Bits>, usize, Addresses) -> Result<()> + Sync,
         collect: impl Fn(&Piece<'_, &'k [Self::Key]>, &mut [T]) + Sync,
     ) -> Result<()> {
         self.check_not_lost()?;
@@ -387,9 +387,9 @@ fn check_output(keys: usize, out: usize) -> Result<()> {
 /// users need not name the trait.
 #[macro_export]
 macro_rules! inherent_forms {
-    ($(#[$meta:meta])* impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
+    ($(#[$meta:meta])* impl<$k:ident: $key:ident, $v:ident: Word> $index:ty) => {
         $(#[$meta])*
-        impl<$k: $crate::Key, $v: $crate::Word> $index {
+        impl<$k: $crate::$key, $v: $crate::Word> $index {
             /// [`HostForm::get_many`]($crate::fixed::HostForm::get_many).
             ///
             /// # Errors

@@ -2,7 +2,7 @@
 
 use super::{FixedIndex, OnStream, Side, TASK, View, bits};
 use lanetree_base::{Matches, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;
@@ -107,7 +107,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
 }
 
 /// The number of each probe's pair, or [`Matches::NO_ROW`], on the host, in parallel.
-pub(super) fn rows_of<K: Key, V>(index: impl View<K, V>, probes: &[K], rows: &mut [u64]) {
+pub(super) fn rows_of<K: AnyKey, V>(index: impl View<K, V>, probes: &[K], rows: &mut [u64]) {
     probes.par_chunks(TASK).zip(rows.par_chunks_mut(TASK)).for_each(|(probes, rows)| {
         index.get(probes, |i, value| rows[i] = if value.is_some() { 0 } else { Matches::NO_ROW });
         index.rank(probes, false, |i, rank| {

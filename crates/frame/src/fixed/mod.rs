@@ -24,7 +24,7 @@ pub use staging::Staging;
 
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -33,7 +33,7 @@ use lanetree_simt::{Global, GlobalMut};
 pub const TASK: usize = 4096;
 
 /// The word of an index's keys.
-pub type BitsOf<I> = <<I as FixedIndex>::Key as Key>::Bits;
+pub type BitsOf<I> = <<I as FixedIndex>::Key as AnyKey>::Bits;
 
 /// For each query the pair next to it, if there is one.
 pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
@@ -78,7 +78,7 @@ pub trait View<K, V>: Copy + Send + Sync {
 /// it is lost, so no query can forget to ask.
 pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// Its keys.
-    type Key: Key;
+    type Key: AnyKey;
     /// Its values.
     type Value: Word;
     /// What it is called.
@@ -159,7 +159,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         &self,
         stream: &Stream,
         tuning: &Self::Tuning,
-        queries: Global<<Self::Key as Key>::Bits>,
+        queries: Global<<Self::Key as AnyKey>::Bits>,
         count: usize,
         values: GlobalMut<Self::Value>,
         hits: GlobalMut<u32>,
@@ -176,7 +176,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     unsafe fn launch_rank(
         &self,
         stream: &Stream,
-        queries: Global<<Self::Key as Key>::Bits>,
+        queries: Global<<Self::Key as AnyKey>::Bits>,
         count: usize,
         ranks: GlobalMut<u64>,
         side: Side,
@@ -192,9 +192,9 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     unsafe fn launch_neighbor(
         &self,
         stream: &Stream,
-        queries: Global<<Self::Key as Key>::Bits>,
+        queries: Global<<Self::Key as AnyKey>::Bits>,
         count: usize,
-        outputs: NeighborOutputs<<Self::Key as Key>::Bits, Self::Value>,
+        outputs: NeighborOutputs<<Self::Key as AnyKey>::Bits, Self::Value>,
         miss: Self::Value,
         side: Side,
     ) -> Result<()>;
@@ -233,7 +233,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         count: usize,
         expected: usize,
         rows: (Global<u64>, Global<u64>),
-        pairs: (GlobalMut<<Self::Key as Key>::Bits>, GlobalMut<Self::Value>),
+        pairs: (GlobalMut<<Self::Key as AnyKey>::Bits>, GlobalMut<Self::Value>),
         capacity: usize,
     ) -> Result<()>;
 

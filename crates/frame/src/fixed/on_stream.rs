@@ -4,7 +4,7 @@ use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::same_device;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::{BatchOrder, Error, Result};
-use lanetree_layout::Key;
+use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
 use rayon::prelude::*;
@@ -283,6 +283,6 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
 }
 
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
-pub fn bits<K: Key>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+pub fn bits<K: AnyKey>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
     Ok(keys.read_on(stream)?.cast())
 }

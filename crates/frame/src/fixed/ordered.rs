@@ -92,8 +92,8 @@ impl<I: FixedIndex> DeviceForm<I::Key, I::Value> for I {
 /// need not name the traits.
 #[macro_export]
 macro_rules! inherent_basics {
-    (impl<$k:ident: Key, $v:ident: Word> $index:ty) => {
-        impl<'a, $k: $crate::Key, $v: $crate::Word> IntoIterator for &'a $index {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ty) => {
+        impl<'a, $k: $crate::$key, $v: $crate::Word> IntoIterator for &'a $index {
             type Item = $crate::Result<($k, $v)>;
             type IntoIter = $crate::fixed::Iter<'a, $index>;
 
@@ -103,7 +103,7 @@ macro_rules! inherent_basics {
         }
 
         /// What every index has beside its queries.
-        impl<$k: $crate::Key, $v: $crate::Word> $index {
+        impl<$k: $crate::$key, $v: $crate::Word> $index {
             /// The device that holds the index.
             pub fn device(&self) -> &$crate::Device {
                 $crate::fixed::FixedIndex::device(self)

@@ -2,10 +2,10 @@
 
 use super::ranges::out_of_memory;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use rayon::prelude::*;
 
-/// Pairs in strictly ascending order of their keys, which are ordered words ([`Key::encode`]).
+/// Pairs in strictly ascending order of their keys, which are ordered words ([`AnyKey::encode`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SortedPairs<B, V> {
     /// The keys.
@@ -14,12 +14,12 @@ pub struct SortedPairs<B, V> {
     pub values: Vec<V>,
 }
 
-impl<B: Word, V: Word> SortedPairs<B, V> {
+impl<B: KeyWord, V: Word> SortedPairs<B, V> {
     /// Sorts pairs. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`].
-    pub fn sort<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
+    pub fn sort<K: AnyKey<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
         Ok(Self::of(sorted(keys, values)?))
     }
 
@@ -27,7 +27,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before.
-    pub fn from_sorted<K: Key<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
+    pub fn from_sorted<K: AnyKey<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
         check_lengths(keys, values)?;
         check_ascending(keys)?;
         let mut pairs = encoded(keys, values);
@@ -89,7 +89,7 @@ impl<B: Word, V: Word> SortedPairs<B, V> {
 ///
 /// # Errors
 /// [`Error::LengthMismatch`].
-pub fn sorted<K: Key, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
+pub fn sorted<K: AnyKey, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
     check_lengths(keys, values)?;
     let mut pairs = encoded(keys, values);
     // Stable: of equal keys, the last stays the last.
@@ -99,12 +99,12 @@ pub fn sorted<K: Key, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits,
 }
 
 /// Pairs as they come, with their keys encoded.
-pub fn encoded<K: Key, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
+pub fn encoded<K: AnyKey, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
     keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect()
 }
 
 /// Of neighbours with equal keys, keeps the last one.
-pub fn keep_last<B: Word, V: Word>(pairs: &mut Vec<(B, V)>) {
+pub fn keep_last<B: KeyWord, V: Word>(pairs: &mut Vec<(B, V)>) {
     if pairs.par_windows(2).any(|pair| pair[0].0 == pair[1].0) {
         // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
         pairs.dedup_by(|later, kept| {
@@ -119,7 +119,7 @@ pub fn keep_last<B: Word, V: Word>(pairs: &mut Vec<(B, V)>) {
 
 /// # Errors
 /// [`Error::NotSorted`] with the first key that is below the one before.
-pub fn check_ascending<K: Key>(keys: &[K]) -> Result<()> {
+pub fn check_ascending<K: AnyKey>(keys: &[K]) -> Result<()> {
     let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) else { return Ok(()) };
     let [previous, key] = [before, before + 1].map(|at| keys[at].to_string());
     Err(Error::NotSorted { index: before + 1, previous, key })

@@ -13,7 +13,7 @@ use crate::structure::{CopyOf, InnerOnDevice, Leaves, Parts, Structure};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::{FinishArgs, calls};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_argsort};
 use lanetree_runtime::{Buffer, PinnedBuffer};
 use lanetree_simt::Global;

@@ -7,7 +7,7 @@ use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
 use lanetree_frame::staging::ACROSS_THE_BUS;
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord};
 use lanetree_runtime::{Buffer, PinnedBuffer};
 use lanetree_simt::Global;
 use rayon::prelude::*;

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use lanetree_frame::{Device, Error, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use rayon::prelude::*;
 

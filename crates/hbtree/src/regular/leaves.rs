@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_hbtree::layout::{self, LINE};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use rayon::prelude::*;
 use std::sync::OnceLock;

@@ -8,7 +8,7 @@ use crate::line::{Leaf, Line, slots};
 use crate::options::{Pipeline, UpdateMethod};
 use crate::request::Request;
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, START
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, highest_one, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args, unroll,
 };
 
 /// Warps of a block of [`Count`] or [`Write`].
@@ -23,7 +23,7 @@ struct Pairs<K, V> {
     flip: K,
 }
 
-impl<K: Word, V: Word> Source<K, V> for Pairs<K, V> {
+impl<K: KeyWord, V: Word> Source<K, V> for Pairs<K, V> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -41,13 +41,13 @@ impl<K: Word, V: Word> Source<K, V> for Pairs<K, V> {
 /// # Safety
 /// The source has so many pairs, at least two.
 #[inline(always)]
-unsafe fn widest_gap<S: Simt, K: Word, V: Word, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
+unsafe fn widest_gap<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
     let quarter = len / 4;
-    let (mut gap, mut at) = (0, 0);
+    let (mut gap, mut at) = (K::MIN, 0);
     let mut own = if quarter > 0 { quarter } else { 1 } + simt.lane();
     while own < len - quarter {
         // SAFETY: pairs of the source.
-        let own_gap = unsafe { source.key(simt, own).widen() - source.key(simt, own - 1).widen() };
+        let own_gap = unsafe { source.key(simt, own).wrapping_sub(source.key(simt, own - 1)) };
         if own_gap > gap {
             (gap, at) = (own_gap, own);
         }
@@ -113,7 +113,7 @@ pub const MOST_REACH: u32 = 31;
 #[derive(Debug)]
 pub struct Cut<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for Cut<K> {
+impl<K: KeyWord> Kernel for Cut<K> {
     type Args = CutArgs<K>;
 
     #[inline(always)]
@@ -157,9 +157,9 @@ impl<K: Word> Kernel for Cut<K> {
             });
             unroll!(ROUNDS, round => {
                 if let Some((before, key)) = gaps[round] {
-                    let gap = key.xor(args.flip).widen() - before.xor(args.flip).widen();
+                    let gap = key.xor(args.flip).wrapping_sub(before.xor(args.flip));
                     // Nothing may rest on it, but a gap of 0 has no highest bit.
-                    let gap = if gap == 0 { 0 } else { highest_one(gap) };
+                    let gap = gap.significant_bits().max(1) - 1;
                     let own = off_of(round as u32);
                     let off = own.abs_diff(reach) as u32;
                     // Of equal merit, the first.
@@ -233,7 +233,7 @@ pub const PLAN_WORDS: u32 = 2 + STARTS;
 #[derive(Debug)]
 pub struct Count<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Count<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
@@ -250,10 +250,11 @@ impl<K: Word, V: Word> Kernel for Count<K, V> {
 #[derive(Debug)]
 pub struct Write<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Write<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Write<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 10 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 6 } else { 10 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -292,7 +293,7 @@ impl<K: Word, V: Word> Kernel for Write<K, V> {
 #[derive(Debug)]
 pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for WriteOthers<K, V> {
+impl<K: KeyWord, V: Word> Kernel for WriteOthers<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
 
@@ -308,7 +309,7 @@ impl<K: Word, V: Word> Kernel for WriteOthers<K, V> {
 /// # Safety
 /// There is such a part.
 #[inline(always)]
-unsafe fn part_of<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (Pairs<K, V>, u32) {
+unsafe fn part_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (Pairs<K, V>, u32) {
     // SAFETY: the caller's.
     unsafe {
         let from = simt.load(args.cuts, part, Hint::ReadOnly);
@@ -332,7 +333,7 @@ struct Target {
 /// # Safety
 /// There is such a part.
 #[inline(always)]
-unsafe fn target<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, from: u64) -> Target {
+unsafe fn target<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, from: u64) -> Target {
     // SAFETY: the caller's.
     unsafe {
         if args.targets.is_null() {
@@ -349,7 +350,7 @@ unsafe fn target<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, par
 
 /// How many lines a node gets.
 #[inline(always)]
-fn lines_of<K: Word, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
+fn lines_of<K: KeyWord, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
     let is_full = args.filling == line_slots::<K, V>() * 256 || args.divided.count > 0;
     plan.lines + spare_lines(is_full, plan.lines)
 }
@@ -360,7 +361,7 @@ fn lines_of<K: Word, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn write_node<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+unsafe fn write_node<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
     simt: S,
     args: &NodesArgs<K, V>,
     (source, len): (T, u32),
@@ -389,7 +390,7 @@ unsafe fn write_node<S: Simt, K: Word, V: Word, T: Source<K, V>>(
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
+unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
     let part = simt.global_index() / u64::from(WARP);
     if part >= args.parts {
         return;

@@ -8,13 +8,13 @@ use crate::{
     RelocateArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
     WriteShifts, WriteUpper,
 };
-use lanetree_simt::{Call, Word, entry_by_words};
+use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 macro_rules! by_words {
     ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
         $(#[$doc])*
-        pub fn $function<K: Word, V: Word>(args: &$($args)*) -> Call<'_> {
-            Call::new(entry_by_words!(K, V => $kernel), args)
+        pub fn $function<K: KeyWord, V: Word>(args: &$($args)*) -> Call<'_> {
+            Call::new(entry_by_words!(K: KeyWord, V => $kernel), args)
         }
     )*};
 }
@@ -61,6 +61,8 @@ by_words! {
     rank(RankArgs<K>) => Rank<K, V>;
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs<K, V>) => Ranks<K, V>;
+    /// The kernel that copies nodes to where they are to be.
+    relocate(RelocateArgs<K>) => Relocate<K, V>;
     /// The kernel that searches operations.
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.
@@ -78,8 +80,8 @@ by_words! {
 macro_rules! by_key {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
         $(#[$doc])*
-        pub fn $function<K: Word>(args: &$args<K>) -> Call<'_> {
-            Call::new(entry_by_words!(K => $kernel), args)
+        pub fn $function<K: KeyWord>(args: &$args<K>) -> Call<'_> {
+            Call::new(entry_by_words!(K: KeyWord => $kernel), args)
         }
     )*};
 }
@@ -88,8 +90,6 @@ by_key! {
     count_upper(UpperArgs) => CountUpper<K>;
     /// The kernel that chooses where parts begin.
     cut(CutArgs) => Cut<K>;
-    /// The kernel that copies nodes to where they are to be.
-    relocate(RelocateArgs) => Relocate<K>;
     /// The kernel that makes the table.
     table(TableArgs) => Table<K>;
     /// The kernel that writes a level above the lowest.

@@ -47,11 +47,11 @@
 //! ```
 
 use crate::layout::line_slots;
-use crate::queries::{found_at, query_shared};
+use crate::queries::{found_at, found_bytes, query_shared};
 use crate::search::{TABLE_BYTES, Top, TreeRef};
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_simt::{Access, KernelArgs, Shared, Simt, Word};
+use lanetree_simt::{Access, KernelArgs, KeyWord, Shared, Simt, Word};
 
 /// A tree of keys `K` and values `V`, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
 ///
@@ -71,14 +71,14 @@ impl<K, V> fmt::Debug for Handle<K, V> {
 }
 
 // SAFETY: the tree is arguments, and there is nothing else.
-unsafe impl<K: Word, V: Word> KernelArgs for Handle<K, V> {
+unsafe impl<K: KeyWord, V: KeyWord> KernelArgs for Handle<K, V> {
     #[inline(always)]
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
     }
 }
 
-impl<K: Word, V: Word> Handle<K, V> {
+impl<K: KeyWord, V: Word> Handle<K, V> {
     /// The handle of a tree. Safe, since only using it is unsafe.
     #[inline(always)]
     pub const fn new(tree: TreeRef<K>) -> Self {
@@ -101,7 +101,7 @@ impl<K: Word, V: Word> Handle<K, V> {
     /// level (at most 64 KiB), and those of a value for each thread. A multiple of 8, so that what another handle needs may come after.
     #[inline(always)]
     pub const fn shared_bytes(&self, threads: u32) -> u32 {
-        (TABLE_BYTES + query_shared(self.tree.top_count, threads, V::BYTES as u32)).next_multiple_of(8)
+        (TABLE_BYTES + query_shared(self.tree.top_count, threads, found_bytes::<K, V>())).next_multiple_of(8)
     }
 
     /// Block collective. Copies what is above the nodes to shared memory, from byte `offset` on, a multiple of 8. A kernel
@@ -139,7 +139,7 @@ impl<S, K, V> fmt::Debug for Probe<'_, S, K, V> {
     }
 }
 
-impl<S: Simt, K: Word, V: Word> Probe<'_, S, K, V> {
+impl<S: Simt, K: KeyWord, V: Word> Probe<'_, S, K, V> {
     /// Warp collective (all lanes). The value of each lane's key, in that lane.
     ///
     /// Reads a line of pairs and, above it, a node for each level.
@@ -276,7 +276,7 @@ pub struct Cursor<K, V> {
     is_at_pair: bool,
 }
 
-impl<K: Word, V: Word> Cursor<K, V> {
+impl<K: KeyWord, V: Word> Cursor<K, V> {
     /// Per thread. The pair; `None` past the last one.
     #[inline(always)]
     pub fn key_value(&self) -> Option<(K, V)> {

@@ -15,7 +15,6 @@ macro_rules! keys {
         pastey::paste! {$(
             instance!([<lane_tree_ $k __count_upper>], [<lane_tree_ $k>], CountUpper<$k>);
             instance!([<lane_tree_ $k __cut>], [<lane_tree_ $k>], Cut<$k>);
-            instance!([<lane_tree_ $k __relocate>], [<lane_tree_ $k>], Relocate<$k>);
             instance!([<lane_tree_ $k __table>], [<lane_tree_ $k>], Table<$k>);
             instance!([<lane_tree_ $k __write_upper>], [<lane_tree_ $k>], WriteUpper<$k>);
         )*}
@@ -24,6 +23,7 @@ macro_rules! keys {
 keys! {
     u32;
     u64;
+    u128;
 }
 
 macro_rules! pairs {
@@ -50,6 +50,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __plan_shifts>], [<lane_tree_ $k _ $v>], PlanShifts<$k, $v>);
             instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
             instance!([<lane_tree_ $k _ $v __ranks>], [<lane_tree_ $k _ $v>], Ranks<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __relocate>], [<lane_tree_ $k _ $v>], Relocate<$k, $v>);
             instance!([<lane_tree_ $k _ $v __search>], [<lane_tree_ $k _ $v>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $v __write_lines>], [<lane_tree_ $k _ $v>], WriteLines<$k, $v>);
@@ -64,4 +65,6 @@ pairs! {
     u32, u64;
     u64, u32;
     u64, u64;
+    u128, u32;
+    u128, u64;
 }

@@ -6,19 +6,33 @@
 //! │ k0    v0 │ k1    v1 │ k2    v2 │ k2    v2 │   ascending; a slot that is free repeats the pair before it
 //! └──────────┴──────────┴──────────┴──────────┘
 //!
+//! lines of keys of 128 bits: four slots of a key alone; after two lines their values of 64 bits, or after four those of 32
+//! ┌──────────┬──────────┬──────────┬──────────┐
+//! │ k0       │ k1       │ k2       │ k2       │
+//! ├──────────┼──────────┼──────────┼──────────┤
+//! │ k4       │ k5       │ k6       │ k7       │
+//! ├────┬────┬┴───┬────┬─┴──┬────┬──┴─┬────┬───┘
+//! │ v0 │ v1 │ v2 │ v2 │ v4 │ v5 │ v6 │ v7 │
+//! └────┴────┴────┴────┴────┴────┴────┴────┘
+//!
 //! a node, 64 bytes
 //! ┌────────────────────────────────────────────────────┬─────────────┬──────────────────────────────────┐
 //! │ 14 words of separators                             │ first child │ base:16  rotation:6  code:10     │
 //! └────────────────────────────────────────────────────┴─────────────┴──────────────────────────────────┘
 //!   bitmap:  448 cells; a set bit is the cell in which a child begins: up to 64 children
 //!   halves:  28 separators of 15 bits, two to a word, each below a guard bit: up to 29 children
-//!   exact:   7 separators of 64 bits, or 14 of 32: up to 8 or 15 children
+//!   exact:   3 separators of 128 bits, 7 of 64, or 14 of 32: up to 4, 8 or 15 children
 //!
-//! a record, 32 bytes, for each node of the lowest level: what ordered queries need to know beside
+//! a record, 32 bytes, or 48 with keys of 128 bits, for each node of the lowest level: what ordered queries need to know beside
 //! ┌───────────┬───────────┬───────────┬───────────┐
 //! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a line, less one │
 //! └───────────┴───────────┴───────────┴───────────┘
 //! ```
+//!
+//! A pair with a key of 128 bits and a value of 64 would take 24 bytes, of which two fill three quarters of a line. With the keys
+//! alone a line has four, so there are half as many lines, and half as many nodes above them; look-ups of absent keys, ranks and
+//! bounds read one line. A hit reads its value in addition, 32 bytes at most 320 bytes away, once it is known which one. So a
+//! pair takes 24 bytes, or 20, and about one for the nodes and records.
 //!
 //! The children of a node are consecutive: nodes of the level below or, at the lowest level, lines. A node maps a key to a
 //! small number, its *place*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
@@ -30,14 +44,22 @@
 //! of a node that is free repeats the node's last pair.
 
 use core::ops::RangeInclusive;
-use lanetree_simt::{Word, highest_one, shl_clamped};
+use lanetree_simt::{KeyWord, Word, shl_clamped};
 
 /// 32-bit words of a node.
 pub const NODE_WORDS: u32 = 16;
 /// 64-bit words of a line.
 pub const LINE_WORDS: u32 = 8;
 /// 64-bit words of a record.
-pub const RECORD_WORDS: u32 = 4;
+pub const fn record_words<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 6 } else { 4 }
+}
+/// The most of them.
+pub const MOST_RECORD_WORDS: usize = 6;
+/// Planes of a record: bits of the number of pairs in a line, less one.
+pub const fn planes<K: KeyWord>() -> u32 {
+    if K::BITS == 32 { 3 } else { 2 }
+}
 /// The words of a node that are separators, before the other two. So places, which are below the number of cells, never
 /// reach what looks like cells in those.
 pub const SEPARATORS: u32 = NODE_WORDS - 2;
@@ -56,7 +78,7 @@ pub const UNUSED_HALF: u32 = 0x7fff;
 /// Buckets of the table above the nodes.
 pub const TOP_BUCKETS: u32 = 2048;
 /// Slots of a line.
-pub const fn line_slots<K: Word, V: Word>() -> u32 {
+pub const fn line_slots<K: KeyWord, V: Word>() -> u32 {
     LINE_WORDS / 2 * chunk_slots::<K, V>()
 }
 
@@ -71,33 +93,83 @@ pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
     }
 }
 
+/// Whether lines have keys alone, with the values after every few lines.
+pub const fn has_values_beside<K: KeyWord>() -> bool {
+    K::BITS == 128
+}
+
+/// Lines that have their values after them, together in 64 bytes.
+const fn lines_of_values<K: KeyWord, V: Word>() -> u32 {
+    64 / (line_slots::<K, V>() * V::BYTES as u32)
+}
+
+/// 64-bit words of so many lines, with their values.
+pub const fn words_of_lines<K: KeyWord, V: Word>(lines: u64) -> u64 {
+    if !has_values_beside::<K>() {
+        return lines * LINE_WORDS as u64;
+    }
+    // The last values come after as many lines as others.
+    let together = lines_of_values::<K, V>() as u64;
+    lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
+}
+
+/// Where a line begins among all, in 64-bit words.
+#[inline(always)]
+pub const fn line_at<K: KeyWord, V: Word>(line: u32) -> u64 {
+    let beside = if has_values_beside::<K>() { line / lines_of_values::<K, V>() } else { 0 };
+    (line as u64 + beside as u64) * LINE_WORDS as u64
+}
+
+/// Where 16 bytes of lines begin, in 64-bit words: counted from the first line on.
+#[inline(always)]
+pub const fn chunk_at<K: KeyWord, V: Word>(chunk: u64) -> u64 {
+    if !has_values_beside::<K>() {
+        return chunk * 2;
+    }
+    let chunks = LINE_WORDS as u64 / 2;
+    line_at::<K, V>((chunk / chunks) as u32) + chunk % chunks * 2
+}
+
+/// Where the value of a slot is, if lines have keys alone: in values, from the first word of all lines on.
+#[inline(always)]
+pub const fn value_at<K: KeyWord, V: Word>(line: u32, slot: u32) -> u64 {
+    let (lines, bytes) = (lines_of_values::<K, V>(), V::BYTES as u64);
+    let values = line_at::<K, V>(line - line % lines) * 8 + lines as u64 * 64;
+    values / bytes + (line % lines * line_slots::<K, V>() + slot) as u64
+}
+
 /// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1.
-pub const fn chunk_slots<K: Word, V: Word>() -> u32 {
+pub const fn chunk_slots<K: KeyWord, V: Word>() -> u32 {
     if K::BITS == 32 && V::BITS == 32 { 2 } else { 1 }
 }
 
 /// Most children of an exact node.
-pub const fn exact_children<K: Word>() -> u32 {
+pub const fn exact_children<K: KeyWord>() -> u32 {
     SEPARATORS * 32 / K::BITS + 1
 }
 
-/// The pairs in 16 bytes of a line; the second is the first, if there is only one.
+/// The pairs in 16 bytes of a line; the second is the first, if there is only one. If lines have keys alone, values are 0.
 #[inline(always)]
-pub fn pairs_of<K: Word, V: Word>(chunk: [u64; 2]) -> [(K, V); 2] {
-    if chunk_slots::<K, V>() == 2 {
+pub fn pairs_of<K: KeyWord, V: Word>(chunk: [u64; 2]) -> [(K, V); 2] {
+    if has_values_beside::<K>() {
+        [(K::from_parts(chunk), V::MIN); 2]
+    } else if chunk_slots::<K, V>() == 2 {
         chunk.map(|word| (K::truncate(word), V::truncate(word >> 32)))
     } else {
         [(K::truncate(chunk[0]), V::truncate(chunk[1])); 2]
     }
 }
 
-/// 16 bytes of a line of one pair, or of two.
+/// 16 bytes of a line of one pair, or of two; or of a key alone.
 #[inline(always)]
-pub fn chunk_of<K: Word, V: Word>(pairs: [(K, V); 2]) -> [u64; 2] {
-    if chunk_slots::<K, V>() == 2 {
-        pairs.map(|(key, value)| key.widen() | value.widen() << 32)
+pub fn chunk_of<K: KeyWord, V: Word>(pairs: [(K, V); 2]) -> [u64; 2] {
+    let [first, second] = pairs.map(|(key, value)| (key.parts(), value.widen()));
+    if has_values_beside::<K>() {
+        first.0
+    } else if chunk_slots::<K, V>() == 2 {
+        [first, second].map(|(key, value)| key[0] | value << 32)
     } else {
-        [pairs[0].0.widen(), pairs[0].1.widen()]
+        [first.0[0], first.1]
     }
 }
 
@@ -123,13 +195,14 @@ pub const FORMAT_BITS: u32 = 4;
 ///
 /// The window of a key is its 16 low bits after a rotation to the right, less the base. The code has the format and the
 /// factor: 0 for exact nodes, whose place is of no meaning; then `factor - 446` for a bitmap, where a place is a cell,
-/// `window * factor / 2^16`; then `512 + factor` for places of 15 bits, `window * factor / 2^8`.
+/// `window * factor / 2^16`; then `512 + factor` for places of 15 bits, `window * factor / 2^8`. With keys of 128 bits the base is
+/// even, and its lowest bit is the highest of the rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiser(pub u32);
 
 /// The largest window of a node's own keys, before they are shifted; only keys beyond them have a larger one. Windows of the 16
 /// highest bits have no keys beyond, and are not shifted.
-const LAST_WINDOW: u64 = 0xfbfe;
+const LAST_WINDOW: u32 = 0xfbfe;
 /// In how many ways a bitmap's cells can lie: each shifts them by a part of a cell. Where one has too many keys in a cell, the next
 /// may not.
 pub const SHIFTS: u32 = 64;
@@ -142,11 +215,17 @@ const BITMAP_FACTORS: RangeInclusive<u64> = 447..=957;
 
 /// A word's 32 low bits after a rotation to the right.
 #[inline(always)]
-fn rotated<K: Word>(word: K, rotation: u32) -> u32 {
+fn rotated<K: KeyWord>(word: K, rotation: u32) -> u32 {
     if K::BITS == 32 {
         return word.low().rotate_right(rotation);
     }
-    let (low, high) = if rotation & 32 == 0 { (word.low(), word.high()) } else { (word.high(), word.low()) };
+    let [mut parts, mut after] = word.parts().map(|part| [part as u32, (part >> 32) as u32]);
+    if K::BITS == 64 {
+        after = parts;
+    } else if rotation & 64 != 0 {
+        (parts, after) = (after, parts);
+    }
+    let (low, high) = if rotation & 32 == 0 { (parts[0], parts[1]) } else { (parts[1], after[0]) };
     ((u64::from(high) << 32 | u64::from(low)) >> (rotation & 31)) as u32
 }
 
@@ -157,33 +236,50 @@ impl Quantiser {
     /// The rotation and the base by which the windows of keys from `first` to `last` take most of 16 bits; and the last
     /// window.
     #[inline(always)]
-    fn window_of<K: Word>(first: K, last: K) -> (u32, u32, u32) {
-        let (first_wide, last_wide) = (first.widen(), last.widen());
-        let range = last_wide - first_wide;
-        let bits = if range == 0 { 0 } else { highest_one(range) + 1 };
-        let mut shift = bits as i32 - 16;
+    fn window_of<K: KeyWord>(first: K, last: K) -> (u32, u32, u32) {
+        let range = last.wrapping_sub(first);
+        let mut shift = range.significant_bits() as i32 - 16;
         if shift < -MOST_LEFT {
             shift = -MOST_LEFT;
         }
         // The windows' difference may be one more than that of the keys, shifted.
         let difference = |shift: i32| match shift {
-            0.. => (last_wide >> shift) - (first_wide >> shift),
+            0.. => last.shr(shift as u32).wrapping_sub(first.shr(shift as u32)).low(),
             // What the rotation brings around from above has grown by at most one.
-            _ => (range << -shift) + 1,
+            _ => (range.low() << -shift) + 1,
         };
         // If the window has the highest bits, no key is beyond it.
         if difference(shift) > LAST_WINDOW && shift + 16 < K::BITS as i32 {
             shift += 1;
         }
         let rotation = if shift >= 0 { shift as u32 } else { (K::BITS as i32 + shift) as u32 };
-        let base = rotated(first, rotation) & 0xffff;
+        let base = rotated(first, rotation) & Self::base_mask::<K>();
         (rotation, base, rotated(last, rotation).wrapping_sub(base) & 0xffff)
+    }
+
+    /// The bits of a base.
+    #[inline(always)]
+    const fn base_mask<K: KeyWord>() -> u32 {
+        if K::BITS == 128 { 0xfffe } else { 0xffff }
+    }
+
+    /// The quantiser with these numbers.
+    #[inline(always)]
+    fn new<K: KeyWord>(base: u32, rotation: u32, code: u32) -> Self {
+        let base = base & Self::base_mask::<K>();
+        Self(base | rotation >> 6 | (rotation & 63) << 16 | code << 22)
+    }
+
+    #[inline(always)]
+    fn rotation<K: KeyWord>(self) -> u32 {
+        let low = self.0 >> 16 & 63;
+        if K::BITS == 128 { low | (self.0 & 1) << 6 } else { low }
     }
 
     /// For a bitmap over keys from `first` to `last`, whose places are cells, in one of [`SHIFTS`] ways. Those that follow one
     /// another are far apart.
     #[inline(always)]
-    pub fn bitmap<K: Word>(first: K, last: K, shift: u32) -> Self {
+    pub fn bitmap<K: KeyWord>(first: K, last: K, shift: u32) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
         let most = *BITMAP_FACTORS.end() as u32;
         let factor = |window: u32| ((CELLS * 65536 - 1) / window.max(1)).min(most);
@@ -196,16 +292,16 @@ impl Quantiser {
             by = (65536 / SHIFTS * (shift * 27 % SHIFTS)) / of_all.max(1);
         }
         let code = of_all - (*BITMAP_FACTORS.start() as u32 - 1);
-        Self((base.wrapping_sub(by) & 0xffff) | rotation << 16 | code << 22)
+        Self::new::<K>(base.wrapping_sub(by), rotation, code)
     }
 
     /// For places of 15 bits of keys from `first` to `last`.
     #[inline(always)]
-    pub fn halves<K: Word>(first: K, last: K) -> Self {
+    pub fn halves<K: KeyWord>(first: K, last: K) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
         let factor = (UNUSED_HALF * 256 - 1) / if window == 0 { 1 } else { window };
         let factor = if factor < 256 { factor } else { 256 };
-        Self(base | rotation << 16 | (HALVES_CODE + factor) << 22)
+        Self::new::<K>(base, rotation, HALVES_CODE + factor)
     }
 
     /// How the node stores its separators.
@@ -220,23 +316,24 @@ impl Quantiser {
 
     /// The place of a key that is in the node; that of others may be any.
     #[inline(always)]
-    pub fn place<K: Word>(self, word: K) -> u32 {
+    pub fn place<K: KeyWord>(self, word: K) -> u32 {
         self.scaled(self.window(word))
     }
 
     /// The place of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
     /// largest.
     #[inline(always)]
-    pub fn place_of_any<K: Word>(self, word: K, first: K) -> u32 {
-        let rotation = self.0 >> 16 & 63;
+    pub fn place_of_any<K: KeyWord>(self, word: K, first: K) -> u32 {
+        let rotation = self.rotation::<K>();
         let mut window = self.window(word);
         if word < first {
             window = 0;
         } else {
-            let distance = word.widen() - first.widen();
+            let distance = word.wrapping_sub(first);
+            let last = K::truncate(u64::from(LAST_WINDOW));
             let in_reach = match rotation + 16 <= K::BITS {
-                true => rotation + 16 == K::BITS || distance >> rotation <= LAST_WINDOW,
-                false => distance <= LAST_WINDOW >> (K::BITS - rotation),
+                true => rotation + 16 == K::BITS || distance.shr(rotation) <= last,
+                false => distance <= last.shr(K::BITS - rotation),
             };
             if !in_reach {
                 window = 0xffff;
@@ -246,8 +343,10 @@ impl Quantiser {
     }
 
     #[inline(always)]
-    fn window<K: Word>(self, word: K) -> u32 {
-        rotated(word, self.0 >> 16 & 63).wrapping_sub(self.0) & 0xffff
+    fn window<K: KeyWord>(self, word: K) -> u32 {
+        // A base's word has other bits above it, which do not matter.
+        let base = if K::BITS == 128 { self.0 & !1 } else { self.0 };
+        rotated(word, self.rotation::<K>()).wrapping_sub(base) & 0xffff
     }
 
     #[inline(always)]
@@ -257,7 +356,7 @@ impl Quantiser {
 
     /// Whether some bitmap of the same keys may have these two in different cells, however its cells lie.
     #[inline(always)]
-    pub fn may_part<K: Word>(self, first: K, last: K) -> bool {
+    pub fn may_part<K: KeyWord>(self, first: K, last: K) -> bool {
         let windows = self.window(last).wrapping_sub(self.window(first)) & 0xffff;
         windows * self.factor() >= 65536 / SHIFTS
     }
@@ -270,13 +369,13 @@ impl Quantiser {
 
     /// [`Quantiser::place`] for bitmaps.
     #[inline(always)]
-    pub fn cell<K: Word>(self, word: K) -> u32 {
+    pub fn cell<K: KeyWord>(self, word: K) -> u32 {
         self.cell_of(self.window(word))
     }
 
     /// [`Quantiser::place`] for places of 15 bits.
     #[inline(always)]
-    pub fn half<K: Word>(self, word: K) -> u32 {
+    pub fn half<K: KeyWord>(self, word: K) -> u32 {
         self.half_of(self.window(word))
     }
 
@@ -297,12 +396,12 @@ impl Quantiser {
 /// that the node's own keys could be told apart less well. `to` is the last key below the node. So keys that are inserted between
 /// two nodes are found by look-ups too, which do not ask how far a key is.
 #[inline(always)]
-pub fn covered<K: Word>(from: K, to: K, (next, has_next): (K, bool)) -> K {
+pub fn covered<K: KeyWord>(from: K, to: K, (next, has_next): (K, bool)) -> K {
     if !has_next {
         return to;
     }
     let before_next = next.wrapping_add(K::MAX);
-    let is_near = (before_next.widen() - from.widen()) / 2 <= to.widen() - from.widen();
+    let is_near = before_next.wrapping_sub(from).shr(1) <= to.wrapping_sub(from);
     if is_near { before_next } else { to }
 }
 
@@ -326,10 +425,16 @@ pub fn begun_in_halves(words: [u32; 4], place: u32) -> u32 {
 /// Per thread. The prefix of a key: its distance from the first key of all, shifted so that those of the keys at the top of
 /// the tree take 32 bits.
 #[inline(always)]
-pub fn prefix<K: Word>(word: K, origin: K, shift: u32) -> u32 {
-    let distance = if word > origin { word.widen() - origin.widen() } else { 0 };
-    let prefix = distance >> shift;
-    if prefix >> 32 == 0 { prefix as u32 } else { u32::MAX }
+pub fn prefix<K: KeyWord>(word: K, origin: K, shift: u32) -> u32 {
+    let distance = if word > origin { word.wrapping_sub(origin) } else { K::MIN };
+    match K::BITS {
+        // Such distances are not shifted.
+        32 => distance.low(),
+        _ => {
+            let [low, high] = distance.shr(shift).parts();
+            if low >> 32 == 0 && high == 0 { low as u32 } else { u32::MAX }
+        }
+    }
 }
 
 /// A node of the lowest level, as ordered queries see it.
@@ -343,27 +448,44 @@ pub struct Record<K> {
     pub planes: [u64; 3],
 }
 
-impl<K: Word> Record<K> {
-    /// A record's words in memory. With keys of 64 bits there are two planes, as lines have four slots.
+impl<K: KeyWord> Record<K> {
+    /// A record's words in memory, of which there are [`record_words`]. Planes are the last ones: two, where lines have four slots.
     #[inline(always)]
-    pub fn words(self) -> [u64; 4] {
-        let [a, b, c] = self.planes;
-        if K::BITS == 64 {
-            [self.first.widen(), self.rank, a, b]
-        } else {
-            [self.first.widen() | self.rank << 32, a, b, c]
+    pub fn words(self) -> [u64; MOST_RECORD_WORDS] {
+        let ([a, b, c], [low, high]) = (self.planes, self.first.parts());
+        match K::BITS {
+            32 => [low | self.rank << 32, a, b, c, 0, 0],
+            64 => [low, self.rank, a, b, 0, 0],
+            _ => [low, high, self.rank, 0, a, b],
         }
     }
 
     /// The record with these words.
     #[inline(always)]
-    pub fn of([w0, w1, w2, w3]: [u64; 4]) -> Self {
-        if K::BITS == 64 {
-            Self { first: K::truncate(w0), rank: w1, planes: [w2, w3, 0] }
-        } else {
-            Self { first: K::truncate(w0), rank: w0 >> 32, planes: [w1, w2, w3] }
+    pub fn of([w0, w1, w2, w3, w4, w5]: [u64; MOST_RECORD_WORDS]) -> Self {
+        match K::BITS {
+            32 => Self { first: K::truncate(w0), rank: w0 >> 32, planes: [w1, w2, w3] },
+            64 => Self { first: K::truncate(w0), rank: w1, planes: [w2, w3, 0] },
+            _ => Self { first: K::from_parts([w0, w1]), rank: w2, planes: [w4, w5, 0] },
         }
     }
+
+    /// The record in these words, which are [`record_words`].
+    ///
+    /// # Panics
+    /// If they are not.
+    pub fn of_slice(words: &[u64]) -> Self {
+        let mut all = [0; MOST_RECORD_WORDS];
+        all[..record_words::<K>() as usize].copy_from_slice(words);
+        Self::of(all)
+    }
+
+    /// Where a record's rank is, among its words: in the high half, with keys of 32 bits.
+    pub const RANK_WORD: u32 = match K::BITS {
+        32 => 0,
+        64 => 1,
+        _ => 2,
+    };
 
     /// The pairs in the lines before a line of the node.
     #[inline(always)]
@@ -375,7 +497,7 @@ impl<K: Word> Record<K> {
         };
         let (low, high) = (below(0), below(32));
         let mut pairs = line;
-        for plane in 0..if K::BITS == 64 { 2 } else { 3 } {
+        for plane in 0..planes::<K>() as usize {
             let word = self.planes[plane];
             pairs += ((word as u32 & low).count_ones() + ((word >> 32) as u32 & high).count_ones()) << plane;
         }

@@ -29,7 +29,7 @@ pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
     FEW_THREADS, Get, GetArgs, GetFew, Neighbor, NeighborArgs, ORDERED_THREADS, QUERY_THREADS, Rank, RankArgs,
-    query_shared,
+    found_bytes, found_pair_bytes, query_shared,
 };
 pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::TreeRef;

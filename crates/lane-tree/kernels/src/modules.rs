@@ -2,6 +2,9 @@
 
 lanetree_simt::modules! {
     lane_tree,
+    lane_tree_u128,
+    lane_tree_u128_u32,
+    lane_tree_u128_u64,
     lane_tree_u32,
     lane_tree_u32_u32,
     lane_tree_u32_u64,

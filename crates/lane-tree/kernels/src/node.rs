@@ -2,10 +2,11 @@
 //! of changes make nodes by this.
 
 use crate::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS,
-    Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_of, chunk_slots, exact_children, line_slots,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
+    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children, has_values_beside, line_slots,
+    record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, Order, Scope, Shared, Simt, WARP, Word, unroll};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, Word, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {
@@ -37,7 +38,9 @@ pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
 impl PlanMemory {
     /// Bytes of a warp's, for lines of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
-        (BEGINS + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS) * 4
+        let words = BEGINS + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS;
+        // The next warp's may have keys of 16 bytes before it.
+        (words * 4).next_multiple_of(16)
     }
 
     /// That of a warp, from a byte offset on.
@@ -71,7 +74,7 @@ pub(crate) struct From<T> {
     pub(crate) from: u32,
 }
 
-impl<K: Word, V: Word, T: Source<K, V>> Source<K, V> for From<T> {
+impl<K: KeyWord, V: Word, T: Source<K, V>> Source<K, V> for From<T> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -126,7 +129,7 @@ impl Filling {
 /// # Safety
 /// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
 #[inline(always)]
-pub(crate) unsafe fn plan<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
@@ -292,7 +295,7 @@ pub(crate) struct NodePlace {
 /// # Safety
 /// The plan is that of the source, and in the memory; the outputs have room.
 #[inline(always)]
-pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
+pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
@@ -303,7 +306,7 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
 ) {
     let Plan { quantiser, lines } = plan;
     let NodePlace { number, first_line, rank, lines: room, is_new } = place;
-    let (lane, slots) = (simt.lane(), chunk_slots::<K, V>());
+    let (lane, slots, slots_of_line) = (simt.lane(), chunk_slots::<K, V>(), line_slots::<K, V>());
     // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
     unsafe {
         // Several at a time, so that their loads overlap.
@@ -312,6 +315,8 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
         let mut round = 0;
         while round < chunks {
             let mut words = [[0; 2]; ROUNDS];
+            // Those that are not in the words.
+            let mut values = [V::MIN; ROUNDS];
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
                 let line = chunk / (LINE_WORDS / 2);
@@ -328,12 +333,18 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
                     second = (source.key(simt, at + 1), source.value(simt, at + 1));
                 }
                 words[i] = chunk_of([first, second]);
+                values[i] = first.1;
             });
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
                 if chunk < chunks {
-                    let to = u64::from(first_line) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
-                    simt.store_vector(outputs.lines, to, words[i], Hint::Default);
+                    let to = u64::from(first_line) * u64::from(LINE_WORDS / 2) + u64::from(chunk);
+                    simt.store_vector(outputs.lines, chunk_at::<K, V>(to), words[i], Hint::Default);
+                    if has_values_beside::<K>() {
+                        let (line, slot) = (first_line + chunk / slots_of_line, chunk % slots_of_line);
+                        let to = value_at::<K, V>(line, slot);
+                        simt.store(outputs.lines.cast::<V>(), to, values[i], Hint::Default);
+                    }
                 }
             });
             round += ROUNDS as u32 * WARP;
@@ -354,9 +365,12 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
         let planes = [plane(0), plane(1), plane(2)];
         let record = Record { first: source.key(simt, 0), rank, planes }.words();
         if lane == 0 {
-            let to = u64::from(number) * u64::from(RECORD_WORDS);
+            let to = u64::from(number) * u64::from(record_words::<K>());
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
             simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
+            if record_words::<K>() == 6 {
+                simt.store_vector(outputs.records, to + 4, [record[4], record[5]], Hint::Default);
+            }
         }
         let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
         let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
@@ -374,7 +388,7 @@ pub(crate) unsafe fn write<S: Simt, K: Word, V: Word, T: Source<K, V>>(
 /// # Safety
 /// The memory is the warp's own; the children's places differ.
 #[inline(always)]
-pub(crate) unsafe fn node_word<S: Simt, K: Word>(
+pub(crate) unsafe fn node_word<S: Simt, K: KeyWord>(
     simt: S,
     quantiser: Quantiser,
     first_child: u32,
@@ -422,7 +436,8 @@ pub(crate) unsafe fn node_word<S: Simt, K: Word>(
                     let child = lane / words + 1;
                     // The largest key separates nothing; others are those before a child's first.
                     let separator = if child < children { first_of(child).wrapping_add(K::MAX) } else { K::MAX };
-                    word = if lane.is_multiple_of(words) { separator.low() } else { separator.high() };
+                    // The lane's part of it.
+                    word = separator.shr(lane % words * 32).low();
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
-use crate::layout::{chunk_slots, line_slots, pairs_of};
+use crate::layout::{chunk_slots, has_values_beside, line_slots, pairs_of};
 use crate::search::{QUAD, TABLE_BYTES, Top, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
 };
 
 /// Most threads of a block of queries: one block fills a multiprocessor, so there is one copy of the table.
@@ -25,7 +25,7 @@ pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { thre
 /// # Safety
 /// As [`load_top`]; there are `count` queries.
 #[inline(always)]
-pub(crate) unsafe fn for_each_tile<S: Simt, K: Word>(
+pub(crate) unsafe fn for_each_tile<S: Simt, K: KeyWord>(
     simt: S,
     tree: &TreeRef<K>,
     queries: Global<K>,
@@ -69,7 +69,17 @@ kernel_args! {
 
 /// The byte offset of what look-ups need after the table: a value per thread, and neighbours a pair.
 pub(crate) const fn found_at(top_count: u32) -> u32 {
-    (TABLE_BYTES + top_count * 4).next_multiple_of(8)
+    (TABLE_BYTES + top_count * 4).next_multiple_of(16)
+}
+
+/// Bytes of shared memory that a thread needs in which others put the value that they find.
+pub const fn found_bytes<K: KeyWord, V: Word>() -> u32 {
+    if has_values_beside::<K>() { 0 } else { V::BYTES as u32 }
+}
+
+/// Bytes of shared memory that a thread needs in which others put the pair that they find.
+pub const fn found_pair_bytes<K: KeyWord, V: Word>() -> u32 {
+    if has_values_beside::<K>() { 0 } else { (K::BYTES + V::BYTES) as u32 }
 }
 
 /// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and so many bytes per thread: look-ups need those of a
@@ -82,7 +92,7 @@ pub const fn query_shared(top_count: u32, threads: u32, bytes: u32) -> u32 {
 #[derive(Debug)]
 pub struct Get<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Get<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Get<K, V> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
@@ -113,9 +123,9 @@ pub const FEW_THREADS: u32 = 128;
 #[derive(Debug)]
 pub struct GetFew<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for GetFew<K, V> {
+impl<K: KeyWord, V: Word> Kernel for GetFew<K, V> {
     type Args = GetArgs<K, V>;
-    const STATIC_SHARED: u32 = FEW_THREADS * V::BYTES as u32;
+    const STATIC_SHARED: u32 = FEW_THREADS * found_bytes::<K, V>();
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: FEW_THREADS, blocks: 8 });
 
     #[inline(always)]
@@ -155,7 +165,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Rank<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Rank<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Rank<K, V> {
     type Args = RankArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
@@ -204,7 +214,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
@@ -250,7 +260,7 @@ impl<K, V> Clone for Staged<K, V> {
 }
 impl<K, V> Copy for Staged<K, V> {}
 
-impl<K: Word, V: Word> Staged<K, V> {
+impl<K: KeyWord, V: Word> Staged<K, V> {
     #[inline(always)]
     fn at(top_count: u32, threads: u32) -> Self {
         let values = Shared::at(found_at(top_count), threads);
@@ -259,7 +269,7 @@ impl<K: Word, V: Word> Staged<K, V> {
     }
 }
 
-impl<K: Word> TreeRef<K> {
+impl<K: KeyWord> TreeRef<K> {
     /// Warp collective (all lanes). The pair next to each lane's word: the last one whose key is not above it, or the first one
     /// whose key is not below.
     ///
@@ -282,8 +292,8 @@ impl<K: Word> TreeRef<K> {
             let first = self.first_of(simt, own(simt, numbers));
             let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
             let mut line = own(simt, lines);
-            let chunks = self.chunks(simt, lines);
-            let mut is_found = false;
+            let chunks = self.chunks::<S, V>(simt, lines);
+            let (mut is_found, mut own_slot) = (false, 0);
             unroll!(QUAD as usize, round => {
                 let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                 let pairs = pairs_of::<K, V>(chunks[round]);
@@ -294,18 +304,20 @@ impl<K: Word> TreeRef<K> {
                 }
                 // Free slots repeat the last pair, so it does not matter that they are counted.
                 let slot = if predecessor { below.wrapping_sub(1) } else { below };
-                if slot / slots == within && slot < in_line {
+                if !has_values_beside::<K>() && slot / slots == within && slot < in_line {
                     let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
                     simt.shared_store(found.keys, first_place + round as u32, key);
                     simt.shared_store(found.values, first_place + round as u32, value);
                 }
                 if within == round as u32 {
-                    is_found = slot < in_line;
+                    (is_found, own_slot) = (slot < in_line, slot);
                 }
             });
             simt.sync_warp(FULL_MASK);
             let mut neighbor = None;
-            if is_found {
+            if is_found && has_values_beside::<K>() {
+                neighbor = Some(self.pair(simt, line, own_slot));
+            } else if is_found {
                 neighbor = Some((simt.shared_load(found.keys, own_place), simt.shared_load(found.values, own_place)));
             } else if predecessor {
                 // The last slot of the line before has its last pair, whether or not it is free.

@@ -5,7 +5,7 @@ use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots
 use crate::queries::{ORDERED_BOUNDS, for_each_tile};
 use crate::search::{TABLE_BYTES, TreeRef, own, quad};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Locate`].
@@ -34,7 +34,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Locate<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Locate<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Locate<K, V> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
@@ -103,6 +103,9 @@ kernel_args! {
     }
 }
 
+/// 16 bytes of a line.
+const CHUNKS: u64 = LINE_WORDS as u64 / 2;
+
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 
@@ -110,7 +113,7 @@ pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
+impl<K: KeyWord, V: Word, const G: u32> Kernel for Gather<K, V, G> {
     type Args = GatherArgs<K, V>;
 
     #[inline(always)]
@@ -132,18 +135,18 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
             // The chunk of the first slot, and the slots before it are not wanted.
             let mut chunk = cursor / slots;
             let mut skip = cursor % slots;
-            let last_chunk = u64::from(tree.line_count) * u64::from(LINE_WORDS / 2) - u64::from(tree.line_count > 0);
+            let last_chunk = u64::from(tree.line_count) * CHUNKS - u64::from(tree.line_count > 0);
             // The key before the chunk, if it is not the first: the line of the cursor may be free.
             let mut before = K::MIN;
             let mut has_before = false;
             if at < end && chunk > 0 && skip == 0 {
-                let pairs = pairs_of::<K, V>(simt.load_vector(tree.lines, chunk * 2 - 2, Hint::NoAllocate));
+                let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunk - 1));
                 (before, has_before) = (if slots == 2 { pairs[1].0 } else { pairs[0].0 }, true);
             }
             let load = |chunk: u64, is_wanted: bool| {
                 let own = chunk + u64::from(within);
                 let own = if own < last_chunk { own } else { last_chunk };
-                if is_wanted { simt.load_vector(tree.lines, own * 2, Hint::NoAllocate) } else { [0; 2] }
+                if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
             };
             let mut words = load(chunk, at < end);
             while simt.any(FULL_MASK, at < end) {
@@ -169,6 +172,8 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 for (i, &(key, value)) in pairs.iter().enumerate() {
                     let to = at + u64::from(place) + if i == 1 { u64::from(new[0]) } else { 0 };
                     if new[i] && to < end {
+                        let own = chunk + u64::from(within);
+                        let value = tree.value(simt, (own / CHUNKS) as u32, (own % CHUNKS) as u32, value);
                         simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
                         simt.store(args.values, to, value, Hint::Streaming);
                     }
@@ -203,7 +208,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Advance<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Advance<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Advance<K, V> {
     type Args = AdvanceArgs<K>;
 
     #[inline(always)]

@@ -5,19 +5,20 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FORMAT_BITS, Format, LINE_WORDS, NODE_WORDS, Quantiser, RECORD_WORDS, Record, TOP_BUCKETS, UNUSED_HALF,
-    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_slots, pairs_of, prefix,
+    ANY_FORMAT, FORMAT_BITS, Format, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record, TOP_BUCKETS, UNUSED_HALF,
+    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, has_values_beside, line_at,
+    pairs_of, prefix, record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Shared, Simt, WARP, Word, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, Word, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
-        /// The lines, in the order of their keys: `[line_count]`, [`LINE_WORDS`] each.
+        /// The lines, in the order of their keys: those of [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
         pub lines: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
-        /// A record for each node of the lowest level: [`RECORD_WORDS`] each.
+        /// A record for each node of the lowest level: [`record_words`] each.
         pub records: Global<u64>,
         /// The first key of each node above the lowest level.
         pub firsts: Global<K>,
@@ -126,9 +127,11 @@ pub(crate) struct Position {
 
 /// The separators that a word passes, in a quarter of a node. The last two words of the last quarter are none.
 #[inline(always)]
-fn begun_in_exact<K: Word>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u32 {
-    let passes = |low: u32, high: u32| u32::from(K::from_halves(low, high) < word);
+fn begun_in_exact<K: KeyWord>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u32 {
+    let wide = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let passes = |low: u32, high: u32| u32::from(K::truncate(wide(low, high)) < word);
     let (most, rest) = match K::BITS {
+        128 => (0, u32::from(K::from_parts([wide(a, b), wide(c, d)]) < word)),
         64 => (passes(a, b), passes(c, d)),
         _ => (passes(a, 0) + passes(b, 0), passes(c, 0) + passes(d, 0)),
     };
@@ -183,12 +186,12 @@ unsafe fn copy<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32)
 /// # Safety
 /// As [`TreeRef::load_top`].
 #[inline(always)]
-pub(crate) unsafe fn load_top<S: Simt, K: Word>(simt: S, tree: &TreeRef<K>) {
+pub(crate) unsafe fn load_top<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>) {
     // SAFETY: the same contract.
     unsafe { tree.load_top(simt, tree.first_top()) }
 }
 
-impl<K: Word> TreeRef<K> {
+impl<K: KeyWord> TreeRef<K> {
     /// What is above the nodes where the library's kernels have it: first of all.
     #[inline(always)]
     pub(crate) const fn first_top(&self) -> Top {
@@ -404,13 +407,16 @@ impl<K: Word> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn record<S: Simt>(&self, simt: S, number: u32) -> Record<K> {
-        let at = u64::from(number) * u64::from(RECORD_WORDS);
-        // SAFETY: records are aligned to 32 bytes.
-        unsafe {
-            let [a, b] = simt.load_vector(self.records, at, Hint::ReadOnly);
-            let [c, d] = simt.load_vector(self.records, at + 2, Hint::ReadOnly);
-            Record::of([a, b, c, d])
-        }
+        let at = u64::from(number) * u64::from(record_words::<K>());
+        let mut words = [0; MOST_RECORD_WORDS];
+        unroll!(MOST_RECORD_WORDS / 2, i => {
+            if 2 * i < record_words::<K>() as usize {
+                // SAFETY: records are aligned to 16 bytes.
+                let [low, high] = unsafe { simt.load_vector(self.records, at + 2 * i as u64, Hint::ReadOnly) };
+                (words[2 * i], words[2 * i + 1]) = (low, high);
+            }
+        });
+        Record::of(words)
     }
 
     /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
@@ -419,8 +425,14 @@ impl<K: Word> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn first_of<S: Simt>(&self, simt: S, number: u32) -> K {
+        let at = u64::from(number) * u64::from(record_words::<K>());
         // SAFETY: the node's record.
-        K::truncate(unsafe { simt.load(self.records, u64::from(number) * u64::from(RECORD_WORDS), Hint::ReadOnly) })
+        unsafe {
+            match K::BITS {
+                128 => K::from_parts(simt.load_vector(self.records, at, Hint::ReadOnly)),
+                _ => K::truncate(simt.load(self.records, at, Hint::ReadOnly)),
+            }
+        }
     }
 
     /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. A word may be absent only if
@@ -442,10 +454,10 @@ impl<K: Word> TreeRef<K> {
     /// # Safety
     /// Lines of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn chunks<S: Simt>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
+    pub(crate) unsafe fn chunks<S: Simt, V: Word>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
         let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
-            let at = u64::from(lines[round]) * u64::from(LINE_WORDS) + u64::from(within * 2);
+            let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
             // SAFETY: a line of the tree; chunks are aligned to 16 bytes.
             unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) }
         })
@@ -455,7 +467,8 @@ impl<K: Word> TreeRef<K> {
     /// hands its value over in `found`.
     ///
     /// # Safety
-    /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block.
+    /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block, unless lines have keys
+    /// alone.
     #[inline(always)]
     pub(crate) unsafe fn look_up<S: Simt, V: Word>(
         &self,
@@ -471,10 +484,28 @@ impl<K: Word> TreeRef<K> {
         // SAFETY: each lane has an element of `found`, which no lane of another four writes.
         unsafe {
             // The same for all lanes.
-            if self.height > 0 {
+            if self.height > 0 && has_values_beside::<K>() {
+                let lines = self.lines(simt, top, word);
+                let chunks = self.chunks::<S, V>(simt, lines);
+                let mut slot = 0;
+                unroll!(QUAD as usize, round => {
+                    let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                    let is_equal = K::from_parts(chunks[round]) == word;
+                    let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
+                    if within == round as u32 {
+                        // Free slots repeat the pair before them.
+                        (is_hit, slot) = (lanes != 0, lanes.trailing_zeros());
+                    }
+                });
+                if is_hit {
+                    // Each lane its own, all at once.
+                    value = self.value(simt, own(simt, lines), slot, miss);
+                }
+                is_hit = simt.opaque(u32::from(is_hit)) != 0;
+            } else if self.height > 0 {
                 simt.shared_store(found, simt.thread_index(), miss);
                 let lines = self.lines(simt, top, word);
-                let chunks = self.chunks(simt, lines);
+                let chunks = self.chunks::<S, V>(simt, lines);
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                     let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
@@ -562,7 +593,7 @@ impl<K: Word> TreeRef<K> {
             let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
             let lines = children.numbers();
             let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
-            let chunks = self.chunks(simt, lines);
+            let chunks = self.chunks::<S, V>(simt, lines);
             let uppers = simt.ballot(FULL_MASK, upper) >> leader;
             let mut below = 0;
             unroll!(QUAD as usize, round => {
@@ -594,10 +625,36 @@ impl<K: Word> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn pair<S: Simt, V: Word>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
         let slots = chunk_slots::<K, V>();
-        let at = u64::from(line) * u64::from(LINE_WORDS) + u64::from(slot / slots * 2);
+        let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
         // SAFETY: inside the line.
-        let [first, second] = pairs_of(unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) });
-        if slot.is_multiple_of(slots) { first } else { second }
+        unsafe {
+            let [first, second] = pairs_of(simt.load_vector(self.lines, at, Hint::NoAllocate));
+            let (key, value) = if slot.is_multiple_of(slots) { first } else { second };
+            (key, self.value(simt, line, slot, value))
+        }
+    }
+
+    /// Per thread. The value of a slot, if lines have keys alone; otherwise `own`, which came with the key.
+    ///
+    /// # Safety
+    /// A slot of the tree.
+    #[inline(always)]
+    pub(crate) unsafe fn value<S: Simt, V: Word>(&self, simt: S, line: u32, slot: u32, own: V) -> V {
+        if !has_values_beside::<K>() {
+            return own;
+        }
+        // SAFETY: the slot's value.
+        unsafe { simt.load(self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::NoAllocate) }
+    }
+
+    /// Per thread. The 16 bytes with this number, counted from the first line on; and of these the pairs.
+    ///
+    /// # Safety
+    /// There are so many.
+    #[inline(always)]
+    pub(crate) unsafe fn chunk<S: Simt, V: Word>(&self, simt: S, chunk: u64) -> [u64; 2] {
+        // SAFETY: inside a line.
+        unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
     }
 }
 

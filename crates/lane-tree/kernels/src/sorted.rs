@@ -1,11 +1,11 @@
 //! Look-ups of sorted queries: neighbours share lines, so a warp copies the lines between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
 
-use crate::layout::{LINE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::queries::GetArgs;
+use crate::layout::{LINE_WORDS, chunk_slots, has_values_beside, line_slots, pairs_of};
+use crate::queries::{GetArgs, found_at};
 use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, unroll};
+use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, unroll};
 
 /// Parts of a tile: a bound for each, and one after the last.
 const PARTS: u32 = WARP - 1;
@@ -45,7 +45,7 @@ pub struct GetSorted<K, V, const OWN: usize>(PhantomData<(K, V)>);
 /// Bytes of shared memory per thread that [`GetSorted`] needs beside the table.
 pub const SORTED_BYTES: u32 = WINDOW_BYTES / WARP;
 
-impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
+impl<K: KeyWord, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SORTED_THREADS, blocks: 1 });
@@ -92,7 +92,7 @@ impl<K: Word, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                         false => Part::NONE,
                     };
                     if is_near {
-                        now.search(simt, args, start(part), of_now.chunks());
+                        now.search(simt, args, start(part), of_now);
                     }
                     simt.sync_warp(FULL_MASK);
                     part = after;
@@ -126,6 +126,12 @@ impl<K> Span<K> {
         let after = self.to.wrapping_sub(self.from);
         if after < WINDOW { (after + 1) * (LINE_WORDS / 2) } else { 0 }
     }
+
+    /// The number of one of them, among all of the tree's.
+    #[inline(always)]
+    fn chunk(&self, chunk: u32) -> u64 {
+        u64::from(self.from) * u64::from(LINE_WORDS / 2) + u64::from(chunk)
+    }
 }
 
 /// A part, as it is loaded: its queries, and the first of its lines' chunks.
@@ -137,11 +143,14 @@ struct Part<K, const OWN: usize> {
 
 /// A warp's window: its pairs' keys and values.
 #[inline(always)]
-fn window<S: Simt, K: Word, V: Word>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, Shared<V>) {
-    let at = TABLE_BYTES + (tree.top_count * 4).next_multiple_of(8) + simt.warp() * WINDOW_BYTES;
+fn window<S: Simt, K: KeyWord, V: Word>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, Shared<V>) {
+    let at = found_at(tree.top_count) + simt.warp() * WINDOW_BYTES;
     let slots = WINDOW * line_slots::<K, V>();
     // Values first, if they are wider.
-    if K::BITS >= V::BITS {
+    if has_values_beside::<K>() {
+        // The values stay where they are.
+        (Shared::at(at, slots), Shared::at(at, 0))
+    } else if K::BITS >= V::BITS {
         let keys = Shared::<K>::at(at, slots);
         (keys, Shared::<V>::at(keys.end(), slots))
     } else {
@@ -150,7 +159,7 @@ fn window<S: Simt, K: Word, V: Word>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, 
     }
 }
 
-impl<K: Word, const OWN: usize> Part<K, OWN> {
+impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// No queries.
     const NONE: Self = Self { own: [K::MIN; OWN], chunks: [[0; 2]; AHEAD] };
 
@@ -172,7 +181,7 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
             for i in 0..ahead(OWN) {
                 let chunk = i as u32 * WARP + simt.lane();
                 if chunk < span.chunks() {
-                    part.chunks[i] = span.chunk(simt, &args.tree, chunk);
+                    part.chunks[i] = args.tree.chunk::<S, V>(simt, span.chunk(chunk));
                 }
             }
         }
@@ -202,7 +211,9 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
                 let pairs = pairs_of::<K, V>(words);
                 let to = chunk * chunk_slots::<K, V>();
                 simt.shared_store(keys, to, pairs[0].0);
-                simt.shared_store(values, to, pairs[0].1);
+                if !has_values_beside::<K>() {
+                    simt.shared_store(values, to, pairs[0].1);
+                }
                 if chunk_slots::<K, V>() == 2 {
                     simt.shared_store(keys, to + 1, pairs[1].0);
                     simt.shared_store(values, to + 1, pairs[1].1);
@@ -217,23 +228,23 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
             });
             let mut chunk = ahead(OWN) as u32 * WARP + simt.lane();
             while chunk < chunks {
-                put(chunk, span.chunk(simt, &args.tree, chunk));
+                put(chunk, args.tree.chunk::<S, V>(simt, span.chunk(chunk)));
                 chunk += WARP;
             }
         }
     }
 
-    /// Warp collective (all lanes). Looks its queries up in the window, which has so many chunks.
+    /// Warp collective (all lanes). Looks its queries up in the window.
     ///
     /// # Safety
     /// As for the kernel; its lines are there.
     #[inline(always)]
-    unsafe fn search<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, start: u64, chunks: u32) {
+    unsafe fn search<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) {
         let (keys, values) = window::<S, K, V>(simt, &args.tree);
         // SAFETY: inside the window; queries.
         unsafe {
             // Halving, always inside the window: no branch separates the probes of one step.
-            let len = chunks * chunk_slots::<K, V>();
+            let len = span.chunks() * chunk_slots::<K, V>();
             let mut below = [0_u32; OWN];
             let mut left = len;
             while left > 1 {
@@ -251,7 +262,14 @@ impl<K: Word, const OWN: usize> Part<K, OWN> {
                 }
                 let at = place(simt, start, j);
                 let is_hit = simt.shared_load(keys, below[j]) == self.own[j] && at < args.count;
-                let value = if is_hit { simt.shared_load(values, below[j]) } else { args.miss };
+                let slots = line_slots::<K, V>();
+                let value = match is_hit {
+                    true if has_values_beside::<K>() => {
+                        args.tree.value(simt, span.from + below[j] / slots, below[j] % slots, args.miss)
+                    }
+                    true => simt.shared_load(values, below[j]),
+                    false => args.miss,
+                };
                 if at < args.count {
                     simt.store(args.values, at, value, Hint::Streaming);
                 }
@@ -272,7 +290,7 @@ fn place<S: Simt>(simt: S, start: u64, j: usize) -> u64 {
 /// # Safety
 /// As for the kernel.
 #[inline(always)]
-unsafe fn descend<S: Simt, K: Word, V: Word, const OWN: usize>(simt: S, args: &GetArgs<K, V>, start: u64) {
+unsafe fn descend<S: Simt, K: KeyWord, V: Word, const OWN: usize>(simt: S, args: &GetArgs<K, V>, start: u64) {
     let tree = &args.tree;
     let mut round = 0;
     // Not unrolled: the descent is long.
@@ -300,20 +318,7 @@ unsafe fn descend<S: Simt, K: Word, V: Word, const OWN: usize>(simt: S, args: &G
     }
 }
 
-impl<K: Word> Span<K> {
-    /// Per thread. A chunk of its lines.
-    ///
-    /// # Safety
-    /// There is such a chunk.
-    #[inline(always)]
-    unsafe fn chunk<S: Simt>(&self, simt: S, tree: &TreeRef<K>, chunk: u32) -> [u64; 2] {
-        let from = u64::from(self.from) * u64::from(LINE_WORDS) + u64::from(chunk) * 2;
-        // SAFETY: the caller's.
-        unsafe { simt.load_vector(tree.lines, from, Hint::NoAllocate) }
-    }
-}
-
-impl<K: Word> TreeRef<K> {
+impl<K: KeyWord> TreeRef<K> {
     /// Warp collective (all lanes). The line of each lane's word, which may be absent.
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix};
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Shared, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
 
 /// Warps of a block of [`CountUpper`] or [`WriteUpper`].
 pub const UPPER_WARPS: u32 = 4;
@@ -44,7 +44,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct CountUpper<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for CountUpper<K> {
+impl<K: KeyWord> Kernel for CountUpper<K> {
     type Args = UpperArgs<K>;
 
     #[inline(always)]
@@ -58,7 +58,7 @@ impl<K: Word> Kernel for CountUpper<K> {
 #[derive(Debug)]
 pub struct WriteUpper<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for WriteUpper<K> {
+impl<K: KeyWord> Kernel for WriteUpper<K> {
     type Args = UpperArgs<K>;
     const STATIC_SHARED: u32 = UPPER_WARPS * NODE_WORDS * 4;
 
@@ -75,7 +75,7 @@ impl<K: Word> Kernel for WriteUpper<K> {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: Word>(simt: S, args: &UpperArgs<K>, writes: bool) {
+unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool) {
     let part = simt.global_index() / u64::from(WARP);
     let begin = part * u64::from(args.part);
     if begin >= args.children {
@@ -186,7 +186,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Table<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for Table<K> {
+impl<K: KeyWord> Kernel for Table<K> {
     type Args = TableArgs<K>;
 
     #[inline(always)]

@@ -7,8 +7,8 @@
 use super::View;
 use super::node::Count;
 use core::hint::select_unpredictable;
-use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix, record_words};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
 use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
@@ -20,7 +20,7 @@ const GROUP: usize = 32;
 const UNDER_WAY: usize = 3;
 
 /// What is done with a query whose line is there. Its function is inlined into code that was compiled for the instructions.
-pub(super) trait Finish<K: Key, V> {
+pub(super) trait Finish<K: AnyKey, V> {
     /// Whether words may be absent, and it matters where they would be.
     const ORDERED: bool;
 
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 /// A batch of queries over a tree that has pairs.
-pub(super) struct Batch<'a, K: Key, V, F> {
+pub(super) struct Batch<'a, K: AnyKey, V, F> {
     pub(super) view: View<'a, K, V>,
     pub(super) queries: &'a [K],
     pub(super) finish: F,
@@ -53,7 +53,7 @@ struct Group<B> {
     places: [Place; GROUP],
 }
 
-impl<K: Key, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
+impl<K: AnyKey, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
     #[inline(always)]
     fn run<S: Count>(mut self, simd: S) {
         let mut groups = [Group { words: [K::Bits::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
@@ -94,7 +94,7 @@ impl<K: Key, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
     }
 }
 
-impl<K: Key, V: Word> View<'_, K, V> {
+impl<K: AnyKey, V: Word> View<'_, K, V> {
     /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
     /// bytes, which are compared at once.
     #[inline(always)]
@@ -150,7 +150,9 @@ impl<K: Key, V: Word> View<'_, K, V> {
             place.node = number;
             prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             if F::ORDERED {
-                prefetch(self.records.as_ptr().wrapping_add(number as usize).cast());
+                prefetch(
+                    self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits>() as usize).cast(),
+                );
             }
         }
     }
@@ -161,12 +163,12 @@ impl<K: Key, V: Word> View<'_, K, V> {
         for (place, &word) in group.places.iter_mut().zip(&group.words) {
             let first = F::ORDERED.then(|| self.record(place.node as usize).first);
             (place.line, place.within) = simd.child(&self.nodes[place.node as usize], word, first);
-            prefetch(self.lines.as_ptr().wrapping_add(place.line as usize));
+            prefetch(self.lines.as_ptr().wrapping_add(Self::place(place.line as usize)));
         }
     }
 }
 
-impl<K: Key, V: Word, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
+impl<K: AnyKey, V: Word, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
     type Out = ();
 
     #[inline(always)]

@@ -8,29 +8,32 @@ use self::node::Count;
 use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
-use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, RECORD_WORDS, Record, chunk_slots, line_slots, pairs_of};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_lane_tree::layout::{
+    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_values_beside, line_at, line_slots, pairs_of, record_words,
+    value_at,
+};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{Line, Simd};
 
 /// A tree in main memory.
-pub struct View<'a, K: Key, V> {
+pub struct View<'a, K: AnyKey, V> {
     shape: Shape<K::Bits>,
     simd: Simd,
     lines: &'a [Line],
     nodes: &'a [Line],
-    records: &'a [[u64; RECORD_WORDS as usize]],
+    records: &'a [u64],
     firsts: &'a [K::Bits],
     top: &'a [K::Bits],
     table: &'a [u32],
     values: PhantomData<V>,
 }
 
-impl<K: Key, V> Clone for View<'_, K, V> {
+impl<K: AnyKey, V> Clone for View<'_, K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K: Key, V> Copy for View<'_, K, V> {}
+impl<K: AnyKey, V> Copy for View<'_, K, V> {}
 
 /// Where a query ends: in a line, after some of its pairs.
 #[derive(Clone, Copy)]
@@ -46,7 +49,7 @@ fn in_lines<T: Word, L: bytemuck::AnyBitPattern>(words: &[T]) -> &[L] {
     if words.is_empty() { &[] } else { bytemuck::cast_slice(words) }
 }
 
-impl<'a, K: Key, V: Word> View<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> View<'a, K, V> {
     /// The tree, if it is in main memory, searched with these instructions.
     pub(crate) fn new(parts: &'a Parts<K::Bits>, simd: Simd) -> Option<Self> {
         Some(Self {
@@ -54,7 +57,7 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
             simd,
             lines: in_lines(parts.lines.as_slice()?),
             nodes: in_lines(parts.nodes.as_slice()?),
-            records: parts.records.as_slice()?.as_chunks().0,
+            records: parts.records.as_slice()?,
             firsts: parts.firsts.as_slice()?,
             top: parts.firsts.as_slice()?.get(parts.shape.top_start()..)?,
             table: parts.table.as_slice()?,
@@ -63,18 +66,33 @@ impl<'a, K: Key, V: Word> View<'a, K, V> {
     }
 
     fn record(&self, number: usize) -> Record<K::Bits> {
-        Record::of(self.records[number])
+        let words = record_words::<K::Bits>() as usize;
+        Record::of_slice(&self.records[number * words..(number + 1) * words])
     }
 
     fn first_line(&self, number: usize) -> usize {
         self.nodes[number].array::<u32, 16>()[FIRST_CHILD as usize] as usize
     }
 
+    /// The place of a line among [`View::lines`].
+    #[inline(always)]
+    fn place(line: usize) -> usize {
+        (line_at::<K::Bits, V>(line as u32) / u64::from(LINE_WORDS)) as usize
+    }
+
     /// The pair in a slot.
     fn pair(&self, line: usize, slot: usize) -> (K::Bits, V) {
         let slots = chunk_slots::<K::Bits, V>() as usize;
-        let (words, at) = (self.lines[line].array::<u64, 8>(), slot / slots * 2);
-        pairs_of([words[at], words[at + 1]])[slot % slots]
+        let (words, at) = (self.lines[Self::place(line)].array::<u64, 8>(), slot / slots * 2);
+        let (key, value) = pairs_of([words[at], words[at + 1]])[slot % slots];
+        (key, if has_values_beside::<K::Bits>() { self.value_beside(line, slot) } else { value })
+    }
+
+    /// The value of a slot, if lines have keys alone.
+    #[inline(always)]
+    fn value_beside(&self, line: usize, slot: usize) -> V {
+        let all: &[V] = bytemuck::cast_slice(self.lines);
+        all[value_at::<K::Bits, V>(line as u32, slot as u32) as usize]
     }
 
     /// Calls `each` with the position of every query: after the keys below it or, with `upper`, not above it.
@@ -123,18 +141,23 @@ const KEYS: u32 = 0x5555_5555;
 /// Gives away the values of words.
 struct Values<F>(F);
 
-impl<K: Key, V: Word, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
+impl<K: AnyKey, V: Word, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
     const ORDERED: bool = false;
 
     #[inline(always)]
     fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
-        let line = &view.lines[place.line as usize];
+        let line = &view.lines[View::<K, V>::place(place.line as usize)];
+        if has_values_beside::<K::Bits>() {
+            let equal = simd.equal(line.words(), word);
+            let value = || view.value_beside(place.line as usize, equal.trailing_zeros() as usize);
+            return self.0(query, (equal != 0).then(value));
+        }
         // The value is the word after the key. Past the last one of an absent key, it is none's.
         let (equal, value) = if chunk_slots::<K::Bits, V>() == 2 {
             let equal = simd.equal(line.words(), word.low()) & KEYS;
             (equal, V::truncate(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
         } else {
-            let equal = simd.equal(line.words(), word.widen()) & KEYS;
+            let equal = simd.equal(line.words(), word.parts()[0]) & KEYS;
             (equal, V::truncate(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
         };
         self.0(query, (equal != 0).then_some(value));
@@ -147,29 +170,33 @@ struct Positions<F> {
     each: F,
 }
 
-impl<K: Key, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Positions<F> {
+impl<K: AnyKey, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Positions<F> {
     const ORDERED: bool = true;
 
     #[inline(always)]
     fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
-        let line = &view.lines[place.line as usize];
+        let line = &view.lines[View::<K, V>::place(place.line as usize)];
+        let low = word.parts()[0];
+        // Of words as wide as half a pair, or as a key alone.
         let before = match (chunk_slots::<K::Bits, V>(), self.upper) {
-            (2, false) => simd.below(line.words(), word.low()),
-            (2, true) => simd.upto(line.words(), word.low()),
-            (_, false) => simd.below(line.words(), word.widen()),
-            (_, true) => simd.upto(line.words(), word.widen()),
+            _ if has_values_beside::<K::Bits>() && self.upper => simd.upto(line.words(), word),
+            _ if has_values_beside::<K::Bits>() => simd.below(line.words(), word),
+            (2, false) => simd.below(line.words(), word.low()) & KEYS,
+            (2, true) => simd.upto(line.words(), word.low()) & KEYS,
+            (_, false) => simd.below(line.words(), low) & KEYS,
+            (_, true) => simd.upto(line.words(), low) & KEYS,
         };
         let record = view.record(place.node as usize);
         let len = record.len(place.within);
         // Free slots repeat the last pair.
-        let slot = (before & KEYS).count_ones().min(len);
+        let slot = before.count_ones().min(len);
         let rank = record.rank + u64::from(record.before(place.within) + slot);
         let position = Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank };
         (self.each)(query, word, position);
     }
 }
 
-impl<K: Key, V: Word> fixed::View<K, V> for View<'_, K, V> {
+impl<K: AnyKey, V: Word> fixed::View<K, V> for View<'_, K, V> {
     fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, None));

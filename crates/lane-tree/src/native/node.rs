@@ -3,7 +3,7 @@
 use lanetree_kernels_lane_tree::layout::{
     CELLS, FIRST_CHILD, Format, HALVES_CHILDREN, QUANTISER, Quantiser, SEPARATORS, UNUSED_HALF, begun_in_halves,
 };
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
 use lanetree_runtime::{Compare, Line, Portable};
@@ -39,14 +39,14 @@ pub(super) trait Count: Compare {
 
     /// The separators below a word.
     #[inline(always)]
-    fn in_exact<K: Word>(self, node: &Line, word: K) -> u32 {
+    fn in_exact<K: KeyWord>(self, node: &Line, word: K) -> u32 {
         (self.below(node.words::<K>(), word) & ((1 << (SEPARATORS * 32 / K::BITS)) - 1)).count_ones()
     }
 
     /// The node's child for a word: its number, and that of children before it. `first` is at most the first key of the node;
     /// without it the word is in the node, or nothing but its absence is to be seen.
     #[inline(always)]
-    fn child<K: Word>(self, node: &Line, word: K, first: Option<K>) -> (u32, u32) {
+    fn child<K: KeyWord>(self, node: &Line, word: K, first: Option<K>) -> (u32, u32) {
         let words = node.array::<u32, 16>();
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let place = |of_own: u32| first.map_or(of_own, |first| quantiser.place_of_any(word, first));
@@ -114,7 +114,7 @@ mod tests {
     /// The counts of all formats: the words of a node, the same with separators of 15 bits, a place, a word.
     struct Counts<'a, K>([&'a Line; 2], u32, K);
 
-    impl<K: Word> Counts<'_, K> {
+    impl<K: KeyWord> Counts<'_, K> {
         #[inline(always)]
         fn all(self, simd: impl Count) -> [u32; 3] {
             let Self([node, halves], place, word) = self;
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    impl<K: Word> SimdTask for Counts<'_, K> {
+    impl<K: KeyWord> SimdTask for Counts<'_, K> {
         type Out = [u32; 3];
 
         #[inline(always)]
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn counts<K: Word>() {
+    fn counts<K: KeyWord>() {
         for (seed, mask) in [u32::MAX, 0x00ff_00ff, 0x0001_0000].into_iter().enumerate() {
             let mut node = Line::ONES;
             for (i, word) in node.words_mut::<u32>().iter_mut().enumerate() {

@@ -11,7 +11,7 @@ use lanetree_kernels_lane_tree::{
     DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs, RanksArgs,
     RelocateArgs, TARGET_WORDS, calls,
 };
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{GlobalMut, WARP};
 
@@ -34,7 +34,7 @@ impl List {
     }
 }
 
-impl<K: Key, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// Lists the nodes that are divided. Waits for the stream.
     fn list_divided(&self, stream: &Stream, scratch: &mut UpdateScratch<K>) -> Result<List> {
         let found = scratch.findings.to_vec()?;
@@ -115,7 +115,7 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
         let lines = if lines_move { u64::from(old.lines) - list.lines + lines } else { u64::from(old.lines) };
         let lines = line_count(lines, len)?;
-        let mut built = room(&device, options, leaf_nodes, if lines_move { lines as usize } else { 0 })?;
+        let mut built = room::<_, V>(&device, options, leaf_nodes, if lines_move { lines as usize } else { 0 })?;
         built.shape = Shape { len, lines, leaf_nodes: leaf_nodes as u32, formats: old.formats, ..Shape::default() };
         let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
         let mut targets = device.alloc::<u64>(list.parts * TARGET_WORDS as usize)?;
@@ -169,7 +169,8 @@ impl<K: Key, V: Word> LaneTree<K, V> {
             unsafe {
                 Self::launch_changes(stream, &line_changes, (&node_changes, list.listed))?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
-                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate(&relocate))?;
+                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?
+                    .run(calls::relocate::<_, V>(&relocate))?;
             }
             if !lines_move {
                 core::mem::swap(&mut built.lines, &mut parts.lines);

@@ -1,6 +1,6 @@
 //! The scratch memory of batches.
 
-use lanetree_frame::{Buffer, Device, DeviceKind, Key, Result};
+use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
@@ -22,7 +22,7 @@ pub(super) const SORTED_AT: usize = 10;
 /// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 60
 /// for each node that such a batch has laid out anew.
 #[derive(Debug)]
-pub struct UpdateScratch<K: Key> {
+pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
     /// The node of each operation.
     pub(super) nodes: Buffer<u32>,
@@ -100,7 +100,7 @@ impl NodeLists {
     }
 }
 
-impl<K: Key> UpdateScratch<K> {
+impl<K: AnyKey> UpdateScratch<K> {
     /// For batches of up to that many operations. On the host it is empty.
     ///
     /// # Errors

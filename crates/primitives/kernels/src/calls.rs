@@ -6,56 +6,61 @@ use crate::local_sort::{LocalSort, LocalSortArgs};
 use crate::merge::{Merge, MergeArgs, Splits};
 use crate::operations::{CheckOrder, CheckOrderArgs, FoldKinds, FoldKindsArgs, MarkBases, MarkBasesArgs};
 use crate::radix_sort::{
-    HistogramArgs, HistogramU32, HistogramU64, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32, OnesweepU32U32,
-    OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64,
+    HistogramArgs, HistogramU32, HistogramU64, HistogramU128, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32,
+    OnesweepU32U32, OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64, OnesweepU128, OnesweepU128U32,
+    OnesweepU128U64,
 };
 use crate::runs::{Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan, ScanArgs};
 use crate::select::{CountFlags, Select, SelectArgs};
-use lanetree_simt::{Call, Entry, Instance, Word, entry_by_words};
+use lanetree_simt::{Call, Entry, Instance, KeyWord, Word, entry_by_words};
 
 /// Compaction: elements whose flag is set, in front of the others if `partition`, or without them.
-pub fn select<K: Word, V: Word>(values: bool, partition: bool, args: &SelectArgs<K, V>) -> Call<'_> {
+pub fn select<K: KeyWord, V: Word>(values: bool, partition: bool, args: &SelectArgs<K, V>) -> Call<'_> {
     Call::new(
         match (values, partition) {
-            (false, false) => entry_by_words!(K => select!(K, u32, false, false)),
-            (false, true) => entry_by_words!(K => select!(K, u32, false, true)),
-            (true, false) => entry_by_words!(K, V => select!(K, V, true, false)),
-            (true, true) => entry_by_words!(K, V => select!(K, V, true, true)),
+            (false, false) => entry_by_words!(K: KeyWord => select!(K, u32, false, false)),
+            (false, true) => entry_by_words!(K: KeyWord => select!(K, u32, false, true)),
+            (true, false) => entry_by_words!(K: KeyWord, V => select!(K, V, true, false)),
+            (true, true) => entry_by_words!(K: KeyWord, V => select!(K, V, true, true)),
         },
         args,
     )
 }
 
 /// The search for the tiles of a merge.
-pub fn splits<K: Word, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+pub fn splits<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
-        if values { entry_by_words!(K, V => Splits<K, V, true>) } else { entry_by_words!(K => Splits<K, u32, false>) },
+        if values {
+            entry_by_words!(K: KeyWord, V => Splits<K, V, true>)
+        } else {
+            entry_by_words!(K: KeyWord => Splits<K, u32, false>)
+        },
         args,
     )
 }
 
 /// A merge, in which pairs of the second sequence replace those of the first if `replace`.
-pub fn merge<K: Word, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+pub fn merge<K: KeyWord, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
         match (values, replace) {
-            (false, false) => entry_by_words!(K => Merge<K, u32, false, false>),
-            (false, true) => entry_by_words!(K => Merge<K, u32, false, true>),
-            (true, false) => entry_by_words!(K, V => Merge<K, V, true, false>),
-            (true, true) => entry_by_words!(K, V => Merge<K, V, true, true>),
+            (false, false) => entry_by_words!(K: KeyWord => Merge<K, u32, false, false>),
+            (false, true) => entry_by_words!(K: KeyWord => Merge<K, u32, false, true>),
+            (true, false) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, false>),
+            (true, true) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, true>),
         },
         args,
     )
 }
 
 /// The kernel that looks for keys out of order.
-pub fn check_order<K: Word>(args: &CheckOrderArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K => CheckOrder<K>), args)
+pub fn check_order<K: KeyWord>(args: &CheckOrderArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => CheckOrder<K>), args)
 }
 
 /// The kernel that folds the operations of each key.
-pub fn fold_kinds<K: Word>(args: &FoldKindsArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K => FoldKinds<K>), args)
+pub fn fold_kinds<K: KeyWord>(args: &FoldKindsArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => FoldKinds<K>), args)
 }
 
 /// The kernel that marks what updates build on.
@@ -69,8 +74,8 @@ pub fn unique<K: Word>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
 }
 
 /// Runs to their last values.
-pub fn last<K: Word, V: Word>(args: &RunArgs<K, V, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K, V => runs!(K, Last<V>)), args)
+pub fn last<K: KeyWord, V: Word>(args: &RunArgs<K, V, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => runs!(K, Last<V>)), args)
 }
 
 /// Runs to their lengths.
@@ -99,8 +104,13 @@ pub fn count_flags(args: &SelectArgs<u32, u32>) -> Call<'_> {
 }
 
 /// The histogram of all digits of a sort.
-pub fn histogram<K: Word>(args: &HistogramArgs<K>) -> Call<'_> {
-    Call::new(if K::BITS == 32 { HistogramU32::ENTRY } else { HistogramU64::ENTRY }, args)
+pub fn histogram<K: KeyWord>(args: &HistogramArgs<K>) -> Call<'_> {
+    let entry = match K::BITS {
+        32 => HistogramU32::ENTRY,
+        64 => HistogramU64::ENTRY,
+        _ => HistogramU128::ENTRY,
+    };
+    Call::new(entry, args)
 }
 
 /// The prefix sums of the histograms.
@@ -109,33 +119,36 @@ pub fn offsets(args: &OffsetsArgs) -> Call<'_> {
 }
 
 /// The kernel of a pass, with the elements and the threads of a block.
-const fn pass<K: Word, V: Word>(values: bool) -> (&'static Entry, u32, u32) {
+const fn pass<K: KeyWord, V: Word>(values: bool) -> (&'static Entry, u32, u32) {
     match (K::BITS, values, V::BITS) {
         (32, false, _) => (OnesweepU32::ENTRY, OnesweepU32::TILE, OnesweepU32::THREADS),
-        (_, false, _) => (OnesweepU64::ENTRY, OnesweepU64::TILE, OnesweepU64::THREADS),
+        (64, false, _) => (OnesweepU64::ENTRY, OnesweepU64::TILE, OnesweepU64::THREADS),
+        (_, false, _) => (OnesweepU128::ENTRY, OnesweepU128::TILE, OnesweepU128::THREADS),
         (32, true, 32) => (OnesweepU32U32::ENTRY, OnesweepU32U32::TILE, OnesweepU32U32::THREADS),
         (32, true, _) => (OnesweepU32U64::ENTRY, OnesweepU32U64::TILE, OnesweepU32U64::THREADS),
-        (_, true, 32) => (OnesweepU64U32::ENTRY, OnesweepU64U32::TILE, OnesweepU64U32::THREADS),
-        (_, true, _) => (OnesweepU64U64::ENTRY, OnesweepU64U64::TILE, OnesweepU64U64::THREADS),
+        (64, true, 32) => (OnesweepU64U32::ENTRY, OnesweepU64U32::TILE, OnesweepU64U32::THREADS),
+        (64, true, _) => (OnesweepU64U64::ENTRY, OnesweepU64U64::TILE, OnesweepU64U64::THREADS),
+        (_, true, 32) => (OnesweepU128U32::ENTRY, OnesweepU128U32::TILE, OnesweepU128U32::THREADS),
+        (_, true, _) => (OnesweepU128U64::ENTRY, OnesweepU128U64::TILE, OnesweepU128U64::THREADS),
     }
 }
 
 /// A pass of a sort, or a portion of it, in blocks of [`threads`].
-pub fn onesweep<K: Word, V: Word>(values: bool, args: &OnesweepArgs<K, V>) -> Call<'_> {
+pub fn onesweep<K: KeyWord, V: Word>(values: bool, args: &OnesweepArgs<K, V>) -> Call<'_> {
     Call::new(if values { const { pass::<K, V>(true).0 } } else { const { pass::<K, V>(false).0 } }, args)
 }
 
 /// Elements of a block of [`onesweep`].
-pub fn tile<K: Word, V: Word>(values: bool) -> u64 {
+pub fn tile<K: KeyWord, V: Word>(values: bool) -> u64 {
     pass::<K, V>(values).1.into()
 }
 
 /// Threads of a block of [`onesweep`].
-pub fn threads<K: Word, V: Word>(values: bool) -> u32 {
+pub fn threads<K: KeyWord, V: Word>(values: bool) -> u32 {
     pass::<K, V>(values).2
 }
 
 /// The local sort.
-pub fn local_sort<K: Word, V: Word>(args: &LocalSortArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K, V => LocalSort<K, V>), args)
+pub fn local_sort<K: KeyWord, V: Word>(args: &LocalSortArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => LocalSort<K, V>), args)
 }

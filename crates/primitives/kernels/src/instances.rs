@@ -6,7 +6,7 @@ use crate::operations::{CheckOrder, FoldKinds, MarkBases};
 use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
 use crate::select::{CountFlags, Select};
-use lanetree_simt::{Word, instance};
+use lanetree_simt::{KeyWord, instance};
 
 instance!(primitives_scan__count_flags, primitives_scan, CountFlags);
 instance!(primitives_scan__exclusive_sum_u32, primitives_scan, Scan<ExclusiveSum<u32>>);
@@ -16,15 +16,20 @@ instance!(primitives_scan__inclusive_max_u64, primitives_scan, Scan<InclusiveMax
 
 instance!(primitives_operations__check_order_u32, primitives_operations, CheckOrder<u32>);
 instance!(primitives_operations__check_order_u64, primitives_operations, CheckOrder<u64>);
+instance!(primitives_operations__check_order_u128, primitives_operations, CheckOrder<u128>);
 instance!(primitives_operations__fold_kinds_u32, primitives_operations, FoldKinds<u32>);
 instance!(primitives_operations__fold_kinds_u64, primitives_operations, FoldKinds<u64>);
+instance!(primitives_operations__fold_kinds_u128, primitives_operations, FoldKinds<u128>);
 instance!(primitives_operations__mark_bases, primitives_operations, MarkBases);
 
 /// [`Select`] with the tile of its elements.
 macro_rules! select {
     ($k:ty, $v:ty, $values:literal, $partition:literal) => {
         Select<$k, $v, $values, $partition, {
-            $crate::select::steps(<$k as Word>::BYTES + if $values { <$v as Word>::BYTES } else { 0 }, $partition)
+            $crate::select::steps(
+                <$k as KeyWord>::BYTES + if $values { <$v as KeyWord>::BYTES } else { 0 },
+                $partition,
+            )
         }>
     };
 }
@@ -76,3 +81,16 @@ pairs!(u32, u32);
 pairs!(u32, u64);
 pairs!(u64, u32);
 pairs!(u64, u64);
+
+// Keys of 128 bits: what builds, changes and combinations take.
+select_and_merge!(primitives_u128, u128, u32, false);
+macro_rules! wide_pairs {
+    ($v:ident) => {
+        pastey::paste! {
+            select_and_merge!([<primitives_u128_ $v>], u128, $v, true);
+            instance!([<primitives_u128_ $v __last>], [<primitives_u128_ $v>], runs!(u128, Last<$v>));
+        }
+    };
+}
+wide_pairs!(u32);
+wide_pairs!(u64);

@@ -8,7 +8,7 @@
 
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, Word, instance, kernel_args, unroll,
+    FULL_MASK, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, instance, kernel_args, unroll,
 };
 
 /// The longest run that is sorted.
@@ -39,7 +39,7 @@ kernel_args! {
         pub values: GlobalMut<V>,
         /// Pairs.
         pub len: u64,
-        /// Added to: `[2]`, the bits in which ordered words of keys differ; and 1 if the pairs are not sorted.
+        /// Added to: `[2]`, the [bits](differing_bits) in which ordered words of keys differ; and 1 if the pairs are not sorted.
         pub found: GlobalMut<u64>,
         /// The upper bits of an ordered word, in which the keys of a run agree.
         pub mask: K,
@@ -56,7 +56,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct LocalSort<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> LocalSort<K, V> {
+impl<K: KeyWord, V: Word> LocalSort<K, V> {
     /// Ordered words: of the halo before the tile, of the tile, of the halo after it.
     const KEYS: Shared<K> = Shared::at(0, HALO + LOCAL_SORT_TILE + HALO);
     /// For each warp, in which bits keys differ.
@@ -81,10 +81,10 @@ struct Window<K> {
     to: u32,
 }
 
-impl<K: Word> Window<K> {
+impl<K: KeyWord> Window<K> {
     #[inline(always)]
     fn is_one_run(&self, a: K, b: K) -> bool {
-        a.xor(b).widen() & self.mask.widen() == 0
+        a.xor(b).and(self.mask) == K::MIN
     }
 
     /// Per thread. The place of the pair `at`, whose key is `key`.
@@ -123,7 +123,64 @@ impl<K: Word> Window<K> {
     }
 }
 
-impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
+/// The bits of a word in a word of 64 bits: of one of 128 bits, each is set for two.
+pub fn differing_bits<K: KeyWord>(word: K) -> u64 {
+    let [low, high] = word.parts();
+    if K::BITS < 128 {
+        return low;
+    }
+    let mut pairs = [low, high].map(|part| (part | part >> 1) & (u64::MAX / 3));
+    // The bits at even places, moved together.
+    for (i, mask) in (0..).zip([u64::MAX / 5, u64::MAX / 17, u64::MAX / 257, u64::MAX / 65537, u64::MAX >> 32]) {
+        pairs = pairs.map(|part| (part | part >> (1_u32 << i)) & mask);
+    }
+    pairs[0] | pairs[1] << 32
+}
+
+/// Per thread. Reads a key, or each half of one of 128 bits, atomically.
+///
+/// # Safety
+/// As [`Simt::atomic_load`].
+#[inline(always)]
+unsafe fn atomic_load<S: Simt, K: KeyWord>(simt: S, from: GlobalMut<K>, index: u64) -> K {
+    let wide = |index: u64| {
+        // SAFETY: the caller's.
+        unsafe { simt.atomic_load(from.cast::<u64>(), index, Order::Relaxed, Scope::Device) }
+    };
+    match K::BITS {
+        // SAFETY: the caller's.
+        32 => K::truncate(u64::from(unsafe {
+            simt.atomic_load(from.cast::<u32>(), index, Order::Relaxed, Scope::Device)
+        })),
+        64 => K::truncate(wide(index)),
+        _ => K::from_parts([wide(2 * index), wide(2 * index + 1)]),
+    }
+}
+
+/// Per thread. Writes a key, or each half of one of 128 bits, atomically.
+///
+/// # Safety
+/// As [`Simt::atomic_store`].
+#[inline(always)]
+unsafe fn atomic_store<S: Simt, K: KeyWord>(simt: S, to: GlobalMut<K>, index: u64, key: K) {
+    let [low, high] = key.parts();
+    // SAFETY: the caller's.
+    unsafe {
+        let store = |index: u64, part: u64| {
+            simt.atomic_store(to.cast::<u64>(), index, part, Order::Relaxed, Scope::Device);
+        };
+        match K::BITS {
+            32 => simt.atomic_store(to.cast::<u32>(), index, key.low(), Order::Relaxed, Scope::Device),
+            64 => store(index, low),
+            _ => {
+                store(2 * index, low);
+                store(2 * index + 1, high);
+            }
+        }
+    }
+}
+
+impl<K: KeyWord, V: Word> Kernel for LocalSort<K, V> {
     type Args = LocalSortArgs<K, V>;
     const STATIC_SHARED: u32 = Self::DIFFERING.end();
 
@@ -139,9 +196,11 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         let own = |item: usize| HALO + item as u32 * LOCAL_SORT_THREADS + thread;
         let is_there = |item: usize| own(item) < window.to;
         let index = |at: u32| first + u64::from(at) - u64::from(HALO);
+        // Other blocks may be sorting the pairs of the halos, hence atomic. The halves of a key of 128 bits may then be those of
+        // two keys, which agree in the bits of the mask.
         let load = |at: u32| {
-            // SAFETY: a pair of the input. Other blocks may be sorting those of the halos, hence atomic.
-            unsafe { simt.atomic_load(args.keys, index(at), Order::Relaxed, Scope::Device) }.xor(args.flip)
+            // SAFETY: a pair of the input.
+            unsafe { atomic_load(simt, args.keys, index(at)) }.xor(args.flip)
         };
         let mut keys = [K::MIN; PLACES];
         unroll!(PLACES, item => {
@@ -162,14 +221,15 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
         simt.barrier();
 
         let mut places = [Place { to: 0, gives_up: false }; PLACES];
-        let mut differing = 0;
+        let mut differing = K::MIN;
         unroll!(PLACES, item => {
             if is_there(item) {
                 // SAFETY: stored before the barrier.
                 places[item] = unsafe { window.place(simt, own(item), keys[item]) };
                 if own(item) > window.from {
                     // SAFETY: as above. Neighbours suffice: where no two differ in a bit nobody does.
-                    differing |= unsafe { simt.shared_load(Self::KEYS, own(item) - 1) }.xor(keys[item]).widen();
+                    let other = unsafe { simt.shared_load(Self::KEYS, own(item) - 1) };
+                    differing = differing.or(other.xor(keys[item]));
                 }
             }
         });
@@ -189,9 +249,8 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
             // SAFETY: two words, accessed atomically only.
             unsafe { simt.atomic_max(args.found, 1, 1, Order::Relaxed, Scope::Device) };
         }
-        let mut differing = K::truncate(differing);
         for lanes in [16, 8, 4, 2, 1] {
-            differing = K::truncate(differing.widen() | simt.shuffle_xor(FULL_MASK, differing, lanes).widen());
+            differing = differing.or(simt.shuffle_xor(FULL_MASK, differing, lanes));
         }
         if simt.lane() == 0 {
             // SAFETY: one element per warp.
@@ -204,17 +263,18 @@ impl<K: Word, V: Word> Kernel for LocalSort<K, V> {
                 let to = index(places[item].to);
                 // SAFETY: the places of a run's pairs are the run's, each once.
                 unsafe {
-                    simt.atomic_store(args.keys, to, keys[item].xor(args.flip), Order::Relaxed, Scope::Device);
+                    atomic_store(simt, args.keys, to, keys[item].xor(args.flip));
                     simt.store(args.values, to, values[item], Hint::Default);
                 }
             }
         });
         if thread == 0 {
-            let mut differing = 0;
+            let mut differing = K::MIN;
             for warp in 0..LOCAL_SORT_THREADS / WARP {
                 // SAFETY: stored before the barrier.
-                differing |= unsafe { simt.shared_load(Self::DIFFERING, warp) }.widen();
+                differing = differing.or(unsafe { simt.shared_load(Self::DIFFERING, warp) });
             }
+            let differing = differing_bits(differing);
             // SAFETY: two words, accessed atomically only.
             unsafe {
                 // Most blocks have nothing new to report, and thousands of atomics on one word would be slow.
@@ -233,4 +293,4 @@ macro_rules! instances {
         }
     };
 }
-instances!(u32, u32; u32, u64; u64, u32; u64, u64;);
+instances!(u32, u32; u32, u64; u64, u32; u64, u64; u128, u32; u128, u64;);

@@ -13,7 +13,7 @@
 //! if their flags differ the tile counts as not yet published. A word's content is determined by its flag, so equal
 //! flags mean words of one carry. Nothing else is read because of a flag, so no order is needed.
 
-use lanetree_simt::{FULL_MASK, GlobalMut, Order, Scope, Shared, Simt, WARP, Word};
+use lanetree_simt::{FULL_MASK, GlobalMut, KeyWord, Order, Scope, Shared, Simt, WARP, Word};
 
 /// Words of the state before the tiles': the ticket, in 256 bytes of its own.
 const HEADER: u64 = 32;

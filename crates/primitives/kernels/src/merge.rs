@@ -11,7 +11,7 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, warp_scan};
 use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args};
 
 /// Outputs of a thread. Odd, so that the threads of a warp, each with consecutive outputs, use different banks; 7 to 15
 /// are about equally fast, with as many blocks as registers allow.
@@ -59,7 +59,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Splits<K, V, const VALUES: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool> Kernel for Splits<K, V, VALUES> {
+impl<K: KeyWord, V: Word, const VALUES: bool> Kernel for Splits<K, V, VALUES> {
     type Args = MergeArgs<K, V>;
 
     #[inline(always)]
@@ -108,7 +108,7 @@ const STAGE: u32 = BEFORE.end();
 #[derive(Debug)]
 pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
     /// The tile's elements of the first sequence, then those of the second, as order-preserving words; after a whole
     /// tile also the next element of the second, which may replace the tile's last.
     const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
@@ -142,7 +142,7 @@ impl Part {
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
     /// The carry of a tile.
     #[inline(always)]
     fn carry(kept: u32) -> Compacted<0> {
@@ -189,13 +189,15 @@ impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALU
     }
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge<K, V, VALUES, REPLACE> {
     type Args = MergeArgs<K, V>;
     const STATIC_SHARED: u32 = Self::SOURCES.end();
     // The most blocks for which ptxas spills no register on any architecture.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
         threads: THREADS,
-        blocks: if !VALUES {
+        blocks: if K::BITS == 128 {
+            2
+        } else if !VALUES {
             4
         } else if REPLACE {
             3

@@ -1,7 +1,7 @@
 //! Operations of a batch of updates, sorted by their keys: what those of one key do together.
 
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, kernel_args};
 
 /// What an operation of a batch is.
 #[repr(u32)]
@@ -88,7 +88,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct FoldKinds<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for FoldKinds<K> {
+impl<K: KeyWord> Kernel for FoldKinds<K> {
     type Args = FoldKindsArgs<K>;
 
     #[inline(always)]
@@ -134,7 +134,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct CheckOrder<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for CheckOrder<K> {
+impl<K: KeyWord> Kernel for CheckOrder<K> {
     type Args = CheckOrderArgs<K>;
 
     #[inline(always)]

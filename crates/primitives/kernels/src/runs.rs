@@ -9,7 +9,9 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, segment_scan};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, kernel_args,
+};
 
 /// Steps of a warp, depending on whether there are values. The speed depends on how many elements a multiprocessor has
 /// in flight; registers limit that.
@@ -133,13 +135,14 @@ const OPEN: Shared<u64> = Shared::at(SEGMENTS.end(), WARPS);
 const SUMS: Shared<u64> = Shared::at(OPEN.end(), WARPS);
 /// Runs that end before the tile, and the sum after the last of them.
 const BEFORE: Shared<u64> = Shared::at(SUMS.end(), 2);
-const STAGE: u32 = BEFORE.end();
+/// Keys of 16 bytes begin at multiples of as many.
+const STAGE: u32 = BEFORE.end().next_multiple_of(16);
 
 /// The reduction of runs. One block of [`THREADS`] per tile, and one for no elements.
 #[derive(Debug)]
 pub struct Runs<K, R, const STEPS: usize>(PhantomData<(K, R)>);
 
-impl<K: Word, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
+impl<K: KeyWord, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
     const SEGMENT: u64 = STEP * STEPS as u64;
     const TILE: u64 = tile::len(STEPS);
     const HAS_OUTPUT: bool = !matches!(R::KIND, Aggregate::Key);
@@ -156,7 +159,7 @@ impl<K: Word, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
 /// # Safety
 /// `keys` are those of the segment at `first` of the `count` in `from`, as [`tile::load`] gives them.
 #[inline(always)]
-unsafe fn ends_of_runs<S: Simt, K: Word, const STEPS: usize>(
+unsafe fn ends_of_runs<S: Simt, K: KeyWord, const STEPS: usize>(
     simt: S,
     keys: &Pairs<K, STEPS>,
     from: Global<K>,
@@ -226,13 +229,14 @@ unsafe fn join_segments<S: Simt, C: Carry + OpenRun>(simt: S) -> C {
     all
 }
 
-impl<K: Word, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
+impl<K: KeyWord, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> {
     type Args = RunArgs<K, R::In, R::Out>;
     const STATIC_SHARED: u32 = Self::STAGED.end();
     // The most blocks for which ptxas spills no register on any architecture.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
         threads: THREADS,
         blocks: match (R::KIND, K::BYTES + R::Out::BYTES) {
+            (_, 20..) => 2,
             (Aggregate::Key, 8) => 5,
             (Aggregate::Key, _) | (Aggregate::Last, 8 | 12) => 4,
             (Aggregate::Length | Aggregate::Last, _) => 3,

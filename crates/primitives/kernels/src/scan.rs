@@ -4,7 +4,9 @@ use crate::Count;
 use crate::lookback::{self, Carry};
 use crate::tile::{self, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Shared, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, kernel_args,
+};
 
 /// Steps of a warp: 16 elements per thread.
 const STEPS: usize = 8;

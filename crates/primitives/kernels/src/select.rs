@@ -6,7 +6,8 @@ use crate::lookback::{self, Carry, Compacted};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word,
+    kernel_args,
 };
 
 /// Steps of a warp for elements of that many bytes. The speed depends on how many elements a multiprocessor has in
@@ -60,7 +61,7 @@ const STAGE: u32 = BEFORE.end();
 #[derive(Debug)]
 pub struct Select<K, V, const VALUES: bool, const PARTITION: bool, const STEPS: usize>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize>
+impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize>
     Select<K, V, VALUES, PARTITION, STEPS>
 {
     const SEGMENT: u64 = STEP * STEPS as u64;
@@ -70,7 +71,7 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: u
     const VALUES_: Shared<V> = Shared::at(Self::KEYS.end(), if VALUES { Self::TILE as u32 } else { 0 });
 }
 
-impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize> Kernel
+impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: usize> Kernel
     for Select<K, V, VALUES, PARTITION, STEPS>
 {
     type Args = SelectArgs<K, V>;
@@ -80,6 +81,7 @@ impl<K: Word, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS: u
         threads: THREADS,
         blocks: match (K::BYTES + if VALUES { V::BYTES } else { 0 }, PARTITION) {
             (4, false) => 5,
+            (20.., _) => 2,
             (16, false) | (12, true) => 3,
             (16, true) => 2,
             (_, _) => 4,

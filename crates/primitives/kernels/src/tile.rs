@@ -5,7 +5,7 @@
 //! scan of a step serves 64 elements.
 
 pub(crate) use lanetree_simt::unroll;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Shared, Simt, WARP, Word};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, Word};
 
 /// Threads of a block, in every kernel of this crate.
 pub const THREADS: u32 = 256;
@@ -37,14 +37,16 @@ pub(crate) type Pairs<T, const N: usize> = [[T; 2]; N];
 /// # Safety
 /// As [`Simt::load`], for both.
 #[inline(always)]
-unsafe fn load_pair<S: Simt, T: Word>(simt: S, from: Global<T>, index: u64) -> [T; 2] {
+unsafe fn load_pair<S: Simt, T: KeyWord>(simt: S, from: Global<T>, index: u64) -> [T; 2] {
     // SAFETY: the caller's.
     unsafe {
-        if T::BITS == 32 {
-            let pair = simt.load(from.cast::<u64>(), index / 2, Hint::NoAllocate);
-            [T::truncate(pair), T::truncate(pair >> 32)]
-        } else {
-            simt.load_vector(from.cast::<u64>(), index, Hint::NoAllocate).map(T::truncate)
+        match T::BITS {
+            32 => {
+                let pair = simt.load(from.cast::<u64>(), index / 2, Hint::NoAllocate);
+                [T::truncate(pair), T::truncate(pair >> 32)]
+            }
+            64 => simt.load_vector(from.cast::<u64>(), index, Hint::NoAllocate).map(T::truncate),
+            _ => [simt.load(from, index, Hint::NoAllocate), simt.load(from, index + 1, Hint::NoAllocate)],
         }
     }
 }
@@ -73,7 +75,7 @@ pub(crate) unsafe fn store_pair<S: Simt, T: Word>(simt: S, to: GlobalMut<T>, ind
 /// # Safety
 /// `from` has `count` elements, begins on a 16-byte boundary, and nobody writes it while the kernel runs.
 #[inline(always)]
-pub(crate) unsafe fn load<S: Simt, T: Word, const N: usize>(
+pub(crate) unsafe fn load<S: Simt, T: KeyWord, const N: usize>(
     simt: S,
     from: Global<T>,
     first: u64,

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 /// Sorts keys by the bits in `bits` and then locally; the order that comes out, and what was found.
-fn sort<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u32>, [u64; 2]) {
+fn sort<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u32>, [u64; 2]) {
     let (len, stream) = (keys.len(), device.stream().unwrap());
     let mut scratch = RadixSortScratch::<K, u32>::for_pairs(device, len).unwrap();
     let (mut sorted, mut order) = (device.alloc(len).unwrap(), device.alloc(len).unwrap());
@@ -20,13 +20,13 @@ fn sort<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u
 }
 
 /// Checks what comes out; whether the pairs were sorted.
-fn check<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
+fn check<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
     let name = format!("{} keys of {} by {bits:?} on {device}", keys.len(), K::NAME);
     let mut expected: Vec<u32> = (0..keys.len() as u32).collect();
     expected.sort_by_key(|&i| keys[i as usize]);
-    let differing = keys.iter().fold(0, |bits, key| bits | (key.encode().widen() ^ keys[0].encode().widen()));
+    let differing = keys.iter().fold(K::Bits::MIN, |bits, key| bits.or(key.encode().xor(keys[0].encode())));
     let (sorted, mut order, found) = sort(device, keys, bits);
-    assert_eq!(found[0], differing, "{name}");
+    assert_eq!(found[0], differing_bits(differing), "{name}");
     assert!(sorted.iter().zip(&order).all(|(&key, &i)| key == keys[i as usize]), "{name}");
     if found[1] == 0 {
         assert_eq!(order, expected, "{name}");
@@ -39,12 +39,12 @@ fn check<K: Key>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
     false
 }
 
-fn words<K: Key>(words: impl IntoIterator<Item = u64>) -> Vec<K> {
+fn words<K: AnyKey>(words: impl IntoIterator<Item = u64>) -> Vec<K> {
     words.into_iter().map(|word| K::decode(K::Bits::truncate(word))).collect()
 }
 
 /// Keys of every kind, of one type.
-fn every_kind_of_keys<K: Key>(device: &Device) {
+fn every_kind_of_keys<K: AnyKey>(device: &Device) {
     let (mut rng, width) = (StdRng::seed_from_u64(5), K::Bits::BITS);
     let top = width - 8..width;
     for len in [0, 1, 2, 31, 33, 511, 512, 513, 1600, 3000] {
@@ -82,6 +82,35 @@ fn every_kind_of_keys_on_the_emulator() {
     every_kind_of_keys::<i32>(&device.next().unwrap());
     every_kind_of_keys::<u64>(&device.next().unwrap());
     every_kind_of_keys::<i64>(&device.next().unwrap());
+}
+
+#[test]
+fn keys_of_128_bits_on_every_device() {
+    let mut rng = StdRng::seed_from_u64(7);
+    for device in [Device::host(), Device::emulated_with_seed(4)] {
+        for len in [2, 33, 513, 1600] {
+            let random: Vec<i128> =
+                (0..len).map(|_| (u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())) as i128).collect();
+            assert!(check(&device, &random, 120..128));
+            // In the low half, and across both.
+            assert!(check(&device, &(0..len as u128).rev().map(|i| i << 57).collect::<Vec<_>>(), 57..72));
+            let descending: Vec<u128> = (0..len as u128).rev().collect();
+            assert_eq!(check(&device, &descending, 120..128), len <= 32 || device == Device::host());
+        }
+        // Bits above those that were sorted by.
+        assert!(!check(&device, &(0..900).map(|i| (899 - i) << 80).collect::<Vec<u128>>(), 8..16));
+    }
+}
+
+#[test]
+fn differing_bits_of_128_are_told_by_two() {
+    for bit in 0..128 {
+        assert_eq!(differing_bits(1_u128 << bit), 1 << (bit / 2));
+    }
+    let word = 0x8421_0000_1234_0000_0000_c000_0000_0001_u128;
+    let expected = (0..128).filter(|bit| word >> bit & 1 != 0).fold(0, |bits, bit| bits | 1 << (bit / 2));
+    assert_eq!(differing_bits(word), expected);
+    assert_eq!((differing_bits(5_u32), differing_bits(1_u64 << 63)), (5, 1 << 63));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_sc
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Op, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs, OpKind};
 use range::SortRange;
@@ -23,7 +23,7 @@ pub const OPERATION_FINDINGS: usize = LOCAL_SORT_FINDINGS + 2;
 /// and 12 more once a batch has operations of several kinds. It remembers by which bits of their keys the last batches
 /// could be sorted: keys with random upper bits need only a few.
 #[derive(Debug)]
-pub struct OperationSort<K: Key> {
+pub struct OperationSort<K: AnyKey> {
     device: Device,
     operations: usize,
     scratch: RadixSortScratch<K, u32>,
@@ -46,7 +46,7 @@ struct Folded {
     scan: ScanScratch,
 }
 
-impl<K: Key> OperationSort<K> {
+impl<K: AnyKey> OperationSort<K> {
     /// For batches of up to that many operations. On the host it is empty.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ impl<K: Key> OperationSort<K> {
 
 /// Operations on a device, as batches in device form take them.
 #[derive(Debug)]
-pub struct UploadedOperations<K: Key, V: Word> {
+pub struct UploadedOperations<K: AnyKey, V: Word> {
     /// Their keys.
     pub keys: Buffer<K>,
     /// Their values; unspecified for removals.
@@ -235,7 +235,7 @@ pub struct UploadedOperations<K: Key, V: Word> {
     pub kinds: Option<Buffer<u32>>,
 }
 
-impl<K: Key, V: Word> UploadedOperations<K, V> {
+impl<K: AnyKey, V: Word> UploadedOperations<K, V> {
     /// Uploads a batch of `count` operations.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ const LONGEST_REST: u32 = 128;
 pub(super) struct SortRange {
     /// One above the highest bit in which keys differed.
     top: u32,
+    /// Bits of a key for each bit that says where keys differ.
+    scale: u32,
     /// Batches that had to be sorted twice, since the last one that few bits were enough for.
     misses: u32,
     /// Batches that are still to be sorted by all bits below the top.
@@ -21,7 +23,7 @@ pub(super) struct SortRange {
 impl SortRange {
     /// Before the first batch, of keys of that many bits.
     pub(super) fn new(width: u32) -> Self {
-        Self { top: width, misses: 0, rest: 0 }
+        Self { top: width, scale: width.div_ceil(64), misses: 0, rest: 0 }
     }
 
     /// The bits by which to sort a batch first.
@@ -32,7 +34,7 @@ impl SortRange {
     /// Learns in which bits the keys of a batch differed, and whether the batch was sorted. If it was not, returns the
     /// bits by which to sort it again.
     pub(super) fn learn(&mut self, differing: u64, is_sorted: bool) -> Range<u32> {
-        let top = u64::BITS - differing.leading_zeros();
+        let top = (u64::BITS - differing.leading_zeros()) * self.scale;
         match (is_sorted, self.rest) {
             (true, 0) => (self.top, self.misses) = (top, 0),
             (true, _) => (self.top, self.rest) = (self.top.max(top), self.rest - 1),
@@ -73,6 +75,15 @@ mod tests {
         // And all the same.
         range.learn(0, true);
         assert_eq!(range.bits(1 << 16), 0..0);
+    }
+
+    #[test]
+    fn keys_of_128_bits_say_by_two_where_they_differ() {
+        let mut range = SortRange::new(128);
+        assert_eq!(range.bits(1 << 22), 104..128);
+        assert_eq!(range.learn(1 << 40, false), 0..82);
+        assert_eq!(range.bits(1 << 16), 66..82);
+        assert_eq!(range.learn(u64::MAX, false), 0..128);
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn the_last_operation_of_a_key_does_what_all_do_together() {
             let expected = fold(ops.len(), |i| ops[i]);
             assert_eq!(actual.len(), expected.len());
             for ((key, kind, place), (word, change)) in actual.into_iter().zip(expected) {
-                assert_eq!(lanetree_layout::Key::encode(key), word);
+                assert_eq!(lanetree_layout::AnyKey::encode(key), word);
                 let value = match ops[place as usize] {
                     Op::Insert(_, value) | Op::Update(_, value) => Some(value),
                     Op::Remove(_) => None,

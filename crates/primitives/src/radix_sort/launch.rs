@@ -1,7 +1,7 @@
 //! The launches of a sort.
 
 use super::TICKETS;
-use lanetree_base::{Error, Result, Stream, Word};
+use lanetree_base::{Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::calls::{histogram, offsets, onesweep, threads, tile};
 use lanetree_kernels_primitives::radix_sort::{
     Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX,
@@ -21,7 +21,7 @@ pub(super) struct Arrays<K, V> {
     pub(super) spare: (GlobalMut<K>, GlobalMut<V>),
 }
 
-impl<K: Word, V: Word> Arrays<K, V> {
+impl<K: KeyWord, V: Word> Arrays<K, V> {
     /// The first pass writes to the spare buffers, so an odd number of passes ends there.
     pub(super) fn in_place(
         own: (GlobalMut<K>, GlobalMut<V>),
@@ -53,7 +53,7 @@ pub(super) struct Sort<'a, K> {
     pub(super) portion: u64,
 }
 
-impl<K: Word> Sort<'_, K> {
+impl<K: KeyWord> Sort<'_, K> {
     /// Sorts keys alone.
     ///
     /// # Safety
@@ -154,6 +154,6 @@ impl<K: Word> Sort<'_, K> {
 }
 
 /// The fewest elements of a block, with or without values.
-pub(super) fn smallest_tile<K: Word, V: Word>() -> u64 {
+pub(super) fn smallest_tile<K: KeyWord, V: Word>() -> u64 {
     tile::<K, V>(false).min(tile::<K, V>(true))
 }

@@ -13,7 +13,7 @@ mod tests;
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::pointers::optional;
-use lanetree_base::{Buffer, Device, DeviceKind, Error, Key, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
 use launch::{Arrays, Counters, Sort, smallest_tile};
@@ -29,7 +29,7 @@ const COUNTS: usize = (MAX_PASSES + 2) * RADIX as usize;
 /// of about a fifth of a byte per element. It can be reused, for one sort at a time. On the host it is empty: sorts
 /// there allocate what they need.
 #[derive(Debug)]
-pub struct RadixSortScratch<K: Key, V: Word = u32> {
+pub struct RadixSortScratch<K: AnyKey, V: Word = u32> {
     keys: Buffer<K>,
     values: Buffer<V>,
     counts: Buffer<u64>,
@@ -39,7 +39,7 @@ pub struct RadixSortScratch<K: Key, V: Word = u32> {
     multiprocessors: u32,
 }
 
-impl<K: Key> RadixSortScratch<K> {
+impl<K: AnyKey> RadixSortScratch<K> {
     /// For sorts of up to `len` keys without values.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl<K: Key> RadixSortScratch<K> {
     }
 }
 
-impl<K: Key, V: Word> RadixSortScratch<K, V> {
+impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
     /// For sorts of up to `len` pairs, or keys without values.
     ///
     /// # Errors
@@ -91,14 +91,14 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
 /// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted`. In the stream's order; may
 /// return before it is done. Allocates nothing, but on the host.
 ///
-/// Bits are those of the key's order-preserving word ([`Key::encode`]), 0 the least significant: `0..64`
+/// Bits are those of the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64`
 /// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8,
 /// take one pass over the elements.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer or scratch memory that is too small;
 /// [`Error::Runtime`] for a buffer of another device than the stream's, and from the launches.
-pub fn radix_sort_keys<K: Key, V: Word>(
+pub fn radix_sort_keys<K: AnyKey, V: Word>(
     stream: &Stream,
     keys: &Buffer<K>,
     len: usize,
@@ -130,7 +130,7 @@ pub fn radix_sort_keys<K: Key, V: Word>(
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
-pub fn radix_sort_pairs<K: Key, V: Word>(
+pub fn radix_sort_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     (keys, values): (&Buffer<K>, &Buffer<V>),
     len: usize,
@@ -147,7 +147,7 @@ pub fn radix_sort_pairs<K: Key, V: Word>(
 ///
 /// # Errors
 /// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort_keys`].
-pub fn radix_argsort<K: Key, V: Word>(
+pub fn radix_argsort<K: AnyKey, V: Word>(
     stream: &Stream,
     keys: &Buffer<K>,
     len: usize,
@@ -166,7 +166,7 @@ pub fn radix_argsort<K: Key, V: Word>(
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
-pub fn radix_sort_keys_in_place<K: Key, V: Word>(
+pub fn radix_sort_keys_in_place<K: AnyKey, V: Word>(
     stream: &Stream,
     keys: &mut Buffer<K>,
     len: usize,
@@ -197,7 +197,7 @@ pub fn radix_sort_keys_in_place<K: Key, V: Word>(
 ///
 /// # Errors
 /// As [`radix_sort_keys`].
-pub fn radix_sort_pairs_in_place<K: Key, V: Word>(
+pub fn radix_sort_pairs_in_place<K: AnyKey, V: Word>(
     stream: &Stream,
     (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
     len: usize,
@@ -230,7 +230,7 @@ pub fn radix_sort_pairs_in_place<K: Key, V: Word>(
 }
 
 /// Sorts pairs, or keys with their positions, in portions of a limited number of elements.
-fn sort_pairs<K: Key, V: Word>(
+fn sort_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     (keys, values): (&Buffer<K>, Option<&Buffer<V>>),
     len: usize,
@@ -265,7 +265,7 @@ fn sort_pairs<K: Key, V: Word>(
 }
 
 /// The number of passes over a range of bits.
-fn check<K: Key>(bits: &Range<u32>) -> Result<u32> {
+fn check<K: AnyKey>(bits: &Range<u32>) -> Result<u32> {
     let (&Range { start, end }, width) = (bits, K::Bits::BITS);
     if start > end || end > width {
         return Err(Error::BitRange { start, end, width });
@@ -280,7 +280,7 @@ fn require<T: bytemuck::Pod>(stream: &Stream, what: &'static str, len: usize, bu
     same_device(stream.device(), buffer.device(), what)
 }
 
-impl<K: Key, V: Word> RadixSortScratch<K, V> {
+impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
     fn require(&self, stream: &Stream, len: usize, spare_keys: bool, spare_values: bool) -> Result<()> {
         if self.len < len {
             let what = "the radix sort's scratch memory";
@@ -306,10 +306,10 @@ impl<K: Key, V: Word> RadixSortScratch<K, V> {
     }
 }
 
-fn bits_of<K: Key>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+fn bits_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
     Ok(keys.read_on(stream)?.cast())
 }
 
-fn bits_of_mut<K: Key>(stream: &Stream, keys: &mut Buffer<K>) -> Result<GlobalMut<K::Bits>> {
+fn bits_of_mut<K: AnyKey>(stream: &Stream, keys: &mut Buffer<K>) -> Result<GlobalMut<K::Bits>> {
     Ok(keys.write_on(stream)?.cast())
 }

@@ -1,11 +1,11 @@
 //! The CPU's own path: rayon's stable merge sort, by the same bits.
 
 use core::ops::Range;
-use lanetree_base::{Key, Word};
+use lanetree_base::{AnyKey, KeyWord, Word};
 use rayon::prelude::*;
 
 /// Sorts keys by a range of their bits.
-pub(super) fn sort_keys<K: Key>(keys: &mut [K], bits: Range<u32>) {
+pub(super) fn sort_keys<K: AnyKey>(keys: &mut [K], bits: Range<u32>) {
     if !bits.is_empty() {
         let field = field(bits);
         keys.par_sort_by_key(|key| field(*key));
@@ -13,7 +13,7 @@ pub(super) fn sort_keys<K: Key>(keys: &mut [K], bits: Range<u32>) {
 }
 
 /// Sorts keys and their values by a range of the keys' bits.
-pub(crate) fn sort_pairs<K: Key, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
+pub(crate) fn sort_pairs<K: AnyKey, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
     if bits.is_empty() {
         return;
     }
@@ -29,7 +29,8 @@ pub(super) fn number<V: Word>(positions: &mut [V]) {
 }
 
 /// The part of a key's order-preserving word in a range of bits, which is not empty.
-fn field<K: Key>(bits: Range<u32>) -> impl Fn(K) -> u64 + Sync {
+fn field<K: AnyKey>(bits: Range<u32>) -> impl Fn(K) -> K::Bits + Sync {
     let Range { start, end } = bits;
-    move |key| key.encode().widen() << (64 - end) >> (64 - end + start)
+    let mask = K::Bits::MAX.shr(K::Bits::BITS - (end - start));
+    move |key| key.encode().shr(start).and(mask)
 }

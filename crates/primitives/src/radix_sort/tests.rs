@@ -13,16 +13,16 @@ enum Shape {
     Reversed,
 }
 
-fn keys<K: Key>(shape: Shape, len: usize) -> Vec<K> {
+fn keys<K: AnyKey>(shape: Shape, len: usize) -> Vec<K> {
     let mut rng = StdRng::seed_from_u64(len as u64);
     let mut keys: Vec<K> = (0..len)
         .map(|_| {
-            let word = rng.next_u64();
-            K::decode(K::Bits::truncate(match shape {
+            let parts = [rng.next_u64(), rng.next_u64()].map(|word| match shape {
                 Shape::Few => word % 3 * 0x0101_0101_0101_0101,
                 Shape::Equal => 0x1234_5678_9abc_def0,
                 Shape::Random | Shape::Sorted | Shape::Reversed => word,
-            }))
+            });
+            K::decode(K::Bits::from_parts(parts))
         })
         .collect();
     match shape {
@@ -34,10 +34,12 @@ fn keys<K: Key>(shape: Shape, len: usize) -> Vec<K> {
 }
 
 /// Where each element comes from, by a stable sort of the standard library's.
-fn order<K: Key>(keys: &[K], bits: &Range<u32>) -> Vec<usize> {
+fn order<K: AnyKey>(keys: &[K], bits: &Range<u32>) -> Vec<usize> {
     let field = |key: K| {
-        let word = u128::from(key.encode().widen());
-        (word >> bits.start) & ((1 << (bits.end - bits.start)) - 1)
+        let [low, high] = key.encode().parts();
+        let word = u128::from(high) << 64 | u128::from(low);
+        let mask = u128::MAX.checked_shr(u128::BITS - (bits.end - bits.start)).unwrap_or(0);
+        word.checked_shr(bits.start).unwrap_or(0) & mask
     };
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by_key(|&i| field(keys[i]));
@@ -64,7 +66,7 @@ fn sorted<T: bytemuck::Pod>(buffer: &Buffer<T>) -> Vec<T> {
 }
 
 /// Sorts keys alone, pairs, and positions, out of place and in place, and compares all with [`order`].
-fn check<K: Key, V: Word>(device: &Device, shape: Shape, len: usize, bits: Range<u32>, portion: u64) {
+fn check<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Range<u32>, portion: u64) {
     let name = format!("{shape:?} {len} {}/{} {bits:?} on {device}", K::NAME, V::NAME);
     let stream = device.stream().unwrap();
     let input: Vec<K> = keys(shape, len);
@@ -116,6 +118,7 @@ fn any_length_and_bits_on_the_host() {
                 check::<i32, u64>(&host, shape, len, bits.clone(), MAX_PORTION);
                 check::<i64, u32>(&host, shape, len, bits.clone(), MAX_PORTION);
                 check::<u64, u64>(&host, shape, len, bits.start * 2..bits.end * 2, MAX_PORTION);
+                check::<u128, u64>(&host, shape, len, bits.start * 4..bits.end * 4, MAX_PORTION);
             }
         }
     }
@@ -128,6 +131,7 @@ fn small_sorts_of_all_words_on_the_emulator() {
         check::<u32, u32>(&device, Shape::Random, len, 0..32, MAX_PORTION);
         check::<i32, u64>(&device, Shape::Random, len, 5..32, MAX_PORTION);
         check::<i64, u32>(&device, Shape::Random, len, 40..64, MAX_PORTION);
+        check::<i128, u32>(&device, Shape::Random, len, 50..128, MAX_PORTION);
         check::<u64, u64>(&device, Shape::Random, len, 0..10, MAX_PORTION);
     }
 }

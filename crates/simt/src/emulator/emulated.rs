@@ -6,7 +6,7 @@ use super::operation::Operation;
 use super::shared::Accessor;
 use crate::{Global, GlobalMut, Hint, Order, Scope, Shared, Simt};
 use core::panic::Location;
-use lanetree_layout::Word;
+use lanetree_layout::{KeyWord, Word};
 
 /// A thread of an emulated block.
 #[derive(Clone, Copy)]
@@ -53,6 +53,14 @@ macro_rules! read_modify_write {
     )*};
 }
 
+/// Calls a collective for a word: once more for the high part of one of 128 bits, as hardware does for every 32.
+#[inline]
+fn parts<T: KeyWord>(value: T, collective: impl Fn(u64) -> u64) -> T {
+    let [low, high] = value.parts();
+    let low = collective(low);
+    T::from_parts([low, if T::BITS == 128 { collective(high) } else { 0 }])
+}
+
 /// Accesses are never inlined: there are hundreds of kernels, and the emulator is slow anyway.
 impl Simt for Emulated<'_> {
     #[inline]
@@ -86,24 +94,24 @@ impl Simt for Emulated<'_> {
         self.0.meet(Collective::All, mask, u64::from(predicate), 0, Location::caller()) != 0
     }
     #[track_caller]
-    fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T {
+    fn shuffle<T: KeyWord>(self, mask: u32, value: T, source: u32) -> T {
         let location = Location::caller();
-        T::truncate(self.0.meet(Collective::Shuffle, mask, value.widen(), source, location))
+        parts(value, |part| self.0.meet(Collective::Shuffle, mask, part, source, location))
     }
     #[track_caller]
-    fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T {
+    fn shuffle_xor<T: KeyWord>(self, mask: u32, value: T, lanes: u32) -> T {
         let location = Location::caller();
-        T::truncate(self.0.meet(Collective::ShuffleXor, mask, value.widen(), lanes, location))
+        parts(value, |part| self.0.meet(Collective::ShuffleXor, mask, part, lanes, location))
     }
     #[track_caller]
-    fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+    fn shuffle_up<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T {
         let location = Location::caller();
-        T::truncate(self.0.meet(Collective::ShuffleUp, mask, value.widen(), delta, location))
+        parts(value, |part| self.0.meet(Collective::ShuffleUp, mask, part, delta, location))
     }
     #[track_caller]
-    fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+    fn shuffle_down<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T {
         let location = Location::caller();
-        T::truncate(self.0.meet(Collective::ShuffleDown, mask, value.widen(), delta, location))
+        parts(value, |part| self.0.meet(Collective::ShuffleDown, mask, part, delta, location))
     }
     #[track_caller]
     fn match_any<T: Word>(self, mask: u32, value: T) -> u32 {
@@ -131,11 +139,11 @@ impl Simt for Emulated<'_> {
     }
 
     #[inline(never)]
-    unsafe fn shared_load<T: Word>(self, array: Shared<T>, index: u32) -> T {
+    unsafe fn shared_load<T: KeyWord>(self, array: Shared<T>, index: u32) -> T {
         self.0.checked(self.0.block.shared.load(array, index, self.0.accessor()))
     }
     #[inline(never)]
-    unsafe fn shared_store<T: Word>(self, array: Shared<T>, index: u32, value: T) {
+    unsafe fn shared_store<T: KeyWord>(self, array: Shared<T>, index: u32, value: T) {
         self.0.checked(self.0.block.shared.store(array, index, value, self.0.accessor()));
     }
     #[inline(never)]
@@ -146,7 +154,11 @@ impl Simt for Emulated<'_> {
 
     #[inline(never)]
     #[track_caller]
-    unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
+    unsafe fn load<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T {
+        if T::BITS == 128 {
+            // SAFETY: the same contract.
+            return T::from_parts(unsafe { self.load_vector(from.cast::<u64>(), 2 * index, hint) });
+        }
         let address = from.as_ptr().wrapping_add(index as usize);
         self.0.before_load(address.addr(), T::BYTES, hint, Location::caller());
         // SAFETY: checked to be in a buffer and aligned; volatile, since a kernel with a race must not
@@ -158,7 +170,11 @@ impl Simt for Emulated<'_> {
     }
     #[inline(never)]
     #[track_caller]
-    unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
+    unsafe fn load_vector<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
+        if T::BITS == 128 {
+            // SAFETY: the same contract.
+            return bytemuck::cast(unsafe { self.load_vector(from.cast::<u64>(), 2 * index, hint) });
+        }
         let address = from.as_ptr().wrapping_add(index as usize);
         self.0.before_load(address.addr(), 16, hint, Location::caller());
         // SAFETY: as in `load`; a vector is 16 bytes, and as aligned as its words at most.
@@ -173,24 +189,32 @@ impl Simt for Emulated<'_> {
         vector
     }
     #[inline(never)]
-    unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, _: Hint) {
+    unsafe fn store<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint) {
+        if T::BITS == 128 {
+            // SAFETY: the same contract.
+            return unsafe { self.store_vector(to.cast::<u64>(), 2 * index, value.parts(), hint) };
+        }
         let address = to.as_ptr().wrapping_add(index as usize);
         self.0.before_store(address.addr(), T::BYTES);
         // SAFETY: as in `load`, and the buffer is writable.
         unsafe {
-            if !self.0.store_weakly(address.cast(), T::BYTES, value.widen()) {
+            if !self.0.store_weakly(address.cast(), T::BYTES, value.parts()[0]) {
                 address.write_volatile(value);
             }
         }
     }
     #[inline(never)]
-    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, _: Hint) {
+    unsafe fn store_vector<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint) {
+        if T::BITS == 128 {
+            // SAFETY: the same contract.
+            return unsafe { self.store_vector(to.cast::<u64>(), 2 * index, bytemuck::cast(value), hint) };
+        }
         let address = to.as_ptr().wrapping_add(index as usize);
         self.0.before_store(address.addr(), 16);
         // SAFETY: as in `load_vector`, and the buffer is writable.
         unsafe {
             for (index, word) in value.as_ref().iter().enumerate() {
-                if !self.0.store_weakly(address.wrapping_add(index).cast(), T::BYTES, word.widen()) {
+                if !self.0.store_weakly(address.wrapping_add(index).cast(), T::BYTES, word.parts()[0]) {
                     address.cast::<T::Vector>().write_volatile(value);
                     break;
                 }
@@ -198,7 +222,7 @@ impl Simt for Emulated<'_> {
         }
     }
     #[inline]
-    fn prefetch<T: Word>(self, _: Global<T>, _: u64) {}
+    fn prefetch<T: KeyWord>(self, _: Global<T>, _: u64) {}
 
     #[inline(never)]
     unsafe fn atomic_load<T: Word>(self, from: GlobalMut<T>, index: u64, order: Order, _: Scope) -> T {
@@ -234,7 +258,7 @@ impl Simt for Emulated<'_> {
     fn fence(self, _: Scope) {
         self.0.fence();
     }
-    fn opaque<T: Word>(self, value: T) -> T {
+    fn opaque<T: KeyWord>(self, value: T) -> T {
         value
     }
 

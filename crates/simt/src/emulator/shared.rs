@@ -3,7 +3,7 @@
 use super::fault::{FaultKind, SharedAccess};
 use crate::{Shared, WARP};
 use core::cell::Cell;
-use lanetree_layout::Word;
+use lanetree_layout::KeyWord;
 
 /// The thread that accesses shared memory, and when.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ struct Place {
 
 impl Place {
     #[inline]
-    fn of<T: Word>(array: Shared<T>, index: u32) -> Self {
+    fn of<T: KeyWord>(array: Shared<T>, index: u32) -> Self {
         let (start, bytes) = (u64::from(array.byte_offset(0)), T::BYTES as u64);
         Self {
             offset: start + u64::from(index) * bytes,
@@ -91,23 +91,25 @@ impl SharedMemory {
 
     /// Reads an element.
     #[inline]
-    pub(super) fn load<T: Word>(&self, array: Shared<T>, index: u32, who: Accessor) -> Result<T, FaultKind> {
-        let mut halves = [0; 2];
-        self.read(Place::of(array, index), who, &mut halves[..T::BYTES / 4])?;
-        Ok(T::from_halves(halves[0], halves[1]))
+    pub(super) fn load<T: KeyWord>(&self, array: Shared<T>, index: u32, who: Accessor) -> Result<T, FaultKind> {
+        let mut quarters = [0; 4];
+        self.read(Place::of(array, index), who, &mut quarters[..T::BYTES / 4])?;
+        let part = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        Ok(T::from_parts([part(quarters[0], quarters[1]), part(quarters[2], quarters[3])]))
     }
 
     /// Writes an element.
     #[inline]
-    pub(super) fn store<T: Word>(
+    pub(super) fn store<T: KeyWord>(
         &self,
         array: Shared<T>,
         index: u32,
         value: T,
         who: Accessor,
     ) -> Result<(), FaultKind> {
-        let halves = [value.low(), value.high()];
-        self.write(Place::of(array, index), who, &halves[..T::BYTES / 4])
+        let [low, high] = value.parts();
+        let quarters = [low, low >> 32, high, high >> 32].map(|part| part as u32);
+        self.write(Place::of(array, index), who, &quarters[..T::BYTES / 4])
     }
 
     /// Adds to an element; returns its former value. Atomic, since the block's threads take turns.
@@ -117,18 +119,18 @@ impl SharedMemory {
         Ok(cell.replace(cell.get().wrapping_add(value)))
     }
 
-    fn read(&self, place: Place, who: Accessor, halves: &mut [u32]) -> Result<(), FaultKind> {
+    fn read(&self, place: Place, who: Accessor, quarters: &mut [u32]) -> Result<(), FaultKind> {
         let first = self.check(place)?;
-        for (half, word) in halves.iter_mut().zip(first..) {
-            *half = self.touch(word, SharedAccess::Read, who)?.get();
+        for (quarter, word) in quarters.iter_mut().zip(first..) {
+            *quarter = self.touch(word, SharedAccess::Read, who)?.get();
         }
         Ok(())
     }
 
-    fn write(&self, place: Place, who: Accessor, halves: &[u32]) -> Result<(), FaultKind> {
+    fn write(&self, place: Place, who: Accessor, quarters: &[u32]) -> Result<(), FaultKind> {
         let first = self.check(place)?;
-        for (&half, word) in halves.iter().zip(first..) {
-            self.touch(word, SharedAccess::Write, who)?.set(half);
+        for (&quarter, word) in quarters.iter().zip(first..) {
+            self.touch(word, SharedAccess::Write, who)?.set(quarter);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! are. Loads from constant memory are `pure, readonly`: LLVM may merge and move them; the others
 //! stay in program order.
 
-use crate::{Hint, Word};
+use crate::{Hint, KeyWord};
 use core::arch::{asm, global_asm};
 
 // Dynamic shared memory: the only shared declaration of a module, sized by the launch. A kernel's
@@ -25,7 +25,7 @@ macro_rules! load_words {
         if T::BITS == 32 {
             let value: u32;
             asm!(concat!($instruction, ".b32 {0}, [{1}];"), out(reg32) value, in(reg64) $address, options $options);
-            T::from_halves(value, 0)
+            T::truncate(u64::from(value))
         } else {
             let value: u64;
             asm!(concat!($instruction, ".b64 {0}, [{1}];"), out(reg64) value, in(reg64) $address, options $options);
@@ -37,7 +37,11 @@ macro_rules! load_words {
 /// # Safety
 /// As [`Simt::load`](crate::Simt::load).
 #[inline(always)]
-pub(super) unsafe fn load<T: Word>(address: *const T, hint: Hint) -> T {
+pub(super) unsafe fn load<T: KeyWord>(address: *const T, hint: Hint) -> T {
+    if T::BITS == 128 {
+        // SAFETY: the same contract.
+        return T::from_parts(unsafe { load_16_bytes(address.cast(), hint) });
+    }
     // SAFETY: the caller's promise covers the one access.
     unsafe {
         match hint {
@@ -82,7 +86,7 @@ macro_rules! store_words {
         if T::BITS == 32 {
             asm!(concat!($instruction, ".b32 [{0}], {1};"), in(reg64) $address, in(reg32) $value.low(), options(nostack));
         } else {
-            asm!(concat!($instruction, ".b64 [{0}], {1};"), in(reg64) $address, in(reg64) $value.widen(), options(nostack));
+            asm!(concat!($instruction, ".b64 [{0}], {1};"), in(reg64) $address, in(reg64) $value.parts()[0], options(nostack));
         }
     }};
 }
@@ -90,7 +94,11 @@ macro_rules! store_words {
 /// # Safety
 /// As [`Simt::store`](crate::Simt::store).
 #[inline(always)]
-pub(super) unsafe fn store<T: Word>(address: *mut T, value: T, hint: Hint) {
+pub(super) unsafe fn store<T: KeyWord>(address: *mut T, value: T, hint: Hint) {
+    if T::BITS == 128 {
+        // SAFETY: the same contract.
+        return unsafe { store_16_bytes(address.cast(), value.parts(), hint) };
+    }
     // SAFETY: the caller's promise covers the one access.
     unsafe {
         match hint {
@@ -163,18 +171,25 @@ pub(super) fn nanosleep() {
 /// # Safety
 /// As [`Simt::shared_load`](crate::Simt::shared_load).
 #[inline(always)]
-pub(super) unsafe fn shared_load<T: Word>(offset: u32) -> T {
+pub(super) unsafe fn shared_load<T: KeyWord>(offset: u32) -> T {
     let address = shared_address(offset);
     // SAFETY: the caller's promise covers the one access.
     unsafe {
         if T::BITS == 32 {
             let value: u32;
             asm!("ld.shared.b32 {0}, [{1}];", out(reg32) value, in(reg32) address, options(readonly, nostack));
-            T::from_halves(value, 0)
-        } else {
+            T::truncate(u64::from(value))
+        } else if T::BITS == 64 {
             let value: u64;
             asm!("ld.shared.b64 {0}, [{1}];", out(reg64) value, in(reg32) address, options(readonly, nostack));
             T::truncate(value)
+        } else {
+            let (low, high): (u64, u64);
+            asm!(
+                "ld.shared.v2.b64 {{{0}, {1}}}, [{2}];",
+                out(reg64) low, out(reg64) high, in(reg32) address, options(readonly, nostack)
+            );
+            T::from_parts([low, high])
         }
     }
 }
@@ -182,14 +197,20 @@ pub(super) unsafe fn shared_load<T: Word>(offset: u32) -> T {
 /// # Safety
 /// As [`Simt::shared_store`](crate::Simt::shared_store).
 #[inline(always)]
-pub(super) unsafe fn shared_store<T: Word>(offset: u32, value: T) {
+pub(super) unsafe fn shared_store<T: KeyWord>(offset: u32, value: T) {
     let address = shared_address(offset);
     // SAFETY: the caller's promise covers the one access.
     unsafe {
         if T::BITS == 32 {
             asm!("st.shared.b32 [{0}], {1};", in(reg32) address, in(reg32) value.low(), options(nostack));
+        } else if T::BITS == 64 {
+            asm!("st.shared.b64 [{0}], {1};", in(reg32) address, in(reg64) value.parts()[0], options(nostack));
         } else {
-            asm!("st.shared.b64 [{0}], {1};", in(reg32) address, in(reg64) value.widen(), options(nostack));
+            let [low, high] = value.parts();
+            asm!(
+                "st.shared.v2.b64 [{0}], {{{1}, {2}}};",
+                in(reg32) address, in(reg64) low, in(reg64) high, options(nostack)
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ mod collectives;
 mod intrinsics;
 mod memory;
 
-use crate::{Global, GlobalMut, Hint, Order, Scope, Shared, Simt, Word};
+use crate::{Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, Word};
 use core::marker::PhantomData;
 
 #[cfg(not(feature = "cuda_std"))]
@@ -52,11 +52,16 @@ pub fn launch_bounds<K: crate::Kernel>() {
     }
 }
 
-/// Applies a 32-bit shuffle to both halves of a word.
+/// Applies a 32-bit shuffle to all 32-bit parts of a word.
 #[inline(always)]
-fn halves<T: Word>(value: T, shuffle: impl Fn(u32) -> u32) -> T {
-    let low = shuffle(value.low());
-    if T::BITS == 32 { T::from_halves(low, 0) } else { T::from_halves(low, shuffle(value.high())) }
+fn halves<T: KeyWord>(value: T, shuffle: impl Fn(u32) -> u32) -> T {
+    let both = |part: u64| u64::from(shuffle(part as u32)) | u64::from(shuffle((part >> 32) as u32)) << 32;
+    let [low, high] = value.parts();
+    match T::BITS {
+        32 => T::truncate(u64::from(shuffle(value.low()))),
+        64 => T::truncate(both(low)),
+        _ => T::from_parts([both(low), both(high)]),
+    }
 }
 
 /// Butterfly reduction. `redux.sync` needs sm_80 and PTX for it would shut out Turing; on the whole
@@ -112,19 +117,19 @@ impl Simt for Nvptx {
         collectives::all(mask, predicate)
     }
     #[inline(always)]
-    fn shuffle<T: Word>(self, mask: u32, value: T, source: u32) -> T {
+    fn shuffle<T: KeyWord>(self, mask: u32, value: T, source: u32) -> T {
         halves(value, |half| collectives::shuffle(mask, half, source))
     }
     #[inline(always)]
-    fn shuffle_xor<T: Word>(self, mask: u32, value: T, lanes: u32) -> T {
+    fn shuffle_xor<T: KeyWord>(self, mask: u32, value: T, lanes: u32) -> T {
         halves(value, |half| collectives::shuffle_xor(mask, half, lanes))
     }
     #[inline(always)]
-    fn shuffle_up<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+    fn shuffle_up<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T {
         halves(value, |half| collectives::shuffle_up(mask, half, delta))
     }
     #[inline(always)]
-    fn shuffle_down<T: Word>(self, mask: u32, value: T, delta: u32) -> T {
+    fn shuffle_down<T: KeyWord>(self, mask: u32, value: T, delta: u32) -> T {
         halves(value, |half| collectives::shuffle_down(mask, half, delta))
     }
     #[inline(always)]
@@ -166,12 +171,12 @@ impl Simt for Nvptx {
         intrinsics::barrier();
     }
     #[inline(always)]
-    unsafe fn shared_load<T: Word>(self, array: Shared<T>, index: u32) -> T {
+    unsafe fn shared_load<T: KeyWord>(self, array: Shared<T>, index: u32) -> T {
         // SAFETY: the caller's promise.
         unsafe { memory::shared_load(array.byte_offset(index)) }
     }
     #[inline(always)]
-    unsafe fn shared_store<T: Word>(self, array: Shared<T>, index: u32, value: T) {
+    unsafe fn shared_store<T: KeyWord>(self, array: Shared<T>, index: u32, value: T) {
         // SAFETY: the caller's promise.
         unsafe { memory::shared_store(array.byte_offset(index), value) }
     }
@@ -181,31 +186,31 @@ impl Simt for Nvptx {
         unsafe { memory::shared_atomic_add(array.byte_offset(index), value) }
     }
     #[inline(always)]
-    unsafe fn load<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T {
+    unsafe fn load<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T {
         let address = from.as_ptr().wrapping_add(index as usize);
         // SAFETY: the caller's promise.
         unsafe { memory::load(address, hint) }
     }
     #[inline(always)]
-    unsafe fn load_vector<T: Word>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
+    unsafe fn load_vector<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T::Vector {
         let address = from.as_ptr().wrapping_add(index as usize);
         // SAFETY: the caller's promise.
         bytemuck::cast(unsafe { memory::load_16_bytes(address.cast(), hint) })
     }
     #[inline(always)]
-    unsafe fn store<T: Word>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint) {
+    unsafe fn store<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T, hint: Hint) {
         let address = to.as_ptr().wrapping_add(index as usize);
         // SAFETY: the caller's promise.
         unsafe { memory::store(address, value, hint) }
     }
     #[inline(always)]
-    unsafe fn store_vector<T: Word>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint) {
+    unsafe fn store_vector<T: KeyWord>(self, to: GlobalMut<T>, index: u64, value: T::Vector, hint: Hint) {
         let address = to.as_ptr().wrapping_add(index as usize);
         // SAFETY: the caller's promise.
         unsafe { memory::store_16_bytes(address.cast(), bytemuck::cast(value), hint) }
     }
     #[inline(always)]
-    fn prefetch<T: Word>(self, from: Global<T>, index: u64) {
+    fn prefetch<T: KeyWord>(self, from: Global<T>, index: u64) {
         memory::prefetch(from.as_ptr().wrapping_add(index as usize).cast());
     }
     #[inline(always)]
@@ -269,7 +274,7 @@ impl Simt for Nvptx {
         atomic::fence(scope);
     }
     #[inline(always)]
-    fn opaque<T: Word>(self, value: T) -> T {
+    fn opaque<T: KeyWord>(self, value: T) -> T {
         halves(value, memory::opaque)
     }
     #[inline(always)]

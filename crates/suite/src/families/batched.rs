@@ -7,7 +7,7 @@ use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
 use lanetree::harmonia::FANOUTS;
 use lanetree::{
-    Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, Result, Stream,
+    AnyKey, Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, Result, Stream,
     UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
@@ -100,7 +100,7 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
     }
 }
 
-impl<K: Key, V: Word> Batched for LaneTree<K, V> {
+impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
     type Scratch = lane_tree::UpdateScratch<K>;
 
     fn scratch(&self, operations: usize) -> Result<Self::Scratch> {
@@ -151,7 +151,7 @@ pub enum Way {
 }
 
 macro_rules! by_way {
-    ($(#[$doc:meta] $name:ident: $module:ident, $index:ident;)*) => {$(
+    ($(#[$doc:meta] $name:ident: $module:ident, $index:ident, $key:ident;)*) => {$(
         #[$doc]
         #[derive(Clone, Copy, Debug)]
         pub struct $name<K, V> {
@@ -159,7 +159,7 @@ macro_rules! by_way {
             way: Way,
         }
 
-        impl<K: Key, V: Word> $name<K, V> {
+        impl<K: $key, V: Word> $name<K, V> {
             /// Each of the ways in turn.
             fn all(builders: impl IntoIterator<Item = $module::Builder<K, V>>) -> Vec<Self> {
                 let ways = [Way::Unsorted, Way::Sorted, Way::OnDevice].into_iter().cycle();
@@ -167,7 +167,7 @@ macro_rules! by_way {
             }
         }
 
-        impl<K: Key, V: Word> IndexBuilder for $name<K, V> {
+        impl<K: $key, V: Word> IndexBuilder for $name<K, V> {
             type Index = $index<K, V>;
 
             fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<$index<K, V>> {
@@ -192,11 +192,11 @@ macro_rules! by_way {
 }
 by_way! {
     /// Builds Harmonia by one of its builder's calls.
-    HarmoniaBuilder: harmonia, Harmonia;
+    HarmoniaBuilder: harmonia, Harmonia, Key;
     /// Builds CUBPT by one of its builder's calls.
-    CubptBuilder: cubpt, Cubpt;
+    CubptBuilder: cubpt, Cubpt, Key;
     /// Builds LaneTree by one of its builder's calls.
-    LaneTreeBuilder: lane_tree, LaneTree;
+    LaneTreeBuilder: lane_tree, LaneTree, AnyKey;
 }
 
 /// Every fanout with several fills, and each of the ways in turn.
@@ -218,7 +218,7 @@ pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
 
 /// Trees with levels above the lowest and much room in their lines, full ones, and with some room; and each of the ways in
 /// turn.
-pub fn lane_tree_builders<K: Key, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
+pub fn lane_tree_builders<K: AnyKey, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
     let of = |(table_nodes, fill)| LaneTree::builder().table_nodes(table_nodes).fill(fill);
     LaneTreeBuilder::all([(1, 0.3), (16384, 1.0), (3, 0.7)].map(of))
 }

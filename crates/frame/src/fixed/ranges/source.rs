@@ -4,7 +4,7 @@ use super::slots::Locating;
 use core::iter::{Fuse, Peekable};
 use lanetree_base::Result;
 use lanetree_base::ranges::KeyRange;
-use lanetree_layout::Key;
+use lanetree_layout::AnyKey;
 use lanetree_runtime::Device;
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ const COPY: usize = 1 << 15;
 const FEW: usize = 32;
 
 /// What a batch's ranges are taken from.
-pub(in crate::fixed) trait Source<K: Key> {
+pub(in crate::fixed) trait Source<K: AnyKey> {
     /// About how many ranges are left. An iterator may claim anything.
     fn left(&self) -> usize;
 
@@ -48,7 +48,7 @@ impl<I: Iterator> Each<I> {
 
 impl<I: Iterator> Each<I> {
     /// Takes ranges while there is room, but stops at the first limit in a batch that had none, and returns that limit.
-    fn fill_room<K: Key>(&mut self, slot: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
+    fn fill_room<K: AnyKey>(&mut self, slot: &mut Locating<K>, filled: &mut Filled, most: usize) -> Result<Option<u64>>
     where
         I::Item: Into<KeyRange<K>>,
     {
@@ -75,7 +75,7 @@ impl<I: Iterator> Each<I> {
     }
 }
 
-impl<K: Key, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
+impl<K: AnyKey, I: Iterator<Item: Into<KeyRange<K>>>> Source<K> for Each<I> {
     fn left(&self) -> usize {
         self.ranges.size_hint().0
     }
@@ -112,7 +112,7 @@ pub(in crate::fixed) struct Between<'a, K> {
     pub(in crate::fixed) ends: &'a [K],
 }
 
-impl<K: Key> Source<K> for Between<'_, K> {
+impl<K: AnyKey> Source<K> for Between<'_, K> {
     fn left(&self) -> usize {
         self.starts.len()
     }
@@ -134,7 +134,7 @@ impl<K: Key> Source<K> for Between<'_, K> {
 }
 
 /// Copies bounds, with several threads if there are many.
-fn copy<K: Key>(from: &[K], to: &mut [K]) {
+fn copy<K: AnyKey>(from: &[K], to: &mut [K]) {
     if from.len() <= COPY {
         return to.copy_from_slice(from);
     }

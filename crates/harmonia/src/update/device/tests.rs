@@ -5,7 +5,7 @@ use super::super::{Op, UpdatePath, UpdateReport};
 use super::UpdateScratch;
 use crate::BuildScratch;
 use crate::Harmonia;
-use lanetree_frame::{Device, Error, Key, Word, apply_to_map};
+use lanetree_frame::{Device, Error, Key, KeyWord, Word, apply_to_map};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

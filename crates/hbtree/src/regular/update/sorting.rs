@@ -6,7 +6,7 @@ use crate::options::DeviceSearch;
 use crate::sorting::Sorting;
 use crate::structure::InnerOnDevice;
 use lanetree_frame::{Device, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{Key, KeyWord};
 use lanetree_primitives::radix_argsort;
 use lanetree_simt::Global;
 use rayon::prelude::*;

@@ -4,7 +4,7 @@ use super::{Changes, Effect};
 use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`ListDivided`].
@@ -85,7 +85,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for MovePairs<K, V> {
+impl<K: KeyWord, V: Word> Kernel for MovePairs<K, V> {
     type Args = DivideArgs<K, V>;
 
     #[inline(always)]
@@ -120,7 +120,7 @@ impl<K: Word, V: Word> Kernel for MovePairs<K, V> {
 #[derive(Debug)]
 pub struct MoveInserts<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for MoveInserts<K, V> {
+impl<K: KeyWord, V: Word> Kernel for MoveInserts<K, V> {
     type Args = DivideArgs<K, V>;
 
     #[inline(always)]
@@ -221,7 +221,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct PlaceParts<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for PlaceParts<K, V> {
+impl<K: KeyWord, V: Word> Kernel for PlaceParts<K, V> {
     type Args = PlacePartsArgs<K, V>;
 
     #[inline(always)]

@@ -2,13 +2,14 @@
 
 use super::{Changes, Effect};
 use crate::layout::{
-    Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, SEPARATORS, chunk_of, chunk_slots, line_slots,
-    pairs_of,
+    Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, SEPARATORS, chunk_at, chunk_of, chunk_slots,
+    has_values_beside, line_at, line_slots, pairs_of, planes, record_words, value_at,
 };
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, Word, kernel_args,
+    unroll,
 };
 
 kernel_args! {
@@ -63,7 +64,7 @@ struct Group {
     is_simple: bool,
 }
 
-impl<K: Word, V: Word> Changes<K, V> {
+impl<K: KeyWord, V: Word> Changes<K, V> {
     /// Per thread. The operations of a line, if the one at `at` is their first.
     #[inline(always)]
     fn group<S: Simt>(&self, simt: S, at: u64) -> Option<Group> {
@@ -134,7 +135,7 @@ struct Line<K, V> {
     len: u32,
 }
 
-impl<K: Word, V: Word> Line<K, V> {
+impl<K: KeyWord, V: Word> Line<K, V> {
     /// Slots that it has.
     const SLOTS: usize = line_slots::<K, V>() as usize;
     /// Pairs that it may have before it hands some to another.
@@ -149,9 +150,14 @@ impl<K: Word, V: Word> Line<K, V> {
         let mut line = Self { keys: [K::MIN; PAIRS], values: [V::MIN; PAIRS], len };
         let slots = chunk_slots::<K, V>() as usize;
         unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = u64::from(number) * u64::from(LINE_WORDS) + 2 * chunk as u64;
+            let at = line_at::<K, V>(number) + 2 * chunk as u64;
             // SAFETY: a chunk of the line.
-            let pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
+            let mut pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
+            if has_values_beside::<K>() {
+                let at = value_at::<K, V>(number, chunk as u32);
+                // SAFETY: the value of the chunk's slot.
+                pairs[0].1 = unsafe { simt.load(lines.cast::<V>(), at, Hint::Default) };
+            }
             unroll!(2, i => {
                 if i < slots {
                     (line.keys[chunk * slots + i], line.values[chunk * slots + i]) = pairs[i];
@@ -175,11 +181,16 @@ impl<K: Word, V: Word> Line<K, V> {
         });
         let slots = chunk_slots::<K, V>() as usize;
         unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = u64::from(number) * u64::from(LINE_WORDS) + 2 * chunk as u64;
+            let at = line_at::<K, V>(number) + 2 * chunk as u64;
             let pair = |slot: usize| (self.keys[slot], self.values[slot]);
             let words = chunk_of([pair(chunk * slots), pair(chunk * slots + slots - 1)]);
             // SAFETY: a chunk of the line.
             unsafe { simt.store_vector(lines, at, words, Hint::Default) };
+            if has_values_beside::<K>() {
+                let at = value_at::<K, V>(number, chunk as u32);
+                // SAFETY: the value of the chunk's slot.
+                unsafe { simt.store(lines.cast::<V>(), at, self.values[chunk], Hint::Default) };
+            }
         });
     }
 
@@ -333,7 +344,7 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
 /// # Safety
 /// The line is that of the group, with its changes.
 #[inline(always)]
-unsafe fn shift<S: Simt, K: Word, V: Word>(
+unsafe fn shift<S: Simt, K: KeyWord, V: Word>(
     simt: S,
     tree: &TreeRef<K>,
     changes: &Changes<K, V>,
@@ -407,7 +418,7 @@ pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 /// The lines without room of a block, and of those before it in the list.
 const BLOCK_COUNT: Shared<u32> = Shared::at(0, 2);
 
-impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
+impl<K: KeyWord, V: Word> Kernel for PlanLines<K, V> {
     type Args = LineChangesArgs<K, V>;
     const STATIC_SHARED: u32 = BLOCK_COUNT.end();
 
@@ -463,7 +474,7 @@ impl<K: Word, V: Word> Kernel for PlanLines<K, V> {
 #[derive(Debug)]
 pub struct PlanShifts<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for PlanShifts<K, V> {
+impl<K: KeyWord, V: Word> Kernel for PlanShifts<K, V> {
     type Args = LineChangesArgs<K, V>;
 
     #[inline(always)]
@@ -499,7 +510,7 @@ impl<K: Word, V: Word> Kernel for PlanShifts<K, V> {
 /// # Safety
 /// There are such nodes.
 #[inline(always)]
-unsafe fn mark<S: Simt, K: Word, V: Word>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
+unsafe fn mark<S: Simt, K: KeyWord, V: Word>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
     // SAFETY: a bit for each node.
     unsafe {
         if let Some(node) = node {
@@ -530,7 +541,7 @@ pub const LINE_THREADS: u32 = 128;
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for WriteLines<K, V> {
+impl<K: KeyWord, V: Word> Kernel for WriteLines<K, V> {
     type Args = LineChangesArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
         Some(LaunchBounds { threads: LINE_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
@@ -557,7 +568,7 @@ impl<K: Word, V: Word> Kernel for WriteLines<K, V> {
 #[derive(Debug)]
 pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for WriteShifts<K, V> {
+impl<K: KeyWord, V: Word> Kernel for WriteShifts<K, V> {
     type Args = LineChangesArgs<K, V>;
 
     #[inline(always)]
@@ -590,7 +601,7 @@ impl<K: Word, V: Word> Kernel for WriteShifts<K, V> {
 /// # Safety
 /// Nobody else changes it.
 #[inline(always)]
-unsafe fn finish<S: Simt, K: Word, V: Word>(
+unsafe fn finish<S: Simt, K: KeyWord, V: Word>(
     simt: S,
     args: &LineChangesArgs<K, V>,
     group: &Group,
@@ -604,10 +615,15 @@ unsafe fn finish<S: Simt, K: Word, V: Word>(
             let (first_line, lines) = args.tree.lines_of(simt, group.node);
             let end = first_line + lines;
             let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
-            let mut chunk = u64::from(group.number + 1) * u64::from(LINE_WORDS);
-            while chunk < u64::from(end) * u64::from(LINE_WORDS) {
-                simt.store_vector(args.lines, chunk, chunk_of([last; 2]), Hint::Default);
-                chunk += 2;
+            const CHUNKS: u64 = LINE_WORDS as u64 / 2;
+            let mut chunk = u64::from(group.number + 1) * CHUNKS;
+            while chunk < u64::from(end) * CHUNKS {
+                simt.store_vector(args.lines, chunk_at::<K, V>(chunk), chunk_of([last; 2]), Hint::Default);
+                if has_values_beside::<K>() {
+                    let to = value_at::<K, V>((chunk / CHUNKS) as u32, (chunk % CHUNKS) as u32);
+                    simt.store(args.lines.cast::<V>(), to, last.1, Hint::Default);
+                }
+                chunk += 1;
             }
         }
         note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
@@ -619,7 +635,7 @@ unsafe fn finish<S: Simt, K: Word, V: Word>(
 /// # Safety
 /// It was planned; nobody else changes the other line.
 #[inline(always)]
-unsafe fn hand_over<S: Simt, K: Word, V: Word>(
+unsafe fn hand_over<S: Simt, K: KeyWord, V: Word>(
     simt: S,
     args: &LineChangesArgs<K, V>,
     group: &Group,
@@ -660,14 +676,14 @@ unsafe fn hand_over<S: Simt, K: Word, V: Word>(
 /// # Safety
 /// There is such a node; nobody else notes it.
 #[inline(always)]
-unsafe fn note_len<S: Simt, K: Word>(
+unsafe fn note_len<S: Simt, K: KeyWord>(
     simt: S,
     records: GlobalMut<u64>,
     (node, line): (u32, u32),
     (old, new): (u32, u32),
 ) {
-    let planes = if K::BITS == 64 { 2 } else { 3 };
-    let first = u64::from(node) * u64::from(RECORD_WORDS) + u64::from(RECORD_WORDS - planes);
+    let (planes, words) = (planes::<K>(), record_words::<K>());
+    let first = u64::from(node) * u64::from(words) + u64::from(words - planes);
     unroll!(3, plane => {
         if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
             // Every line has bits of its own, so that sums change only these.

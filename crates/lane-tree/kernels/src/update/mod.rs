@@ -22,9 +22,9 @@ pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesAr
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
-use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, chunk_slots, pairs_of};
+use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words};
 use crate::search::TreeRef;
-use lanetree_simt::{FULL_MASK, Global, Hint, Simt, WARP, Word, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, WARP, Word, kernel_args, unroll};
 
 /// What an operation does to its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ kernel_args! {
     }
 }
 
-impl<K: Word, V: Word> Changes<K, V> {
+impl<K: KeyWord, V: Word> Changes<K, V> {
     /// Per thread. The new pairs less the removed ones of all operations before one, wrapping.
     ///
     /// # Safety
@@ -218,7 +218,7 @@ impl<K: Word, V: Word> Changes<K, V> {
     }
 }
 
-impl<K: Word> TreeRef<K> {
+impl<K: KeyWord> TreeRef<K> {
     /// Per thread. The first line of a node of the lowest level, and how many it has.
     ///
     /// # Safety
@@ -254,14 +254,10 @@ impl<K: Word> TreeRef<K> {
         if number == self.leaf_nodes {
             return self.len;
         }
-        let at = u64::from(number) * u64::from(RECORD_WORDS);
-        // SAFETY: records have the first key and the rank in their first words.
-        unsafe {
-            match K::BITS {
-                64 => simt.load(self.records, at + 1, Hint::Default),
-                _ => simt.load(self.records, at, Hint::Default) >> 32,
-            }
-        }
+        let at = u64::from(number) * u64::from(record_words::<K>()) + u64::from(Record::<K>::RANK_WORD);
+        // SAFETY: a word of the record.
+        let word = unsafe { simt.load(self.records, at, Hint::Default) };
+        if K::BITS == 32 { word >> 32 } else { word }
     }
 
     /// Warp collective (all lanes). Calls `each` with the place and the pair of every pair of a node, each in one lane.
@@ -287,9 +283,9 @@ impl<K: Word> TreeRef<K> {
             unroll!(TOGETHER, i => {
                 let own = round + i as u32 * WARP + simt.lane();
                 if own < chunks {
-                    let from = u64::from(first) * u64::from(LINE_WORDS) + u64::from(own) * 2;
+                    let from = u64::from(first) * u64::from(LINE_WORDS / 2) + u64::from(own);
                     // SAFETY: a line of the node.
-                    words[i] = unsafe { simt.load_vector(self.lines, from, Hint::NoAllocate) };
+                    words[i] = unsafe { self.chunk::<S, V>(simt, from) };
                 }
             });
             unroll!(TOGETHER, i => {
@@ -306,7 +302,10 @@ impl<K: Word> TreeRef<K> {
                 let below = simt.lanes_below();
                 let place = at + (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
                 if simt.opaque(new[0] as u32) != 0 {
-                    each(place, pairs[0].0, pairs[0].1);
+                    let (line, slot) = (first + own / (LINE_WORDS / 2), own % (LINE_WORDS / 2));
+                    // SAFETY: a slot of the node.
+                    let value = unsafe { self.value(simt, line, slot, pairs[0].1) };
+                    each(place, pairs[0].0, value);
                 }
                 if simt.opaque(new[1] as u32) != 0 {
                     each(place + u32::from(new[0]), pairs[1].0, pairs[1].1);

@@ -8,7 +8,7 @@ use crate::parts::LINE_BITS;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, WARP, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -35,7 +35,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct FlagNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for FlagNodes<K, V> {
+impl<K: KeyWord, V: Word> Kernel for FlagNodes<K, V> {
     type Args = ListNodesArgs<K, V>;
 
     #[inline(always)]
@@ -58,7 +58,7 @@ impl<K: Word, V: Word> Kernel for FlagNodes<K, V> {
 #[derive(Debug)]
 pub struct ListNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for ListNodes<K, V> {
+impl<K: KeyWord, V: Word> Kernel for ListNodes<K, V> {
     type Args = ListNodesArgs<K, V>;
 
     #[inline(always)]
@@ -84,7 +84,7 @@ impl<K: Word, V: Word> Kernel for ListNodes<K, V> {
 }
 
 /// Most pairs of a node.
-const fn node_pairs<K: Word, V: Word>() -> u32 {
+const fn node_pairs<K: KeyWord, V: Word>() -> u32 {
     BITMAP_CHILDREN * line_slots::<K, V>()
 }
 
@@ -101,7 +101,7 @@ impl<K, V> Clone for Staged<K, V> {
 }
 impl<K, V> Copy for Staged<K, V> {}
 
-impl<K: Word, V: Word> Staged<K, V> {
+impl<K: KeyWord, V: Word> Staged<K, V> {
     /// Bytes of a warp's.
     const BYTES: u32 = node_pairs::<K, V>() * (K::BYTES + V::BYTES) as u32;
 
@@ -119,7 +119,7 @@ impl<K: Word, V: Word> Staged<K, V> {
     }
 }
 
-impl<K: Word, V: Word> Source<K, V> for Staged<K, V> {
+impl<K: KeyWord, V: Word> Source<K, V> for Staged<K, V> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -177,7 +177,7 @@ const MOST_CHANGES: u64 = 4096;
 pub const CHANGE_WARPS: u32 = 4;
 
 /// Bytes of shared memory of a warp of theirs.
-const fn warp_bytes<K: Word, V: Word>() -> u32 {
+const fn warp_bytes<K: KeyWord, V: Word>() -> u32 {
     Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
 }
 
@@ -185,7 +185,7 @@ const fn warp_bytes<K: Word, V: Word>() -> u32 {
 #[derive(Debug)]
 pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for PlanNodes<K, V> {
+impl<K: KeyWord, V: Word> Kernel for PlanNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
     const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
@@ -200,7 +200,7 @@ impl<K: Word, V: Word> Kernel for PlanNodes<K, V> {
 #[derive(Debug)]
 pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for WriteNodes<K, V> {
+impl<K: KeyWord, V: Word> Kernel for WriteNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
     const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
@@ -216,7 +216,7 @@ impl<K: Word, V: Word> Kernel for WriteNodes<K, V> {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn change<S: Simt, K: Word, V: Word>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
+unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
     let index = simt.global_index() / u64::from(WARP);
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
     let offset = simt.warp() * warp_bytes::<K, V>();

@@ -1,11 +1,13 @@
 //! Ranks after a batch, and nodes that move aside.
 
 use super::Changes;
-use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, RECORD_WORDS, pairs_of};
+use crate::layout::{
+    FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_at, has_values_beside, line_at, pairs_of, record_words, value_at,
+};
 use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Ranks`].
@@ -33,7 +35,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Ranks<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Ranks<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Ranks<K, V> {
     type Args = RanksArgs<K, V>;
 
     #[inline(always)]
@@ -45,10 +47,8 @@ impl<K: Word, V: Word> Kernel for Ranks<K, V> {
         // SAFETY: the node's own record; the operations are sorted.
         unsafe {
             let growth = args.changes.growth(simt, args.changes.of_node(simt, node as u32));
-            let (word, growth) = match K::BITS {
-                64 => (node * u64::from(RECORD_WORDS) + 1, growth),
-                _ => (node * u64::from(RECORD_WORDS), growth << 32),
-            };
+            let growth = if K::BITS == 32 { growth << 32 } else { growth };
+            let word = node * u64::from(record_words::<K>()) + u64::from(Record::<K>::RANK_WORD);
             let rank = simt.load(args.records.as_const(), word, Hint::Default);
             simt.store(args.records, word, rank.wrapping_add(growth), Hint::Default);
             if args.moves.is_null() {
@@ -101,9 +101,9 @@ impl<K> RelocateArgs<K> {
 
 /// Copies the nodes that are not divided to where they are to be: [`RelocateArgs::THREADS`] for each.
 #[derive(Debug)]
-pub struct Relocate<K>(PhantomData<K>);
+pub struct Relocate<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word> Kernel for Relocate<K> {
+impl<K: KeyWord, V: Word> Kernel for Relocate<K, V> {
     type Args = RelocateArgs<K>;
 
     #[inline(always)]
@@ -119,29 +119,35 @@ impl<K: Word> Kernel for Relocate<K> {
                 return;
             }
             let to_line = simt.load(args.moves, 2 * node + 1, Hint::ReadOnly);
-            let (from, to) = (node * u64::from(NODE_WORDS), u64::from(to) * u64::from(NODE_WORDS));
+            let to = u64::from(to);
             let mut own = lane;
             while own < NODE_WORDS {
-                let word = simt.load(args.tree.nodes, from + u64::from(own), Hint::ReadOnly);
+                let at = |number: u64| number * u64::from(NODE_WORDS) + u64::from(own);
+                let word = simt.load(args.tree.nodes, at(node), Hint::ReadOnly);
                 let word = if own == FIRST_CHILD { to_line } else { word };
-                simt.store(args.nodes, to + u64::from(own), word, Hint::Default);
+                simt.store(args.nodes, at(to), word, Hint::Default);
                 own += LANES;
             }
-            if lane < RECORD_WORDS {
-                // A record has a quarter of a node's words.
-                let ratio = u64::from(NODE_WORDS / RECORD_WORDS);
-                let word = simt.load(args.tree.records, from / ratio + u64::from(lane), Hint::ReadOnly);
-                simt.store(args.records, to / ratio + u64::from(lane), word, Hint::Default);
+            if lane < record_words::<K>() {
+                let at = |number: u64| number * u64::from(record_words::<K>()) + u64::from(lane);
+                let word = simt.load(args.tree.records, at(node), Hint::ReadOnly);
+                simt.store(args.records, at(to), word, Hint::Default);
             }
             if args.lines.is_null() {
                 return;
             }
             let (first, lines) = args.tree.lines_of(simt, node as u32);
-            let (from, to) = (u64::from(first) * u64::from(LINE_WORDS), u64::from(to_line) * u64::from(LINE_WORDS));
+            const CHUNKS: u32 = LINE_WORDS / 2;
             let mut chunk = lane;
-            while chunk < lines * (LINE_WORDS / 2) {
-                let words = simt.load_vector(args.tree.lines, from + 2 * u64::from(chunk), Hint::Streaming);
-                simt.store_vector(args.lines, to + 2 * u64::from(chunk), words, Hint::Streaming);
+            while chunk < lines * CHUNKS {
+                let at = |line: u32| chunk_at::<K, V>(u64::from(line) * u64::from(CHUNKS) + u64::from(chunk));
+                let words = simt.load_vector(args.tree.lines, at(first), Hint::Streaming);
+                simt.store_vector(args.lines, at(to_line), words, Hint::Streaming);
+                if has_values_beside::<K>() {
+                    let at = |line: u32| value_at::<K, V>(line + chunk / CHUNKS, chunk % CHUNKS);
+                    let value = simt.load(args.tree.lines.cast::<V>(), at(first), Hint::Streaming);
+                    simt.store(args.lines.cast::<V>(), at(to_line), value, Hint::Streaming);
+                }
                 chunk += LANES;
             }
         }
@@ -170,7 +176,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Ends<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Ends<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Ends<K, V> {
     type Args = EndsArgs<K>;
 
     #[inline(always)]
@@ -187,9 +193,9 @@ impl<K: Word, V: Word> Kernel for Ends<K, V> {
             let is_last = node + 1 == u64::from(args.leaf_nodes);
             let end = if is_last { args.line_count } else { first_line(node + 1) };
             let chunk = |at: u64| pairs_of::<K, V>(simt.load_vector(args.lines, at, Hint::NoAllocate));
-            let first = chunk(u64::from(first_line(node)) * u64::from(LINE_WORDS))[0].0;
+            let first = chunk(line_at::<K, V>(first_line(node)))[0].0;
             // Lines that are free, and slots, repeat the last pair.
-            let last = chunk(u64::from(end) * u64::from(LINE_WORDS) - 2)[1].0;
+            let last = chunk(line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2))[1].0;
             simt.store(args.firsts, node, first, Hint::Default);
             simt.store(args.lasts, node, last, Hint::Default);
         }

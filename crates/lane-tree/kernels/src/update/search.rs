@@ -5,7 +5,7 @@ use crate::queries::for_each_tile;
 use crate::search::{Position, TABLE_BYTES, TreeRef, own};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
 };
 
 /// Kinds of operations.
@@ -54,7 +54,7 @@ pub const SEARCH_THREADS: u32 = 640;
 #[derive(Debug)]
 pub struct Search<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for Search<K, V> {
+impl<K: KeyWord, V: Word> Kernel for Search<K, V> {
     type Args = SearchArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SEARCH_THREADS, blocks: 1 });

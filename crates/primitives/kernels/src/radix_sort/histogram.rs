@@ -2,7 +2,7 @@
 
 use super::{Digit, Extract, MAX_PASSES, RADIX};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Order, Scope, Shared, Simt, Word, kernel_args, unroll};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll};
 
 /// Threads of a block of [`Histogram`].
 pub const HISTOGRAM_THREADS: u32 = 512;
@@ -38,7 +38,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Histogram<K, const PASSES: usize, const VECTORS: usize>(PhantomData<K>);
 
-impl<K: Word, const PASSES: usize, const VECTORS: usize> Histogram<K, PASSES, VECTORS> {
+impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Histogram<K, PASSES, VECTORS> {
     const COUNTERS: Shared<u32> = Shared::at(0, PASSES as u32 * RADIX);
     /// Keys that a block reads at a time.
     const CHUNK: u64 = HISTOGRAM_THREADS as u64 * (VECTORS * K::PER_VECTOR) as u64;
@@ -59,7 +59,7 @@ impl<K: Word, const PASSES: usize, const VECTORS: usize> Histogram<K, PASSES, VE
     }
 }
 
-impl<K: Word, const PASSES: usize, const VECTORS: usize> Kernel for Histogram<K, PASSES, VECTORS> {
+impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram<K, PASSES, VECTORS> {
     type Args = HistogramArgs<K>;
     const STATIC_SHARED: u32 = Self::COUNTERS.end();
 

@@ -16,7 +16,7 @@ macro_rules! instances {
 // Keys, their values, and whether there are values; warps per block, elements per thread, and blocks per
 // multiprocessor. A pass is bound by latency and by the partly used sectors at both ends of a run of equal digits, so
 // the tile should be large. These are the fastest without spills on any architecture, of about 150 that were measured
-// on an H200. Turing has 64 KiB of shared memory, enough for one block.
+// on an H200, but for keys of 128 bits: their tiles take as many bytes, and were not measured. Turing has 64 KiB of shared memory, enough for one block.
 instances! {
     u32: u32, u32, false => 16, 24, 2;
     u64: u64, u32, false => 12, 20, 2;
@@ -24,12 +24,18 @@ instances! {
     u32_u64: u32, u64, true => 8, 24, 2;
     u64_u32: u64, u32, true => 8, 24, 2;
     u64_u64: u64, u64, true => 8, 24, 2;
+    u128: u128, u32, false => 8, 12, 2;
+    u128_u32: u128, u32, true => 8, 12, 2;
+    u128_u64: u128, u64, true => 8, 12, 2;
 }
 
 /// The histogram of a sort of 32-bit keys.
 pub type HistogramU32 = Histogram<u32, 4, 4>;
 /// The histogram of a sort of 64-bit keys.
 pub type HistogramU64 = Histogram<u64, 8, 4>;
+/// The histogram of a sort of 128-bit keys.
+pub type HistogramU128 = Histogram<u128, 16, 4>;
 
 instance!(primitives_sort_u32__histogram, primitives_sort_u32, HistogramU32);
 instance!(primitives_sort_u64__histogram, primitives_sort_u64, HistogramU64);
+instance!(primitives_sort_u128__histogram, primitives_sort_u128, HistogramU128);

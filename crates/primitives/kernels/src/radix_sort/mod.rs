@@ -22,7 +22,7 @@ pub use offsets::{Offsets, OffsetsArgs};
 pub use onesweep::{Onesweep, OnesweepArgs};
 
 use core::ops::Range;
-use lanetree_simt::{Word, kernel_args};
+use lanetree_simt::{KeyWord, kernel_args};
 
 /// The most bits of a digit.
 pub const DIGIT_BITS: u32 = 8;
@@ -30,8 +30,8 @@ pub const DIGIT_BITS: u32 = 8;
 /// Values of a digit.
 pub const RADIX: u32 = 1 << DIGIT_BITS;
 
-/// The most passes: 64-bit keys, all bits.
-pub const MAX_PASSES: usize = 8;
+/// The most passes: 128-bit keys, all bits.
+pub const MAX_PASSES: usize = 16;
 
 /// The digits of a range of bits: as few as possible, and as even as possible. Narrower digits have longer runs, so 33
 /// bits are better split into five digits of 6 or 7 bits than into four of 8 and one of 1.
@@ -91,22 +91,30 @@ struct Extract {
 
 impl Extract {
     #[inline(always)]
-    fn new<K: Word>(digit: Digit, flip: K) -> Self {
+    fn new<K: KeyWord>(digit: Digit, flip: K) -> Self {
         let mask = (1 << digit.bits) - 1;
         Self { shift: digit.shift, flip: shifted(flip, digit.shift), mask }
     }
 
     /// The digit of a key, in `0..RADIX`.
     #[inline(always)]
-    fn of<K: Word>(self, key: K) -> u32 {
+    fn of<K: KeyWord>(self, key: K) -> u32 {
         (shifted(key, self.shift) ^ self.flip) & self.mask
     }
 }
 
 /// The 32 bits of a word from `shift` on.
 #[inline(always)]
-fn shifted<K: Word>(word: K, shift: u32) -> u32 {
-    if K::BITS == 32 { word.low() >> shift } else { (word.widen() >> shift) as u32 }
+fn shifted<K: KeyWord>(word: K, shift: u32) -> u32 {
+    let [low, high] = word.parts();
+    match K::BITS {
+        32 => word.low() >> shift,
+        64 => (low >> shift) as u32,
+        // A digit may have bits of both halves.
+        _ if shift >= 64 => (high >> (shift - 64)) as u32,
+        _ if shift > 32 => (low >> shift) as u32 | (high << (64 - shift)) as u32,
+        _ => (low >> shift) as u32,
+    }
 }
 
 #[cfg(test)]
@@ -115,8 +123,8 @@ mod tests {
 
     #[test]
     fn digits_cover_their_range_once() {
-        for begin in 0..=64 {
-            for end in begin..=64 {
+        for begin in 0..=128 {
+            for end in begin..=128 {
                 let digits = Digits::of(begin..end);
                 assert_eq!(digits.passes(), (end - begin).div_ceil(8).max(1));
                 let mut next = if begin == end { 0 } else { begin };
@@ -138,5 +146,15 @@ mod tests {
         assert_eq!([u32::MAX, 0, 1 << 31, i32::MAX as u32].map(|word| top.of(word)), [127, 128, 0, 255]);
         let top = Extract::new(Digit { shift: 57, bits: 7 }, 1_u64 << 63);
         assert_eq!([u64::MAX, 0, 1 << 63].map(|word| top.of(word)), [63, 64, 0]);
+        let top = Extract::new(Digit { shift: 121, bits: 7 }, 1_u128 << 127);
+        assert_eq!([u128::MAX, 0, 1 << 127].map(|word| top.of(word)), [63, 64, 0]);
+    }
+
+    #[test]
+    fn digits_lie_anywhere_in_a_word() {
+        let word = 0x0123_4567_89ab_cdef_0011_2233_4455_6677_u128;
+        for shift in 0..128 {
+            assert_eq!(shifted(word, shift) & 0xff, (word >> shift) as u32 & 0xff, "{shift}");
+        }
     }
 }

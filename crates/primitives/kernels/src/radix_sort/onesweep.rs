@@ -4,8 +4,8 @@ use super::look_back::{States, digit_scan, digits_before};
 use super::{DIGIT_BITS, Digit, Extract, RADIX};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,
-    unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word,
+    kernel_args, unroll,
 };
 
 /// Elements that a thread writes at a time: their loads from shared memory overlap.
@@ -54,7 +54,7 @@ pub struct Onesweep<K, V, const PAIRS: bool, const WARPS: usize, const ITEMS: us
     PhantomData<(K, V)>,
 );
 
-impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32>
+impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32>
     Onesweep<K, V, PAIRS, WARPS, ITEMS, BLOCKS>
 {
     /// Threads of a block.
@@ -114,7 +114,7 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
     /// # Safety
     /// The tile's elements lie in `from`.
     #[inline(always)]
-    unsafe fn load<S: Simt, T: Word>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
+    unsafe fn load<S: Simt, T: KeyWord>(simt: S, from: Global<T>, tile: &Tile, fill: T) -> [T; ITEMS] {
         // Everything that depends on the thread goes into the pointer, so each element has a constant offset and needs
         // no register.
         let own = Self::own(simt);
@@ -150,7 +150,7 @@ impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize
     /// # Safety
     /// The tile's elements and bases are in shared memory since a barrier, and the output has room.
     #[inline(always)]
-    unsafe fn write<S: Simt, T: Word>(
+    unsafe fn write<S: Simt, T: KeyWord>(
         simt: S,
         tile: Shared<T>,
         out: GlobalMut<T>,
@@ -217,7 +217,7 @@ const fn max(a: u32, b: u32) -> u32 {
     if a > b { a } else { b }
 }
 
-impl<K: Word, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32> Kernel
+impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: usize, const BLOCKS: u32> Kernel
     for Onesweep<K, V, PAIRS, WARPS, ITEMS, BLOCKS>
 {
     type Args = OnesweepArgs<K, V>;
