@@ -42,7 +42,7 @@ fn fixed<K: Key>(number: u16) -> K {
         // All bits are equal but for the last ones.
         8 => 0xabcd_ef01_abcd_e000 | low,
         // Groups of five, whose bits between the first and the last ones are equal.
-        9 => (low % 512 / 5) << (bits - 9) | low % 512 % 5,
+        9 => ((low % 512 / 5) << (bits - 9)) | (low % 512 % 5),
         // Gaps that double, and begin anew.
         10 => (low % 512 / 16) << 16 | 1 << (low % 16),
         11 => u64::from(number % 512) << (bits - 9),
