@@ -164,6 +164,33 @@ fn the_tree_with_leaves_in_host_memory_is_measured_on_both_sides() {
 }
 
 #[test]
+fn what_lanetree_takes_at_worst_is_measured_and_checked() {
+    let arguments = |name| ["--figure", name, "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
+    let (text, json) = figure(&arguments("lanetree-adversaries"));
+    for part in ["gaps that double", "128 of one key", "descending", "most bytes", "slowest batches"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    // Uniform keys and nine other sets: look-ups, those that miss, ranks; three calls of a multi-map; five kinds of batches.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 10 * 3 + 3 + 5 * 2);
+    let (_, json) = figure(&arguments("lanetree-memory"));
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 6);
+    assert!(rows.iter().all(|row| row["peak"].as_f64() > Some(0.9) && row["top_bytes_per_key"].as_f64() > Some(0.0)));
+}
+
+#[test]
+fn joins_and_the_multi_map_are_measured_and_checked() {
+    let arguments = |name| ["--figure", name, "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
+    let (_, json) = figure(&arguments("joins"));
+    // A copy, six calls in two orders, six at each of four sizes of batches.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1 + 2 * 6 + 4 * 6);
+    let (text, json) = figure(&arguments("multimap"));
+    assert!(text.contains("64 per key") && text.contains("remove_pairs_many"), "{text}");
+    // Four shapes: a build, three queries on the device, one from the host, three changes.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 4 * 8);
+}
+
+#[test]
 fn a_size_that_a_figure_has_no_keys_for_is_refused() {
     let output = bench(&["--figure", "harmonia-ntg", "--sizes", "31"]);
     assert_eq!(output.status.code(), Some(2));

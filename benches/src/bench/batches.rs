@@ -16,6 +16,12 @@ pub(crate) enum Spread {
     Skewed,
     /// Behind all others, in ascending order.
     Appended,
+    /// Among 64 neighbouring keys, fewer than a node of any index has; in random order.
+    OneNode,
+    /// Below all others, in descending order.
+    Descending,
+    /// By turns below all others, descending, and behind all others, ascending.
+    Alternating,
 }
 
 impl Spread {
@@ -25,6 +31,9 @@ impl Spread {
             Self::Uniform => "uniform",
             Self::Skewed => "skewed",
             Self::Appended => "appended",
+            Self::OneNode => "one node",
+            Self::Descending => "descending",
+            Self::Alternating => "alternating",
         }
     }
 }
@@ -66,6 +75,8 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
         keys.truncate(count);
         keys
     };
+    let behind = |i: u64| MOST + (1 << 20) + i;
+    let below = |i: u64| sorted[0].checked_sub(i + 1).expect("room below all keys");
     match spread {
         Spread::Uniform => uniform(MOST, count),
         Spread::Skewed => {
@@ -80,7 +91,23 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
             keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
             keys
         }
-        Spread::Appended => (0..count as u64).map(|i| MOST + (1 << 20) + i).collect(),
+        Spread::Appended => (0..count as u64).map(behind).collect(),
+        Spread::OneNode => {
+            let first = sorted.len() / 2;
+            let (low, high) = (sorted[first], sorted[(first + 64).min(sorted.len() - 1)]);
+            let step = (high - low) / (count as u64 + 65);
+            assert!(step > 0, "no room for {count} keys among 64");
+            // Those between that are keys already are left out.
+            let places = (1..=count as u64 + 64).into_par_iter();
+            let mut keys: Vec<u64> = places.map(|i| low + i * step).filter(is_new).collect();
+            keys.truncate(count);
+            keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+            keys
+        }
+        Spread::Descending => (0..count as u64).map(below).collect(),
+        Spread::Alternating => {
+            (0..count as u64).map(|i| if i % 2 == 0 { below(i / 2) } else { behind(i / 2) }).collect()
+        }
     }
 }
 
@@ -130,7 +157,8 @@ mod tests {
         let mut sorted = keys(3, 10_000);
         sorted.sort_unstable();
         assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]));
-        for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
+        let all = [Spread::Uniform, Spread::Skewed, Spread::Appended];
+        for spread in all.into_iter().chain([Spread::OneNode, Spread::Descending, Spread::Alternating]) {
             let batch = batch(3, &sorted, 5000, spread);
             let distinct: BTreeSet<u64> = batch.iter().copied().collect();
             assert_eq!((batch.len(), distinct.len()), (5000, 5000));
@@ -141,6 +169,11 @@ mod tests {
                 Spread::Uniform => assert!(gaps.len() > 3000),
                 Spread::Skewed => assert!(gaps.len() < 500 && gaps.last() < Some(&10_000)),
                 Spread::Appended => assert!(gaps.len() == 1 && batch.is_sorted()),
+                Spread::OneNode => assert!(gaps.len() <= 64 && !batch.is_sorted()),
+                Spread::Descending => {
+                    assert!(gaps.first() == Some(&0) && gaps.len() == 1 && batch.is_sorted_by(|a, b| a > b))
+                }
+                Spread::Alternating => assert!(gaps.len() == 2 && batch[0] < batch[1] && batch[2] < batch[0]),
             }
         }
     }

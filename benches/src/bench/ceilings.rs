@@ -30,7 +30,7 @@ pub(crate) struct Lookups {
 }
 
 /// Of so many things, those that at least one of `count` uniform draws is.
-fn touched(count: f64, of: f64) -> f64 {
+pub(crate) fn touched(count: f64, of: f64) -> f64 {
     of * -(-count / of.max(1.0)).exp_m1()
 }
 

@@ -16,6 +16,7 @@ mod gathers;
 mod hbtree;
 mod lane_tree;
 mod machine;
+mod map_pairs;
 mod plan;
 mod psa;
 mod queries;

@@ -11,7 +11,7 @@ use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::{BuildScratch, DevicePairs};
+use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
 use rayon::prelude::*;
 
@@ -117,6 +117,37 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
         scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+    }
+
+    /// As [`Builder::build_on`], but takes the buffers, sorts the pairs where they are if they are not sorted, and frees them
+    /// before it returns. So it needs no scratch memory of the caller's, and at most 1.3 times the memory of the pairs and the
+    /// tree together; of a large tree, hardly more than once. [`Builder::build_on`] with its scratch memory needs twice.
+    ///
+    /// ```
+    /// use lanetree::{Device, LaneTree};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let (keys, values) = (device.upload(&[3_u32, 1, 2, 1])?, device.upload(&[30_u32, 10, 20, 11])?);
+    /// let tree = LaneTree::builder().build_owned_on(&device.stream()?, (keys, values), 4)?;
+    /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::build_on`]; the buffers are gone.
+    pub fn build_owned_on(
+        &self,
+        stream: &Stream,
+        (keys, values): (Buffer<K>, Buffer<V>),
+        len: usize,
+    ) -> Result<LaneTree<K, V>> {
+        self.check()?;
+        if stream.device().kind() == DeviceKind::Host {
+            return self.build_on(stream, (&keys, &values), len, &mut BuildScratch::for_sorted(stream.device())?);
+        }
+        build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {

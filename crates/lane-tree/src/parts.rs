@@ -2,6 +2,7 @@
 
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
+use lanetree_kernels_lane_tree::layout::NODE_WORDS;
 use lanetree_layout::KeyWord;
 use lanetree_runtime::Buffer;
 
@@ -99,9 +100,11 @@ impl<K: KeyWord> Parts<K> {
         })
     }
 
-    /// Bytes of the lines, of the nodes, of the records, and of all else.
-    pub(crate) fn bytes(&self) -> [u64; 4] {
-        let rest = self.firsts.bytes() + self.prefixes.bytes() + self.table.bytes();
-        [self.lines.bytes(), self.nodes.bytes(), self.records.bytes(), rest].map(|bytes| bytes as u64)
+    /// Bytes of the lines, of the lowest nodes, of the records, of the nodes above with their first keys, and of the table.
+    pub(crate) fn bytes(&self) -> [u64; 5] {
+        let lowest = self.shape.leaf_nodes as usize * (NODE_WORDS as usize * size_of::<u32>());
+        let upper = self.nodes.bytes() - lowest + self.firsts.bytes();
+        let top = self.prefixes.bytes() + self.table.bytes();
+        [self.lines.bytes(), lowest, self.records.bytes(), upper, top].map(|bytes| bytes as u64)
     }
 }

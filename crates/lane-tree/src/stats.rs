@@ -17,18 +17,20 @@ pub struct Stats {
     pub lines: u64,
     /// Bytes of the lines, which hold the pairs.
     pub line_bytes: u64,
-    /// Bytes of the nodes.
+    /// Bytes of the nodes of the lowest level.
     pub node_bytes: u64,
     /// Bytes of the records, by which ordered queries know ranks.
     pub record_bytes: u64,
-    /// Bytes of the table above the nodes, and of first keys.
-    pub other_bytes: u64,
+    /// Bytes of the nodes above, what is reserved for them included, and of their first keys.
+    pub upper_bytes: u64,
+    /// Bytes of the table at the top.
+    pub top_bytes: u64,
 }
 
 impl Stats {
     /// Bytes of device memory that the tree takes.
     pub fn bytes(&self) -> u64 {
-        self.line_bytes + self.node_bytes + self.record_bytes + self.other_bytes
+        self.line_bytes + self.node_bytes + self.record_bytes + self.upper_bytes + self.top_bytes
     }
 }
 
@@ -36,7 +38,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
     /// The size of the tree; of a lost one, what it was.
     pub fn stats(&self) -> Stats {
         let parts = self.parts.known();
-        let [line_bytes, node_bytes, record_bytes, other_bytes] = parts.bytes();
+        let [line_bytes, node_bytes, record_bytes, upper_bytes, top_bytes] = parts.bytes();
         let shape = &parts.shape;
         Stats {
             len: shape.len,
@@ -46,7 +48,8 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             line_bytes,
             node_bytes,
             record_bytes,
-            other_bytes,
+            upper_bytes,
+            top_bytes,
         }
     }
 }

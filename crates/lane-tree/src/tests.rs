@@ -9,6 +9,7 @@ use lanetree_kernels_lane_tree::layout::{
     pairs_of, record_words, words_of_lines,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_runtime::Pool;
 use std::collections::BTreeMap;
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
@@ -37,6 +38,13 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
         ("two clusters", (0..5000).chain(u64::MAX - 5000..=u64::MAX).collect()),
         ("squares", (0..20_000).map(|i: u64| i * i * i).collect()),
         ("last bits", sorted((0..3000).map(|i| 0xabcd_ef01_2345_0000 + i).collect())),
+        (
+            "one or two set bits, or three",
+            sorted((0..64).flat_map(|a| (0..=a).map(move |b| 1_u64 << a | 1 << b | 1 << (a * b % 64))).collect()),
+        ),
+        // Groups that are a fraction of a node, and equal bits between what tells groups apart and what tells keys.
+        ("window of equal bits", (0..2500).map(|i: u64| (i / 17) << 50 | (i % 17 * 3)).collect()),
+        ("gaps that double", (0..2500).map(|i: u64| (i / 40) << 40 | 1 << (i % 40)).collect()),
     ];
     let runs = (0..200).flat_map(|_| {
         let start = random() >> 1;
@@ -236,7 +244,7 @@ fn every_distribution<K: AnyKey, V: Word>(all: Vec<(&'static str, Vec<K::Bits>)>
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
             let stats = tree.stats();
-            let bytes = stats.line_bytes + stats.node_bytes + stats.record_bytes;
+            let bytes = stats.bytes() - stats.top_bytes;
             assert!((bytes as f64) < 2.0 * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
         }
     }
@@ -472,6 +480,23 @@ fn ascending_batches_are_appended() {
 }
 
 #[test]
+fn batches_go_below_all_keys_and_to_both_ends() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (0..2000).map(|i| (1 << 40) + i * i).collect();
+    let (first, last) = (keys[0], keys[1999]);
+    let mut descending = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    let mut alternating = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    for batch in 0..3_u64 {
+        let below = |i: u64| first - 1 - batch * 400 - i;
+        let ops: Vec<_> = (0..400).map(|i| Op::Insert(below(i), batch as u32)).collect();
+        assert_eq!(descending.apply(&ops, "descending"), UpdatePath::Moved);
+        let ends = |i| if i % 2 == 0 { below(i) } else { last + 1 + batch * 400 + i };
+        let ops: Vec<_> = (0..400).map(|i| Op::Insert(ends(i), batch as u32)).collect();
+        assert_eq!(alternating.apply(&ops, "alternating"), UpdatePath::Moved);
+    }
+}
+
+#[test]
 fn lines_without_room_hand_pairs_to_those_beside() {
     let device = Device::emulated();
     let keys: Vec<u64> = (1..4000).map(|i| i << 20).collect();
@@ -482,6 +507,45 @@ fn lines_without_room_hand_pairs_to_those_beside() {
         (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert(((i * 20) << 20) + (part << 18), part))).collect();
     assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
     assert_ne!(nodes, both.tree.parts.get().unwrap().nodes.to_vec().unwrap());
+}
+
+/// Of what they are given and what they make together.
+#[test]
+fn builds_take_little_more_memory_than_pairs_and_tree() {
+    let (device, builder, len) = (Device::emulated(), LaneTree::<u64, u64>::builder(), 1_usize << 15);
+    let sorted: Vec<u64> = (0..len as u64).map(|i| i * i + i).collect();
+    let mut unsorted: Vec<u64> = (0..len as u64).map(|i| sorted[i as usize * 12_345 % len]).collect();
+    for what in ["sorted", "unsorted", "some keys twice", "in host memory"] {
+        let pool = Pool::new(&device);
+        let (pooled, stream) = (pool.device(), pool.device().stream().unwrap());
+        if what == "some keys twice" {
+            let (start, end) = unsorted.split_at_mut(len / 16);
+            start.copy_from_slice(&end[..len / 16]);
+        }
+        let mut pairs = (pooled.upload(&unsorted).unwrap(), pooled.upload(&unsorted).unwrap());
+        let tree = match what {
+            "sorted" => {
+                pairs = (pooled.upload(&sorted).unwrap(), pooled.upload(&sorted).unwrap());
+                pool.restart_peak();
+                let mut scratch = BuildScratch::for_sorted(&pooled).unwrap();
+                builder.build_sorted_on(&stream, (&pairs.0, &pairs.1), len, &mut scratch).unwrap()
+            }
+            "in host memory" => {
+                drop(pairs);
+                pool.restart_peak();
+                builder.build(&pooled, &unsorted, &unsorted).unwrap()
+            }
+            _ => {
+                pool.restart_peak();
+                builder.build_owned_on(&stream, pairs, len).unwrap()
+            }
+        };
+        let (peak, given) = (pool.stats().peak as f64, (16 * len) as f64);
+        let together = tree.bytes() as f64 + given;
+        assert!(peak < 1.3 * together && peak > 0.9 * together, "{what}: {:.2}", peak / together);
+        let expected = if what == "sorted" { &sorted } else { &unsorted };
+        assert!(tree.get_many(expected).unwrap().into_iter().eq(expected.iter().map(|&key| Some(key))), "{what}");
+    }
 }
 
 #[test]

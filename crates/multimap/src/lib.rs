@@ -44,8 +44,9 @@
 //! large batches.
 //!
 //! # Two forms
-//! [`MultiMap::on`] has the device form of the queries, over buffers. Changes are in host form. Host form copies the batch to
-//! the device and allocates memory for its results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
+//! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and [`MultiMap::remove_all_on`] are
+//! that of changes. Host form copies the batch to the device and allocates memory for its results; with a
+//! [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
 mod contents;

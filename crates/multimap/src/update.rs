@@ -7,6 +7,7 @@ use crate::gather::{RowsOf, gather_values};
 use crate::places::count_values;
 use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
 use crate::wanted::Wanted;
+use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Buffer, Error, Result, Stream};
 use lanetree_layout::{Key, Word};
@@ -39,25 +40,42 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// room or fails. The map is as it was.
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
         check_lengths(keys, values)?;
-        let (device, batch, old) = (&self.device, keys.len(), self.contents.values.len());
+        if keys.is_empty() {
+            return Ok(ChangeReport::default());
+        }
+        let (stream, batch) = (self.device.stream()?, (self.device.upload(keys)?, self.device.upload(values)?));
+        self.insert_on(&stream, &batch.0, &batch.1)
+    }
+
+    /// [`MultiMap::insert_many`] of a batch that is on the device. Returns when the changed map is complete, whose memory comes
+    /// from the stream's device.
+    ///
+    /// # Errors
+    /// As [`MultiMap::insert_many`]; [`Error::Runtime`] for a stream or buffers of another device.
+    pub fn insert_on(&mut self, stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>) -> Result<ChangeReport> {
+        if keys.len() != values.len() {
+            return Err(Error::LengthMismatch { keys: keys.len(), values: values.len() });
+        }
+        self.check_device(stream, "the keys' buffer", keys)?;
+        self.check_device(stream, "the values' buffer", values)?;
+        let (device, batch, old) = (stream.device(), keys.len(), self.contents.values.len());
         if batch == 0 {
             return Ok(ChangeReport::default());
         }
         let len = old.checked_add(batch).ok_or(Error::TooManyElements { elements: usize::MAX })?;
         check_len(len)?;
-        let stream = device.stream()?;
-        let (keys, batch_values) = sorted(&stream, (&device.upload(keys)?, &device.upload(values)?), batch)?;
-        let second = Counted::runs(&stream, &keys, batch)?;
+        let (keys, batch_values) = sorted(stream, (keys, values), batch)?;
+        let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
         // The batch's values are at positions past those of the map.
-        let places = second.places(&stream, old as u64, self.most)?;
+        let places = second.places(stream, old as u64, self.most)?;
 
         // A key of both has two places in the merged list, first the map's: copied one after the other.
-        let (first_keys, first_places) = self.contents.list(&stream)?;
+        let (first_keys, first_places) = self.contents.list(stream)?;
         let (first, both) = (first_keys.len(), first_keys.len() + second.len);
         let mut merged = Found::new(device, both)?;
         merge_pairs(
-            &stream,
+            stream,
             MergeRule::KeepBoth,
             Pairs { keys: &first_keys, values: &first_places, count: first.into() },
             Pairs { keys: &second.keys, values: &places, count: second.len.into() },
@@ -67,13 +85,13 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         drop((first_keys, first_places, second));
         let merged = merged.read()?;
         let mut counts = device.alloc(both)?;
-        count_values(&stream, &merged.counts, both, &mut counts)?;
-        let values = self.copied(&stream, &merged.counts, (&counts, both), Some(&batch_values))?;
+        count_values(stream, &merged.counts, both, &mut counts)?;
+        let values = self.copied(stream, &merged.counts, (&counts, both), Some(&batch_values))?;
         let mut sums = Found::new(device, both)?;
         let pairs = Pairs { keys: &merged.keys, values: &counts, count: both.into() };
-        sum_by_key(&stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
+        sum_by_key(stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
         drop((merged, counts, batch_values));
-        self.contents = Contents::of(&stream, &sums.read()?, values, self.most)?;
+        self.contents = Contents::of(stream, &sums.read()?, values, self.most)?;
         Ok(ChangeReport { inserted: batch as u64, ..ChangeReport::default() })
     }
 
@@ -83,28 +101,40 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
     pub fn remove_all_many(&mut self, keys: &[K]) -> Result<ChangeReport> {
-        let (device, batch) = (&self.device, keys.len());
+        if keys.is_empty() || self.is_empty() {
+            return Ok(ChangeReport { unmatched: keys.len() as u64, ..ChangeReport::default() });
+        }
+        let (stream, keys) = (self.device.stream()?, self.device.upload(keys)?);
+        self.remove_all_on(&stream, &keys)
+    }
+
+    /// [`MultiMap::remove_all_many`] of a batch that is on the device, as [`MultiMap::insert_on`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::remove_all_many`]; [`Error::Runtime`] for a stream or a buffer of another device.
+    pub fn remove_all_on(&mut self, stream: &Stream, keys: &Buffer<K>) -> Result<ChangeReport> {
+        self.check_device(stream, "the keys' buffer", keys)?;
+        let (device, batch) = (stream.device(), keys.len());
         if batch == 0 || self.is_empty() {
             return Ok(ChangeReport { unmatched: batch as u64, ..ChangeReport::default() });
         }
-        let stream = device.stream()?;
-        let (places, ranks) = self.found(&stream, keys)?;
-        let (listed, listed_places) = self.contents.list(&stream)?;
+        let (places, ranks) = self.found(stream, keys)?;
+        let (listed, listed_places) = self.contents.list(stream)?;
         let mut counts = device.alloc(listed.len())?;
-        count_values(&stream, &listed_places, listed.len(), &mut counts)?;
-        mark_keys(&stream, (&places, &ranks), batch, &mut counts, listed.len())?;
-        let mut kept = self.kept(&stream, (&listed, &listed_places), &counts)?;
+        count_values(stream, &listed_places, listed.len(), &mut counts)?;
+        mark_keys(stream, (&places, &ranks), batch, &mut counts, listed.len())?;
+        let mut kept = self.kept(stream, (&listed, &listed_places), &counts)?;
         let removed_keys = (listed.len() - kept.len) as u64;
         let mut report = ChangeReport { unmatched: batch as u64 - removed_keys, ..ChangeReport::default() };
         if removed_keys == 0 {
             return Ok(report);
         }
         drop((listed, listed_places));
-        count_values(&stream, &kept.counts, kept.len, &mut counts)?;
-        let values = self.copied(&stream, &kept.counts, (&counts, kept.len), None)?;
+        count_values(stream, &kept.counts, kept.len, &mut counts)?;
+        let values = self.copied(stream, &kept.counts, (&counts, kept.len), None)?;
         kept.counts = counts;
         report.removed = self.len() - values.len() as u64;
-        self.contents = Contents::of(&stream, &kept, values, self.most)?;
+        self.contents = Contents::of(stream, &kept, values, self.most)?;
         Ok(report)
     }
 
@@ -124,7 +154,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         }
         let batch = Wanted::new(pairs);
         let stream = device.stream()?;
-        let (places, ranks) = self.found(&stream, &batch.keys)?;
+        let (places, ranks) = self.found(&stream, &device.upload(&batch.keys)?)?;
         let wanted = WantedValues {
             offsets: device.upload(&batch.offsets)?,
             values: device.upload(&batch.values)?,
@@ -171,13 +201,18 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 
     /// The places of keys, and their ranks among the distinct keys.
-    fn found(&self, stream: &Stream, keys: &[K]) -> Result<(Buffer<u64>, Buffer<u64>)> {
-        let queries = self.device.upload(keys)?;
-        let (mut places, mut ranks) = (self.device.alloc(keys.len())?, self.device.alloc(keys.len())?);
+    fn found(&self, stream: &Stream, keys: &Buffer<K>) -> Result<(Buffer<u64>, Buffer<u64>)> {
+        let (mut places, mut ranks) = (stream.device().alloc(keys.len())?, stream.device().alloc(keys.len())?);
         let on = self.contents.keys.on(stream);
-        on.get(&queries, &mut places, None, 0)?;
-        on.lower_bound(&queries, &mut ranks)?;
+        on.get(keys, &mut places, None, 0)?;
+        on.lower_bound(keys, &mut ranks)?;
         Ok((places, ranks))
+    }
+
+    /// Checks that a batch and its stream are on the map's device.
+    fn check_device<T: bytemuck::Pod>(&self, stream: &Stream, what: &'static str, buffer: &Buffer<T>) -> Result<()> {
+        same_device(&self.device, stream.device(), "the stream")?;
+        same_device(&self.device, buffer.device(), what)
     }
 
     /// The keys, and their numbers, whose count is not 0. Waits for the stream.

@@ -188,7 +188,14 @@ fn random<K: Key, V: Word>(seed: u64, rounds: usize) {
                 match round % 3 {
                     0 => {
                         insert(&mut model, &keys, &values);
-                        assert_eq!(map.insert_many(&keys, &values).unwrap().inserted, len as u64);
+                        let report = if round % 2 == 0 {
+                            map.insert_many(&keys, &values)
+                        } else {
+                            let stream = device.stream().unwrap();
+                            let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+                            map.insert_on(&stream, &keys, &values)
+                        };
+                        assert_eq!(report.unwrap().inserted, len as u64);
                     }
                     1 => {
                         let pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
@@ -197,7 +204,12 @@ fn random<K: Key, V: Word>(seed: u64, rounds: usize) {
                     }
                     _ => {
                         let keys = &keys[..len / 40];
-                        let report = map.remove_all_many(keys).unwrap();
+                        let report = if round % 2 == 0 {
+                            map.remove_all_many(keys).unwrap()
+                        } else {
+                            let stream = device.stream().unwrap();
+                            map.remove_all_on(&stream, &device.upload(keys).unwrap()).unwrap()
+                        };
                         assert_eq!((report.removed, report.unmatched), remove_all(&mut model, keys), "{map:?}");
                     }
                 }
@@ -393,6 +405,11 @@ fn what_is_wrong_is_named() {
         assert_eq!(message(map.count_range_many([reversed])), text);
 
         let stream = device.stream().unwrap();
+        let batch = (device.upload(&[1_u32, 2]).unwrap(), device.upload(&[10_u32]).unwrap());
+        assert_eq!(message(map.insert_on(&stream, &batch.0, &batch.1)), lengths);
+        let elsewhere = Device::emulated().upload(&[1_u32, 2]).unwrap();
+        assert!(message(map.insert_on(&stream, &batch.0, &elsewhere)).contains("the values' buffer"));
+        assert!(message(map.remove_all_on(&stream, &elsewhere)).contains("the keys' buffer"));
         let queries = device.upload(&[1_u32; 4]).unwrap();
         let (mut short, mut scratch) = (Scratch::new(&device, 3).unwrap(), Scratch::new(&device, 4).unwrap());
         let mut rows = DeviceRows::new(&device, 4, 4).unwrap();

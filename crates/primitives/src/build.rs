@@ -1,6 +1,6 @@
 //! Pairs on a device, made ready for a bulk build: sorted, and each key once.
 
-use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
+use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs, radix_sort_pairs_in_place};
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
@@ -8,7 +8,7 @@ use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
 
 /// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
-/// the pairs. The same amount again is allocated when keys first occur more than once.
+/// the pairs. Half of that again is allocated when keys first occur more than once. [`build_from`] needs none of it.
 #[derive(Debug)]
 pub struct BuildScratch<K: AnyKey, V: Word> {
     device: Device,
@@ -71,14 +71,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
     /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
     /// another device than the stream's.
     pub fn check(&self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
-        for (what, actual, device) in
-            [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
-        {
-            if actual < len {
-                return Err(Error::OutputLength { what, expected: len, actual });
-            }
-            same_device(stream.device(), device, what)?;
-        }
+        check_pairs(stream, (keys, values, len))?;
         same_device(stream.device(), &self.device, "the scratch memory")
     }
 
@@ -128,21 +121,76 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
             return build((keys, values, len));
         }
         if self.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
-            let device = self.device.clone();
-            let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
-            self.distinct = Some(Distinct { keys, values, count, runs: RunScratch::new(&device, len)? });
+            self.distinct = Some(Distinct::new(&self.device, len)?);
         }
-        let Some(Distinct { keys: distinct_keys, values: distinct_values, count, runs }) = &mut self.distinct else {
-            unreachable!("made above")
-        };
+        let distinct = self.distinct.as_mut().expect("made above");
+        distinct.take_last(stream, (keys, values, len))?;
+        build((&distinct.keys, &distinct.values, len - order.equal))
+    }
+}
+
+impl<K: AnyKey, V: Word> Distinct<K, V> {
+    fn new(device: &Device, len: usize) -> Result<Self> {
+        let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
+        Ok(Self { keys, values, count, runs: RunScratch::new(device, len)? })
+    }
+
+    /// Takes the last one of sorted pairs with equal keys.
+    fn take_last(&mut self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+        let Self { keys: distinct_keys, values: distinct_values, count, runs } = self;
         last_by_key(
             stream,
             Pairs { keys, values, count: len.into() },
             PairsMut { keys: distinct_keys, values: distinct_values, count },
             runs,
-        )?;
-        build((distinct_keys, distinct_values, len - order.equal))
+        )
     }
+}
+
+/// Sorts pairs by their keys where they are, unless they are sorted; drops all but the last one of each key; and gives them to
+/// `build`: on a device that runs kernels. Both buffers are freed on return. Beside them it takes the memory of as many pairs
+/// from the stream's device, which is free when `build` is called.
+///
+/// # Errors
+/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
+/// device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); those of `build`.
+pub fn build_from<K: AnyKey, V: Word, R>(
+    stream: &Stream,
+    (mut keys, mut values): (Buffer<K>, Buffer<V>),
+    len: usize,
+    build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
+) -> Result<R> {
+    check_pairs(stream, (&keys, &values, len))?;
+    let device = stream.device();
+    let mut findings = device.alloc(2)?;
+    let mut order = order_of(stream, &keys, len, &mut findings)?;
+    if order.descent.is_some() {
+        let mut sort = RadixSortScratch::for_pairs(device, len)?;
+        radix_sort_pairs_in_place(stream, (&mut keys, &mut values), len, 0..K::Bits::BITS, &mut sort)?;
+        drop(sort);
+        order = order_of(stream, &keys, len, &mut findings)?;
+    }
+    if order.equal == 0 {
+        return build((&keys, &values, len));
+    }
+    let mut distinct = Distinct::new(device, len)?;
+    distinct.take_last(stream, (&keys, &values, len))?;
+    drop((keys, values));
+    let Distinct { keys, values, .. } = distinct;
+    build((&keys, &values, len - order.equal))
+}
+
+/// Checks the buffers of the first `len` pairs.
+fn check_pairs<K: AnyKey, V: Word>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+    for (what, actual, device) in
+        [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
+    {
+        if actual < len {
+            return Err(Error::OutputLength { what, expected: len, actual });
+        }
+        same_device(stream.device(), device, what)?;
+    }
+    Ok(())
 }
 
 /// What the order of keys is.

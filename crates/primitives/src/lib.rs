@@ -6,7 +6,8 @@
 //! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
 //! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
 //! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits;
-//! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`]: pairs for a bulk build.
+//! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`], [`build_from`]: pairs for a bulk
+//!   build.
 //!
 //! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
 //! Scratch memory is made in advance for a number of elements. It keeps no state between calls, and may be larger than
@@ -54,7 +55,7 @@ mod select;
 #[cfg(test)]
 mod test_data;
 
-pub use build::{BuildScratch, DevicePairs};
+pub use build::{BuildScratch, DevicePairs, build_from};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;

@@ -213,6 +213,24 @@ fn empty_buffers_take_nothing_from_a_pool() {
 }
 
 #[test]
+fn the_peak_is_of_what_was_asked_for() {
+    for device in devices() {
+        let pool = Pool::new(&device);
+        let device = pool.device();
+        let kept = device.alloc::<u8>(1000).unwrap();
+        drop(device.alloc::<u8>(5000).unwrap());
+        assert_eq!((pool.stats().peak, pool.bytes_in_use()), (6000, 1024));
+        pool.restart_peak();
+        assert_eq!(pool.stats().peak, 1000);
+        // A block that is used again counts as what it is now.
+        drop(device.alloc::<u8>(4500).unwrap());
+        assert_eq!((pool.stats().peak, pool.stats().reuses), (5500, 1));
+        drop(kept);
+        assert_eq!(pool.stats().peak, 5500);
+    }
+}
+
+#[test]
 fn threads_share_a_pool() {
     for device in devices() {
         let pool = Pool::new(&device);

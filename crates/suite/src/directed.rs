@@ -9,6 +9,8 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
     let many =
         || Keys(vec![run(0, 1, 250), run(250, 1, 250), run(11 << 12, 1, 40), run(12 << 12, 1, 8), one(K::LARGEST)]);
     let few = || Keys(vec![run(10, 2, 30)]);
+    // Of four kinds that are hard to tell apart, and clusters at both ends.
+    let hard = |step| Keys([7, 8, 9, 10, 13, 14].map(|kind| run(kind << 12, step, 50)).to_vec());
     let around = || Keys(vec![run(8, 1, 66), one(K::SMALLEST), one(K::LARGEST)]);
     let again = || Keys(vec![run(20, 1, 20), run(20, 1, 20), run(25, 0, 9)]);
     vec![
@@ -128,6 +130,22 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
                     changed(&Keys(vec![run(600, 1, 150), run(3, 3, 150)]), [Change::Mixed(0b10_00_01_00)]),
                     vec![Step::Upkeep(Upkeep::RestoreOrder)],
                     asks(&around()),
+                ],
+            ),
+        ),
+        (
+            "keys that are hard to tell apart",
+            steps(
+                hard(1),
+                [
+                    vec![
+                        Step::Ask(Ask::Get(hard(2)), Form::Device),
+                        Step::Ask(Ask::Rank(hard(2), Side::Lower), Form::Device),
+                        Step::Ask(Ask::Neighbor(hard(2), Side::Upper), Form::Device),
+                        Step::Ask(Ask::Range(spans(), hard(2), hard(3)), Form::Device),
+                    ],
+                    changed(&hard(3), [Change::Insert, Change::Mixed(0b10_00_01_10)]),
+                    vec![Step::Ask(Ask::Get(hard(2)), Form::Device), Step::Ask(Ask::Join(hard(1)), Form::Host)],
                 ],
             ),
         ),

@@ -28,17 +28,27 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// Mostly one of a few hundred keys, five apart, so that queries hit and neighbours differ; some spread over the whole key
-/// space, some in its middle, where signed keys change their sign, some at both its ends, and some anywhere.
+/// Mostly one of a few hundred keys, five apart, so that queries hit and neighbours differ; some that are hard to tell apart
+/// by a few of their bits, some spread over the whole key space, some in its middle, where signed keys change their sign, some
+/// at both its ends, and some anywhere.
 fn fixed<K: AnyKey>(number: u16) -> K {
     let near = u128::from(number % 8);
     let bits = 8 * K::Bits::BYTES as u32;
+    let low = u128::from(number % 4096);
     let word = match number >> 12 {
-        0..=10 => u128::from(number % 600) * 5,
+        0..=6 => u128::from(number % 600) * 5,
+        // Powers of two, and sums of two.
+        7 => 1 << (low % u128::from(bits)) | 1 << (low / 8 % u128::from(bits)),
+        // All bits are equal but for the last ones.
+        8 => 0xabcd_ef01_abcd_e000 | low,
+        // Groups of five, whose bits between the first and the last ones are equal.
+        9 => ((low % 512 / 5) << (bits - 9)) | (low % 512 % 5),
+        // Gaps that double, and begin anew.
+        10 => (low % 512 / 16) << 16 | 1 << (low % 16),
         11 => u128::from(number % 512) << (bits - 9),
         12 => (1 << (bits - 1)) + near - 4,
-        13 => near,
-        14 => u128::MAX - near,
+        13 => low % 64,
+        14 => u128::MAX - low % 64,
         _ => wide(scattered(number.into())),
     };
     K::decode(K::Bits::from_parts([word as u64, (word >> 64) as u64]))

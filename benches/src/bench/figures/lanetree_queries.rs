@@ -8,7 +8,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
-use crate::bench::queries::batch_order;
+use crate::bench::queries::{self, batch_order};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -144,22 +144,12 @@ fn look_ups<W: BenchWord>(
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
     let known = batch_order(order);
-    let mut out = session.device.alloc::<W>(queries.len())?;
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(subject.tree.on(&session.stream).order(known).get(queries, out, None, miss())?),
-    )?;
-    let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
-    let mut row = subject.row(session, "get", out.len(), timing, checksum);
+    let on = subject.tree.on(&session.stream).order(known);
+    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
+    let mut row = subject.row(session, "get", queries.len(), timing, checksum);
     if let Some(harmonia) = &subject.harmonia {
         let on = harmonia.on(&session.stream).order(known);
-        let timing = session.time_on_stream(
-            &mut out,
-            |out| session.poison(out),
-            |out| Ok(on.get(queries, out, None, miss())?),
-        )?;
-        session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
+        let (timing, _) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
         row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
     }
     row.set("order", order.name());
@@ -183,16 +173,10 @@ fn ordered<W: BenchWord>(
         row.set("hit_rate", 0.5);
         session.push(row);
     };
-    let mut ranks = session.device.alloc::<u64>(count)?;
-    let timing = session.time_on_stream(
-        &mut ranks,
-        |ranks| session.poison(ranks),
-        |ranks| Ok(subject.tree.on(&session.stream).lower_bound(queries, ranks)?),
-    )?;
-    let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, |i| batch.origins[i].lower_bound())?;
+    let on = subject.tree.on(&session.stream);
+    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
     let row = subject.row(session, "lower_bound", count, timing, checksum);
     push(session, row);
-    drop(ranks);
     let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
     let timing = session.time_on_stream(
         &mut out,

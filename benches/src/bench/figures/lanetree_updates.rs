@@ -2,17 +2,15 @@
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
-use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::lane_tree::inserts::{Inserted, SERIES, all_are_there, inserts};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{DeviceKind, LaneTree, Pool, UpdatePath};
-use lanetree_baselines::Checksum;
-use lanetree_record::Timing;
+use lanetree::lane_tree::{BuildScratch, Builder};
+use lanetree::{DeviceKind, LaneTree};
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -52,9 +50,6 @@ static TABLE: Table = Table {
     summary: None,
 };
 
-/// How many batches come one after another.
-const SERIES: usize = 10;
-
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1_usize << main_of(&request.sizes);
     let keys = keys(session.seed, len);
@@ -73,9 +68,17 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         for size in if quick { &[8][..] } else { &[22, 20, 16] } {
             for spread in [Spread::Uniform, Spread::Skewed, Spread::Appended] {
                 let what = format!("batches of 2^{size}, {}, fill {fill}", spread.name());
-                if session.has_time(&what) {
-                    let all = batch(session.seed, &sorted, SERIES << size, spread);
-                    inserts(session, (&builder, fill), &pairs, &all, spread, &what)?;
+                if !session.has_time(&what) {
+                    continue;
+                }
+                let all = batch(session.seed, &sorted, SERIES << size, spread);
+                for Inserted { before, timing, checksum, path, bytes_per_key } in
+                    inserts(session, &builder, &pairs, &all, &what)?
+                {
+                    let row = Row::new(TABLE.name, "lanetree", "insert", 1 << size, timing, checksum);
+                    let row = row.on(session.device_name()).over(len, ("u64", "u64"), "uniform").with("fill", fill);
+                    let row = row.with("spread", spread.name()).with("batches_before", before as u64);
+                    session.push(row.with("path", path).with("bytes_per_key", bytes_per_key));
                 }
             }
         }
@@ -115,68 +118,4 @@ fn build(
     let row = row.over(keys.len(), ("u64", "u64"), "uniform").with("fill", fill);
     session.push(row.with("bytes_per_key", tree.bytes() as f64 / keys.len() as f64));
     Ok(())
-}
-
-/// The first of some batches, and the last of them.
-fn inserts(
-    session: &mut Session,
-    (builder, fill): (&Builder<u64, u64>, f64),
-    pairs: &Sent,
-    all: &[u64],
-    spread: Spread,
-    what: &str,
-) -> Result<()> {
-    let (len, count) = (pairs.device.0.len(), all.len() / SERIES);
-    let batches: Vec<Sent> = all.chunks(count).map(|batch| Sent::new(session, batch)).collect::<Result<_>>()?;
-    let pooled = Pool::new(&session.device).device();
-    let stream = &pooled.stream()?;
-    let mut build = BuildScratch::for_sorted(&pooled)?;
-    let mut scratch = UpdateScratch::new(&pooled, count)?;
-    for before in [0, SERIES - 1] {
-        let mut fresh = |scratch: &mut UpdateScratch<u64>| -> lanetree::Result<LaneTree<u64, u64>> {
-            let mut tree = builder.build_sorted_on(stream, (&pairs.device.0, &pairs.device.1), len, &mut build)?;
-            for batch in &batches[..before] {
-                tree.apply_on(stream, &batch.device.0, &batch.device.1, None, scratch)?;
-            }
-            Ok(tree)
-        };
-        let own = &batches[before].device;
-        let mut state = (None, UpdatePath::Unchanged, scratch);
-        let timing: Timing = session.time_on_cpu(
-            &mut state,
-            |(tree, _, scratch)| {
-                *tree = None;
-                *tree = Some(fresh(scratch));
-            },
-            |(tree, path, scratch)| {
-                let Some(Ok(tree)) = tree else {
-                    tree.take().expect("made before")?;
-                    return Ok(());
-                };
-                *path = tree.apply_on(stream, &own.0, &own.1, None, scratch)?.path;
-                Ok(())
-            },
-        )?;
-        let (tree, path, own_scratch) = state;
-        scratch = own_scratch;
-        let tree = tree.expect("made before")?;
-        let checksum = all_are_there(session, what, &tree, &all[..(before + 1) * count])?;
-        let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
-        let row = row.over(len, ("u64", "u64"), "uniform").with("fill", fill).with("spread", spread.name());
-        let path = match path {
-            UpdatePath::InPlace => "in place",
-            UpdatePath::Moved => "nodes divided",
-            UpdatePath::Rebuilt => "rebuilt",
-            _ => "unchanged",
-        };
-        let row = row.with("batches_before", before as u64).with("path", path);
-        session.push(row.with("bytes_per_key", tree.bytes() as f64 / tree.len() as f64));
-    }
-    Ok(())
-}
-
-fn all_are_there(session: &Session, what: &str, tree: &LaneTree<u64, u64>, keys: &[u64]) -> Result<Checksum> {
-    let found: Vec<u64> = tree.get_many(keys)?.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-    let found = session.check_slice(&what, "values", &found, 0..keys.len(), miss(), |i| value_of(keys[i]))?;
-    Ok(found)
 }

@@ -43,11 +43,15 @@ mod hbtree_sizes;
 mod hbtree_strategies;
 mod hbtree_updates;
 mod indexes;
+mod joins;
+mod lanetree_adversaries;
 mod lanetree_cpu;
+mod lanetree_memory;
 mod lanetree_queries;
 mod lanetree_updates;
 mod latency;
 mod lookups;
+mod multimap;
 mod neighbors;
 mod primitives;
 mod ranges;
@@ -91,6 +95,10 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &lanetree_queries::FIGURE,
     &lanetree_cpu::FIGURE,
     &lanetree_updates::FIGURE,
+    &lanetree_adversaries::FIGURE,
+    &lanetree_memory::FIGURE,
+    &joins::FIGURE,
+    &multimap::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,

@@ -1,5 +1,8 @@
 //! Keys of several distributions, for the figures about LaneTree.
 
+pub(crate) mod adversaries;
+pub(crate) mod inserts;
+
 use super::data::{Data, mix};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

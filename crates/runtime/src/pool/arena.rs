@@ -43,12 +43,23 @@ pub(super) enum Found {
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     cached: BTreeSet<Block>,
-    /// The bytes of each block that is lent.
-    lent: HashMap<Address, usize>,
+    lent: HashMap<Address, Lent>,
     pub(super) in_use: usize,
     pub(super) cached_bytes: usize,
     /// The most that was ever in use.
     most: usize,
+    /// What was asked for of the blocks that are lent.
+    requested: usize,
+    /// The most of that, since [`Arena::restart_peak`].
+    pub(super) peak: usize,
+}
+
+/// Bytes of a block that is lent.
+#[derive(Debug)]
+struct Lent {
+    block: usize,
+    /// So many were asked for.
+    requested: usize,
 }
 
 /// The size of a new block: a multiple of an eighth of the largest power of two in it, and of [`GRAIN`]. That
@@ -71,13 +82,14 @@ impl Arena {
         let Some(block) = fitting.find(|block| block.returned < waited) else { return Found::Pending };
         self.forget(&block);
         self.in_use += block.bytes;
-        self.lend(block.at, block.bytes);
+        self.lend(block.at, block.bytes, bytes);
         Found::Ready(block.at)
     }
 
     /// Takes a block back; work launched before the epoch `returned + 1` may still touch it.
     pub(super) fn give_back(&mut self, at: Address, returned: u64) {
-        let bytes = self.lent.remove(&at).expect("a block that comes back was lent");
+        let Lent { block: bytes, requested } = self.lent.remove(&at).expect("a block that comes back was lent");
+        self.requested -= requested;
         self.in_use -= bytes;
         self.cached_bytes += bytes;
         self.cached.insert(Block { bytes, returned, at });
@@ -110,10 +122,17 @@ impl Arena {
         self.in_use -= bytes;
     }
 
-    /// Marks a block as lent that is counted already.
-    pub(super) fn lend(&mut self, at: Address, bytes: usize) {
+    /// Marks a block as lent that is counted already, to a buffer of so many bytes.
+    pub(super) fn lend(&mut self, at: Address, block: usize, requested: usize) {
         self.most = self.most.max(self.in_use);
-        self.lent.insert(at, bytes);
+        self.requested += requested;
+        self.peak = self.peak.max(self.requested);
+        self.lent.insert(at, Lent { block, requested });
+    }
+
+    /// Forgets what was asked for earlier: the peak begins at what is lent now.
+    pub(super) fn restart_peak(&mut self) {
+        self.peak = self.requested;
     }
 
     /// All free blocks; the arena no longer holds them.
@@ -140,7 +159,7 @@ mod tests {
     /// Lends a new block.
     fn new_block(arena: &mut Arena, number: usize, bytes: usize) {
         assert_eq!(arena.reserve(bytes, usize::MAX), Ok(Vec::new()));
-        arena.lend(address(number), bytes);
+        arena.lend(address(number), bytes, bytes);
     }
 
     #[test]
@@ -221,7 +240,7 @@ mod tests {
             }
             if arena.find(bytes, u64::MAX) == Found::Nothing {
                 arena.reserve(bytes, usize::MAX).unwrap();
-                arena.lend(address(number), bytes);
+                arena.lend(address(number), bytes, bytes);
             }
             if number > 1 {
                 arena.give_back(address(number - 1), number as u64);

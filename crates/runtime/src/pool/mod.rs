@@ -62,6 +62,9 @@ pub struct PoolStats {
     pub in_use: usize,
     /// Bytes of device memory that wait for buffers.
     pub cached: usize,
+    /// The most bytes of device memory that buffers have had at once, without rounding: since the pool was made, or since
+    /// [`Pool::restart_peak`].
+    pub peak: usize,
     /// Bytes of pinned memory that buffers have, including rounding.
     pub pinned_in_use: usize,
     /// Bytes of pinned memory that are free for new buffers.
@@ -165,12 +168,31 @@ impl Pool {
         PoolStats {
             in_use: state.device.in_use,
             cached: state.device.cached_bytes,
+            peak: state.device.peak,
             pinned_in_use: state.pinned.in_use,
             pinned_cached: state.pinned.cached_bytes,
             allocations: state.allocations,
             reuses: state.reuses,
             waits: state.waits,
         }
+    }
+
+    /// Has [`PoolStats::peak`] begin anew, at what buffers have now: to learn what a call takes at most.
+    ///
+    /// ```
+    /// use lanetree_runtime::{Device, Pool};
+    ///
+    /// let pool = Pool::new(&Device::emulated());
+    /// let kept = pool.device().alloc::<u8>(1000)?;
+    /// drop(pool.device().alloc::<u8>(5000)?);
+    /// assert_eq!(pool.stats().peak, 6000);
+    /// pool.restart_peak();
+    /// assert_eq!(pool.stats().peak, 1000);
+    /// # drop(kept);
+    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// ```
+    pub fn restart_peak(&self) {
+        self.shared.state().device.restart_peak();
     }
 
     /// Returns all cached blocks to the driver, device memory and pinned memory, and returns their bytes. Waits for all
@@ -271,7 +293,7 @@ impl Shared {
         match new {
             Ok(at) => {
                 state.allocations += 1;
-                state.arena(kind).lend(Address(at), block);
+                state.arena(kind).lend(Address(at), block, bytes);
                 Ok(at)
             }
             Err(error) => {

@@ -1,0 +1,357 @@
+//! Joins of rows with a LaneTree, and new indexes from one and a sorted batch, beside what copying the bytes that they move takes.
+
+use crate::bench::bus::bus;
+use crate::bench::ceilings::touched;
+use crate::bench::columns::{
+    BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, power,
+};
+use crate::bench::data::{Batch, Data, Order, miss, mix, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figures::ceilings;
+use crate::bench::plan::main_of;
+use crate::bench::queries::hit_rate;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::primitives::{MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, merge_pairs, radix_sort_pairs};
+use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
+use lanetree_baselines::Checksum;
+use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
+use lanetree_record::Timing;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "joins",
+    about: "LaneTree: joins, unions, intersections and differences",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    with_ceilings: true,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "joins",
+    title: "LaneTree, joins and new indexes from two",
+    columns: &[
+        INDEX,
+        DEVICE,
+        N,
+        OPERATION,
+        ORDER,
+        HITS,
+        BATCH,
+        MS,
+        RATE,
+        Column::extra("x sort", "x_sort", Format::Figure),
+        CEILING,
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "semi_join, band_sums, join, and the primitives: kernels, probes and results on the device. join_many: from host memory",
+        "to vectors there, and the others that make an index: by the CPU's clock, from the call to its return. of ceiling: of",
+        "the rate at which as many bytes are copied as must at least be moved: each probe, each result, each line of the index",
+        "that a probe touches once; for new indexes the pairs of both and of the result; for join_many the bus, probes there",
+        "and ranks back. x sort: the rate over that of sorting the probes by their keys, with which a sort-merge join begins.",
+        "merge: merge_pairs of two sorted arrays on the device, the least that a union could take.",
+    ],
+    summary: None,
+};
+
+/// Pairs of a band.
+const BAND: usize = 8;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    ceilings::copy(session)?;
+    let size = main_of(&request.sizes);
+    let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
+    let tree = LaneTree::builder().build_sorted(&session.device, &data.keys, &data.values)?;
+    let subject = Subject { data: &data, tree };
+    for order in [Order::Random, Order::Sorted] {
+        let Some(sorted) = data.sorted_batch(1 << session.plan.queries, true, session.seed) else { return Ok(()) };
+        let batch = sorted.ordered(order, session.seed);
+        if session.has_time(format_args!("joins, {}", order.name())) {
+            subject.joins(session, &batch, order)?;
+        }
+    }
+    for batch in [20, 22, 24, 26].map(|most: u32| most.saturating_sub(26 - 26.min(size)).max(4)) {
+        if session.has_time(format_args!("new indexes, from a batch of 2^{batch}")) {
+            subject.combinations(session, 1 << batch)?;
+        }
+    }
+    Ok(())
+}
+
+struct Subject<'a> {
+    data: &'a Data<u64>,
+    tree: LaneTree<u64, u64>,
+}
+
+impl Subject<'_> {
+    fn row(
+        &self,
+        session: &Session,
+        index: &'static str,
+        operation: &str,
+        batch: usize,
+        timing: Timing,
+        checksum: Checksum,
+    ) -> Row {
+        let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+        self.data.label(row)
+    }
+
+    /// With the ceiling of copying so many bytes.
+    fn push(&self, session: &mut Session, row: Row, bytes: f64) {
+        let ceiling = session.ceilings.copy.map(|copy| row.batch as f64 * copy / bytes);
+        session.push(row.with("ceiling_giga_per_second", ceiling));
+    }
+
+    /// Bytes of the lines that so many random probes touch.
+    fn line_bytes(&self, probes: usize) -> f64 {
+        touched(probes as f64, self.tree.stats().lines as f64) * 64.0
+    }
+
+    /// Joins of rows with these keys.
+    fn joins(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+        let (count, keys) = (batch.queries.len(), session.device.upload(&batch.queries)?);
+        let (rows, lines) = (count as f64, self.line_bytes(count));
+        let with_order = |row: Row| row.with("order", order.name());
+
+        // What a sort-merge join begins with.
+        let amount = |i: usize| mix(i as u64) | 1;
+        let amounts: Vec<u64> = (0..count).into_par_iter().map(amount).collect();
+        let amounts = session.device.upload(&amounts)?;
+        let mut out = (session.device.alloc(count)?, session.device.alloc(count)?);
+        let mut scratch = RadixSortScratch::for_pairs(&session.device, count)?;
+        let timing = session.time_on_stream(
+            &mut out,
+            |(keys, amounts)| session.poison(keys).and_then(|()| session.poison(amounts)),
+            |(sorted, values)| {
+                let sorted = (sorted, values);
+                Ok(radix_sort_pairs(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)?)
+            },
+        )?;
+        let mut expected = batch.queries.clone();
+        expected.par_sort_unstable();
+        let checksum = session.check(&"sort", "keys", &out.0, count, u64::MAX, |i| expected[i])?;
+        drop((out, scratch, expected));
+        let row = with_order(self.row(session, "primitives", "radix_sort_pairs", count, timing, checksum));
+        let sort = row.giga_per_second;
+        self.push(session, row, 32.0 * rows);
+
+        let hits = batch.origins.par_iter().filter(|origin| !origin.is_miss()).count();
+        for (operation, threshold) in [("semi_join", 0), ("semi_join, 1/8 of the rows", u64::MAX / 8 * 7)] {
+            let mut kept = Kept::new(&session.device, count)?;
+            let timing = session.time_on_stream(
+                &mut kept,
+                |kept| session.poison(&mut kept.keys).and_then(|()| session.poison(&mut kept.amounts)),
+                |kept| {
+                    let rows = Rows { keys: &keys, amounts: &amounts };
+                    Ok(semi_join(&session.stream, &self.tree, rows, threshold, kept)?)
+                },
+            )?;
+            let (passed, checksum) = check_kept(session, operation, batch, amount, threshold, &kept)?;
+            let row = with_order(self.row(session, "lanetree", operation, count, timing, checksum));
+            let row = row.with("hit_rate", hit_rate(true)).with("kept", passed.kept as u64);
+            let x_sort = row.giga_per_second / sort;
+            let read = 8.0 * rows + 8.0 * passed.probed as f64;
+            let bytes = read + 16.0 * passed.kept as f64 + self.line_bytes(passed.probed);
+            self.push(session, row.with("x_sort", x_sort), bytes);
+        }
+        drop(amounts);
+        self.bands(session, batch, order)?;
+
+        let mut out = (DeviceMatches::new(&session.device, count)?, JoinScratch::new(&session.device, count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
+            |(out, scratch)| Ok(self.tree.on(&session.stream).join(&keys, scratch, out)?),
+        )?;
+        let (out, _) = out;
+        session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
+        let expected: Vec<u64> =
+            (0..count as u64).into_par_iter().filter(|&i| !batch.origins[i as usize].is_miss()).collect();
+        let row_of = |i: usize| batch.origins[expected[i] as usize].rank() as u64;
+        let probes = session.check(&"join", "probes", &out.probes, hits, u64::MAX, |i| expected[i])?;
+        let checksum = probes.and(session.check(&"join", "rows", &out.rows, hits, u64::MAX, row_of)?);
+        drop(out);
+        let row = with_order(self.row(session, "lanetree", "join", count, timing, checksum));
+        let x_sort = row.giga_per_second / sort;
+        let row = row.with("hit_rate", hit_rate(true)).with("x_sort", x_sort);
+        self.push(session, row, 8.0 * rows + 16.0 * hits as f64 + lines);
+        drop(keys);
+
+        // From host memory.
+        let mut found = Matches::default();
+        let timing = session.time_on_cpu(
+            &mut found,
+            |found| *found = Matches::default(),
+            |found| {
+                *found = self.tree.join_many(&batch.queries)?;
+                Ok(())
+            },
+        )?;
+        let probes = session.check_slice(&"join_many", "probes", &found.probes, 0..hits, u64::MAX, |i| expected[i])?;
+        let checksum = probes.and(session.check_slice(&"join_many", "rows", &found.rows, 0..hits, u64::MAX, row_of)?);
+        let row = with_order(self.row(session, "lanetree", "join_many", count, timing, checksum));
+        let ceiling = bus::<u64, u64>(session, count, count)?.map(|ms| rows / ms / 1e6);
+        session.push(row.with("hit_rate", hit_rate(true)).with("ceiling_giga_per_second", ceiling));
+        Ok(())
+    }
+
+    /// The band join.
+    fn bands(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+        let (data, count) = (self.data, batch.queries.len());
+        if data.len() <= BAND {
+            return Ok(());
+        }
+        let firsts = batch.first_ranks(data.len() - BAND - 1);
+        let lows: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank]).collect();
+        let ends: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + BAND]).collect();
+        let (lows, ends) = (session.device.upload(&lows)?, session.device.upload(&ends)?);
+        let mut out = (session.device.alloc::<u64>(count)?, session.device.alloc::<u64>(count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(sums, last_keys)| session.poison(sums).and_then(|()| session.poison(last_keys)),
+            |(sums, last_keys)| {
+                let bands = Bands { lows: &lows, ends: &ends };
+                Ok(band_sums(&session.stream, &self.tree, bands, u64::MAX, Sums { sums, last_keys })?)
+            },
+        )?;
+        let sum =
+            |i: usize| data.values[firsts[i]..][..BAND].iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
+        let sums = session.check(&"band_sums", "sums", &out.0, count, miss(), sum)?;
+        let last = |i: usize| data.keys[firsts[i] + BAND - 1];
+        let checksum = sums.and(session.check(&"band_sums", "last keys", &out.1, count, miss(), last)?);
+        let row = self.row(session, "lanetree", &format!("band_sums of {BAND}"), count, timing, checksum);
+        let bytes = 32.0 * count as f64 + 16.0 * touched((BAND * count) as f64, data.len() as f64);
+        self.push(session, row.with("order", order.name()), bytes);
+        Ok(())
+    }
+
+    /// New indexes from this one and a sorted batch, half of whose keys it has.
+    fn combinations(&self, session: &mut Session, count: usize) -> Result<()> {
+        let data = self.data;
+        let step = (data.len() / (count / 2)).max(1);
+        // Each such key, and the number after it.
+        let ranks = (0..data.len()).into_par_iter().step_by(step);
+        let is_there = |key: &u64| data.keys.binary_search(key).is_ok();
+        let keys: Vec<u64> = ranks
+            .flat_map_iter(|rank| {
+                let (key, next) = (data.keys[rank], data.keys[rank].wrapping_add(1));
+                [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
+            })
+            .collect();
+        // Other values than those of the index.
+        let values: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
+        let both = data.len().div_ceil(step);
+        let other = LaneTree::builder().build_sorted(&session.device, &keys, &values)?;
+        let all = data.len() + keys.len() - both;
+        let of_both = |key: u64| data.keys.binary_search(&key).is_ok_and(|rank| rank.is_multiple_of(step));
+        type Made<'a> = &'a dyn Fn() -> lanetree::Result<LaneTree<u64, u64>>;
+        // The value of a key in the result, if it is there.
+        type Right<'a> = &'a (dyn Fn(u64) -> Option<u64> + Sync);
+        let in_batch = |key: u64| keys.binary_search(&key).is_ok();
+        let of_union = |key: u64| Some(if in_batch(key) { value_of(!key) } else { value_of(key) });
+        let of_intersection = |key: u64| of_both(key).then(|| value_of(key));
+        let of_difference = |key: u64| (is_there(&key) && !in_batch(key)).then(|| value_of(key));
+        let cases: [(&str, Made<'_>, Right<'_>, usize); 5] = [
+            ("union", &|| self.tree.union(&other), &of_union, all),
+            ("intersection", &|| self.tree.intersection(&other), &of_intersection, both),
+            ("difference", &|| self.tree.difference(&other), &of_difference, data.len() - both),
+            ("union_sorted", &|| self.tree.union_sorted(&keys, &values), &of_union, all),
+            ("difference_sorted", &|| self.tree.difference_sorted(&keys), &of_difference, data.len() - both),
+        ];
+        for (operation, make, right, len) in cases {
+            let what = format!("{operation} with {} keys", power(keys.len() as u64));
+            if !session.has_time(&what) {
+                continue;
+            }
+            let mut made = None;
+            let timing = session.time_on_cpu(
+                &mut made,
+                |made| *made = None,
+                |made| {
+                    *made = Some(make()?);
+                    Ok(())
+                },
+            )?;
+            let made = made.expect("made at least once");
+            session.expect(&what, "pairs", made.len(), len as u64)?;
+            let mut checksum = Checksum::default();
+            for asked in [&keys, &data.keys] {
+                let asked: Vec<u64> = asked.iter().copied().step_by(asked.len().div_ceil(1 << 20)).collect();
+                let found: Vec<u64> = made.get_many(&asked)?.into_iter().map(|value| value.unwrap_or(miss())).collect();
+                let expected = |i: usize| right(asked[i]).unwrap_or(miss());
+                checksum =
+                    checksum.and(session.check_slice(&what, "values", &found, 0..asked.len(), miss(), expected)?);
+            }
+            let row = self.row(session, "lanetree", operation, keys.len(), timing, checksum);
+            self.push(session, row, (16 * (data.len() + keys.len() + len)) as f64);
+        }
+        self.merge(session, (&keys, &values), all)
+    }
+
+    /// The merge of two sorted arrays, without an index.
+    fn merge(&self, session: &mut Session, (keys, values): (&[u64], &[u64]), all: usize) -> Result<()> {
+        let (data, device) = (self.data, &session.device);
+        let first = (device.upload(&data.keys)?, device.upload(&data.values)?);
+        let second = (device.upload(keys)?, device.upload(values)?);
+        let room = data.len() + keys.len();
+        let mut out = (device.alloc::<u64>(room)?, device.alloc::<u64>(room)?, device.alloc::<u64>(1)?);
+        let mut scratch = MergeScratch::new(device, room)?;
+        let timing = session.time_on_stream(
+            &mut out,
+            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
+            |(out_keys, out_values, count)| {
+                let first = Pairs { keys: &first.0, values: &first.1, count: data.len().into() };
+                let second = Pairs { keys: &second.0, values: &second.1, count: keys.len().into() };
+                let output = PairsMut { keys: out_keys, values: out_values, count };
+                Ok(merge_pairs(&session.stream, MergeRule::SecondReplacesFirst, first, second, output, &mut scratch)?)
+            },
+        )?;
+        session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
+        let mut expected: Vec<u64> = data.keys.par_iter().chain(keys).copied().collect();
+        // Stable, so that it makes use of the order that there is.
+        expected.par_sort();
+        expected.dedup();
+        let checksum = session.check(&"merge", "keys", &out.0, all, u64::MAX, |i| expected[i])?;
+        let row = self.row(session, "primitives", "merge_pairs", keys.len(), timing, checksum);
+        self.push(session, row, (16 * (room + all)) as f64);
+        Ok(())
+    }
+}
+
+/// Rows that pass the filter of a semi-join, and of these the ones that are kept.
+struct Passed {
+    probed: usize,
+    kept: usize,
+}
+
+/// Compares what a semi-join has kept, which is in no particular order, by its sums.
+fn check_kept(
+    session: &Session,
+    operation: &str,
+    batch: &Batch<u64>,
+    amount: impl Fn(usize) -> u64 + Sync,
+    threshold: u64,
+    kept: &Kept<u64>,
+) -> Result<(Passed, Checksum)> {
+    let passing = || (0..batch.queries.len()).into_par_iter().filter(|&i| amount(i) > threshold);
+    let probed = passing().count();
+    let sums = passing().filter(|&i| !batch.origins[i].is_miss()).map(|i| {
+        let key = batch.queries[i];
+        // The last one tells whether keys are still beside their amounts.
+        [1, value_of(key), key, mix(key ^ mix(amount(i)))]
+    });
+    let add = |a: [u64; 4], b: [u64; 4]| core::array::from_fn(|i| a[i].wrapping_add(b[i]));
+    let expected = sums.reduce(|| [0; 4], add);
+    let rows = kept.to_vec()?;
+    let found = rows.par_iter().map(|&(key, amount)| [1, 0, key, mix(key ^ mix(amount))]).reduce(|| [0; 4], add);
+    let found = [found[0], kept.sum()?, found[2], found[3]];
+    let checksum = session.check_slice(&operation, "sums of what was kept", &found, 0..4, u64::MAX, |i| expected[i])?;
+    Ok((Passed { probed, kept: expected[0] as usize }, checksum))
+}

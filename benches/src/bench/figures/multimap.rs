@@ -1,0 +1,322 @@
+//! The multi-map, by the number of values of a key: builds, queries, changes and bytes.
+
+use crate::bench::columns::{BATCH, BYTES_RATE, Column, DEVICE, Format, KEYS, MS, N, OPERATION, RATE, SIZE};
+use crate::bench::data::{Data, Order, Permutation, miss, value_of};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::map_pairs::{MapPairs, Values, value};
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::multimap::{DeviceRows, Scratch, ValueRows};
+use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream};
+use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "multimap",
+    about: "The multi-map: builds, queries and changes, by the values of a key",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "multimap",
+    title: "Multi-map, by the values of a key",
+    columns: &[
+        DEVICE,
+        KEYS.headed("values"),
+        N,
+        OPERATION,
+        BATCH,
+        MS,
+        RATE,
+        Column::extra("values/batch", "found", Format::Plain),
+        BYTES_RATE,
+        SIZE.headed("bytes/pair"),
+        Column::extra("x lanetree's", "bytes_x_lanetree", Format::Figure),
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "n and rates of builds are of pairs; batches are of keys, in random order, all present, and of pairs where pairs are",
+        "inserted or removed. get_all, count and first: on the device. Others by the CPU's clock, from the call to its return,",
+        "batch and results in host memory but for build_on: with memory from a pool, into a map that was built for it. GB/s:",
+        "of the values found, each read and written once. x lanetree's: over the bytes of a LaneTree over as many pairs with",
+        "distinct keys, which has the same bytes per pair whatever their number.",
+    ],
+    summary: None,
+};
+
+/// Values of the key that has many.
+const EQUAL: u32 = 20;
+
+/// Values that a batch of queries finds at most, as a power of two; a batch has as many keys at most.
+const FOUND: u32 = 25;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let size = main_of(&request.sizes);
+    let equal = 1 << EQUAL.min(size - 1);
+    let uniform = Data::<u64>::uniform(1 << size, session.seed_of(size));
+    let tree = LaneTree::builder().build_sorted(&session.device, &uniform.keys, &uniform.values)?;
+    let lanetree = tree.bytes() as f64 / uniform.len() as f64;
+    drop((tree, uniform));
+    for values in [Values::Each(1), Values::Each(4), Values::Each(64), Values::OfOne(equal)] {
+        let pairs = MapPairs::new(1 << size, values, session.seed_of(size));
+        if session.has_time(format_args!("{}, n = 2^{size}", pairs.name())) {
+            Subject::new(session, pairs, lanetree)?.measure(session)?;
+        }
+    }
+    Ok(())
+}
+
+type Map = MultiMap<u64, u64>;
+
+/// Pairs, and a map of them.
+struct Subject {
+    pairs: MapPairs,
+    /// All in order, on the device.
+    sorted: (Buffer<u64>, Buffer<u64>),
+    stream: Stream,
+    map: Map,
+    /// Bytes of a pair in a LaneTree.
+    lanetree: f64,
+}
+
+impl Subject {
+    fn new(session: &Session, pairs: MapPairs, lanetree: f64) -> Result<Self> {
+        let sorted = (session.device.upload(&pairs.keys())?, session.device.upload(&pairs.values())?);
+        // Its memory, and that of all maps made in it, comes from a pool.
+        let stream = Pool::new(&session.device).device().stream()?;
+        let map = MultiMap::build_on(&stream, (&sorted.0, &sorted.1), pairs.len())?;
+        Ok(Self { pairs, sorted, stream, map, lanetree })
+    }
+
+    fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
+        let row = Row::new(TABLE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
+        let row = row.over(self.pairs.len(), ("u64", "u64"), self.pairs.name());
+        let bytes = self.map.stats().bytes() as f64 / self.pairs.len() as f64;
+        row.with("bytes_per_key", bytes).with("bytes_x_lanetree", bytes / self.lanetree)
+    }
+
+    fn measure(&self, session: &mut Session) -> Result<()> {
+        self.build(session)?;
+        let most = self.pairs.len() / self.pairs.distinct.len();
+        let most = (1_usize << FOUND.min(session.plan.queries)) / most;
+        self.queries(session, most)?;
+        self.from_host(session, most.min(1 << 22))?;
+        let quick = session.plan.scale.quick || session.plan.scale.kind != DeviceKind::Cuda;
+        self.changes(session, if quick { 1 << 6 } else { 1 << 20 })
+    }
+
+    /// From unsorted pairs on the device.
+    fn build(&self, session: &mut Session) -> Result<()> {
+        let len = self.pairs.len();
+        let permutation = Permutation::new(len, session.seed);
+        let (keys, values) = (self.pairs.keys(), self.pairs.values());
+        let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect::<Vec<_>>();
+        let unsorted = (session.device.upload(&turned(&keys))?, session.device.upload(&turned(&values))?);
+        drop((keys, values));
+        let mut made = None;
+        let timing = session.time_on_cpu(
+            &mut made,
+            |made| *made = None,
+            |made| {
+                *made = Some(MultiMap::build_on(&self.stream, (&unsorted.0, &unsorted.1), len)?);
+                Ok(())
+            },
+        )?;
+        let made: Map = made.expect("built at least once");
+        let asked = self.some_ranks(session, 1 << 10);
+        let mut rows = made.get_all_many(&self.keys_of(&asked))?;
+        // They are in the order in which the unsorted pairs came.
+        for range in rows.offsets.windows(2) {
+            rows.values[range[0] as usize..range[1] as usize].sort_unstable();
+        }
+        let checksum = self.check_rows(session, "build_on", &asked, &rows, true)?;
+        let row = self.row(session, "build_on", len, timing, checksum);
+        session.push(row);
+        Ok(())
+    }
+
+    /// Ranks of distinct keys, at most so many, in random order; never that of the key with many values, if it is one.
+    fn some_ranks(&self, session: &Session, most: usize) -> Vec<usize> {
+        let distinct = &self.pairs.distinct;
+        let least = self.pairs.places(0).len();
+        let step = (distinct.len() / most).max(1);
+        let mut ranks: Vec<usize> = (0..distinct.len()).step_by(step).take(most).collect();
+        ranks.retain(|&rank| self.pairs.places(rank).len() == least);
+        ranks.par_sort_unstable_by_key(|&rank| value_of(rank as u64 ^ session.seed << 32));
+        ranks
+    }
+
+    fn keys_of(&self, ranks: &[usize]) -> Vec<u64> {
+        ranks.par_iter().map(|&rank| self.pairs.distinct.keys[rank]).collect()
+    }
+
+    /// Compares the values of keys with those that their pairs have, in the order of the pairs or in that of the values.
+    fn check_rows(
+        &self,
+        session: &Session,
+        what: &str,
+        ranks: &[usize],
+        rows: &ValueRows<u64>,
+        is_by_value: bool,
+    ) -> Result<Checksum> {
+        let mut expected: Vec<u64> = Vec::with_capacity(rows.values.len());
+        let mut offsets = vec![0_u64];
+        for &rank in ranks {
+            let start = expected.len();
+            expected.extend(self.pairs.places(rank).map(value));
+            if is_by_value {
+                expected[start..].sort_unstable();
+            }
+            offsets.push(expected.len() as u64);
+        }
+        let by_offset =
+            session.check_slice(&what, "offsets", &rows.offsets, 0..offsets.len(), u64::MAX, |i| offsets[i])?;
+        let by_value =
+            session.check_slice(&what, "values", &rows.values, 0..expected.len(), miss(), |i| expected[i])?;
+        Ok(by_offset.and(by_value))
+    }
+
+    /// On the device.
+    fn queries(&self, session: &mut Session, most: usize) -> Result<()> {
+        let Some(sorted) = self.pairs.distinct.sorted_batch(most.next_power_of_two(), false, session.seed) else {
+            return Ok(());
+        };
+        let batch = sorted.ordered(Order::Random, session.seed);
+        // Work by output would do the key with many values as fast, but its values would be most of all.
+        let plain = if self.pairs.heavy() == 0 { 0 } else { self.pairs.heavy() - 1 };
+        let least = self.pairs.places(0).len();
+        let ranks: Vec<usize> = batch.origins.iter().map(|origin| origin.rank()).collect();
+        let ranks: Vec<usize> =
+            ranks.into_iter().map(|rank| if self.pairs.places(rank).len() == least { rank } else { plain }).collect();
+        let (count, found) = (ranks.len(), ranks.len() * least);
+        let queries = session.device.upload(&self.keys_of(&ranks))?;
+
+        let rows = DeviceRows::new(&session.device, count, found)?;
+        let mut out = (rows, Scratch::new(&session.device, count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(rows, _)| session.poison(&mut rows.values).and_then(|()| session.poison(&mut rows.offsets)),
+            |(rows, scratch)| Ok(self.map.on(&session.stream).get_all(&queries, scratch, rows)?),
+        )?;
+        let (rows, scratch) = out;
+        let what = "get_all";
+        let place = |i: usize| self.pairs.places(ranks[i / least]).start + i % least;
+        let by_value = session.check(&what, "values", &rows.values, found, miss(), |i| value(place(i)))?;
+        let offset = |i: usize| (i * least) as u64;
+        let checksum = by_value.and(session.check(&what, "offsets", &rows.offsets, count + 1, u64::MAX, offset)?);
+        drop(rows);
+        let row = self.row(session, what, count, timing, checksum).with("found", found as u64);
+        session.push(row.with("bytes_moved", 16 * found as u64));
+
+        let mut out = (session.device.alloc::<u64>(count)?, scratch);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(counts, _)| session.poison(counts),
+            |(counts, scratch)| Ok(self.map.on(&session.stream).count(&queries, counts, scratch)?),
+        )?;
+        let checksum = session.check(&"count", "counts", &out.0, count, u64::MAX, |_| least as u64)?;
+        let row = self.row(session, "count", count, timing, checksum);
+        session.push(row);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(values, _)| session.poison(values),
+            |(values, scratch)| Ok(self.map.on(&session.stream).first(&queries, values, None, miss(), scratch)?),
+        )?;
+        let first = |i: usize| value(self.pairs.places(ranks[i]).start);
+        let checksum = session.check(&"first", "values", &out.0, count, miss(), first)?;
+        let row = self.row(session, "first", count, timing, checksum);
+        session.push(row);
+        Ok(())
+    }
+
+    /// From and to host memory.
+    fn from_host(&self, session: &mut Session, most: usize) -> Result<()> {
+        let ranks = self.some_ranks(session, most);
+        let keys = self.keys_of(&ranks);
+        let mut rows = ValueRows::default();
+        let timing = session.time_on_cpu(
+            &mut rows,
+            |rows| *rows = ValueRows::default(),
+            |rows| {
+                *rows = self.map.get_all_many(&keys)?;
+                Ok(())
+            },
+        )?;
+        let checksum = self.check_rows(session, "get_all_many", &ranks, &rows, false)?;
+        let row = self.row(session, "get_all_many", keys.len(), timing, checksum);
+        session.push(row.with("found", rows.values.len() as u64).with("bytes_moved", 16 * rows.values.len() as u64));
+        Ok(())
+    }
+
+    /// A batch of each kind of change, into a map of its own.
+    fn changes(&self, session: &mut Session, most: usize) -> Result<()> {
+        let ranks = self.some_ranks(session, most);
+        let (keys, count) = (self.keys_of(&ranks), ranks.len());
+        let least = self.pairs.places(0).len() as u64;
+        let added: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
+        let removed: Vec<(u64, u64)> =
+            ranks.par_iter().zip(&keys).map(|(&rank, &key)| (key, value(self.pairs.places(rank).start))).collect();
+        type Change<'a> = &'a dyn Fn(&mut Map) -> lanetree::Result<lanetree::multimap::ChangeReport>;
+        let cases: [(&str, Change<'_>, u64, u64); 3] = [
+            ("insert_many", &|map| map.insert_many(&keys, &added), count as u64, least + 1),
+            ("remove_pairs_many", &|map| map.remove_pairs_many(&removed), count as u64, least - 1),
+            ("remove_all_many", &|map| map.remove_all_many(&keys), count as u64 * least, 0),
+        ];
+        for (operation, change, pairs, left) in cases {
+            let what = format!("{operation}, {}", self.pairs.name());
+            if !session.has_time(&what) {
+                continue;
+            }
+            let mut state = (None, 0);
+            let timing = session.time_on_cpu(
+                &mut state,
+                |(map, _)| {
+                    *map = None;
+                    let (keys, values) = &self.sorted;
+                    *map = Some(MultiMap::build_on(&self.stream, (keys, values), self.pairs.len()));
+                },
+                |(map, changed)| {
+                    let map = match map.as_mut().expect("made before") {
+                        Ok(map) => map,
+                        Err(_) => return Ok(drop(map.take().expect("made before")?)),
+                    };
+                    let report = change(map)?;
+                    *changed = report.inserted + report.removed;
+                    Ok(())
+                },
+            )?;
+            let (map, changed) = state;
+            let map = map.expect("made before")?;
+            session.expect(&what, "pairs that were changed", changed, pairs)?;
+            let len = self.pairs.len() as u64;
+            let after = if operation == "insert_many" { len + pairs } else { len - pairs };
+            session.expect(&what, "pairs", map.len(), after)?;
+            let counts = map.count_many(&keys)?;
+            let mut checksum = session.check_slice(&what, "counts", &counts, 0..count, u64::MAX, |_| left)?;
+            // What was inserted is last; what was removed was first.
+            let asked = 1024.min(count);
+            let rows = map.get_all_many(&keys[..asked])?;
+            let place = |i: usize, at: usize| self.pairs.places(ranks[i]).start + at;
+            let expected = |i: usize| {
+                let (row, at) = (i / left as usize, i % left as usize);
+                match operation {
+                    "insert_many" if at as u64 == least => added[row],
+                    "insert_many" => value(place(row, at)),
+                    _ => value(place(row, at + 1)),
+                }
+            };
+            let found = 0..asked * left as usize;
+            checksum = checksum.and(session.check_slice(&what, "values", &rows.values, found, miss(), expected)?);
+            let row = self.row(session, operation, count, timing, checksum);
+            session.push(row.with("found", pairs));
+        }
+        Ok(())
+    }
+}
