@@ -91,6 +91,7 @@ fn of_width(session: &mut Session, data: &Data) -> Result<()> {
                 after();
                 Ok(())
             })?;
+        drop(state);
         let checksum =
             measured.check(session, |batch, out| Ok(tree.on(&session.stream).get(batch, out, None, 0)?))?;
         rows.push(session, ("cuart", engine.name, device), sent, (measured.timing, checksum));
