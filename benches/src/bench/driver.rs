@@ -348,9 +348,8 @@ mod tests {
         let others = ["cuart-update-sizes", "cuart-updates-host", "cuart-deletes", "cuart-ranges", "cuart-long-share"];
         of_grt.into_iter().chain(others).for_each(|name| run(&mut session, name, 8));
         let rows = &session.report.record.rows;
-        let of = |section: &str, index: &str| {
-            rows.iter().filter(|row| row.section == section && row.index == index).count()
-        };
+        let of =
+            |section: &str, index: &str| rows.iter().filter(|row| row.section == section && row.index == index).count();
         // Keys of 32 bytes from 1 to 16 threads, and of the other widths; of each kernels alone; and by size.
         let beside = ["cuart", "grt", "grt-words"].map(|index| of("cuart-beside-grt", index));
         assert_eq!(beside, [5 + 1 + 3 * 2 + 2; 3]);

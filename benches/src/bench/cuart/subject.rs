@@ -42,12 +42,12 @@ impl<V: Word> Subject<V> {
     pub(crate) fn build(session: &mut Session, data: Data) -> Result<Self> {
         let host = Self::on_host(session, data)?;
         let of_gathers = of_gathers(session, &data, &host.tree)?;
-        Ok(Self { of_gathers, ..host.to_device(session)? })
+        Ok(Self { of_gathers, ..host.onto_device(session)? })
     }
 
     /// As [`Subject::build`], without the gathers.
     pub(crate) fn of(session: &Session, data: Data) -> Result<Self> {
-        Self::on_host(session, data)?.to_device(session)
+        Self::on_host(session, data)?.onto_device(session)
     }
 
     fn on_host(session: &Session, data: Data) -> Result<Self> {
@@ -57,7 +57,7 @@ impl<V: Word> Subject<V> {
         Ok(Self { data, stats: tree.stats(), tree, of_gathers: None })
     }
 
-    fn to_device(self, session: &Session) -> Result<Self> {
+    fn onto_device(self, session: &Session) -> Result<Self> {
         Ok(if session.runs_kernels() { Self { tree: self.tree.to_device(&session.device)?, ..self } } else { self })
     }
 

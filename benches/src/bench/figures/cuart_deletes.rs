@@ -119,7 +119,7 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
         // What an operation writes, or `NIL`; of an updated value the highest bit is set.
         let written = |query: usize| match way {
             Way::Remove | Way::Engine(1) => NIL,
-            Way::Engine(every) if every > 0 && query % every == 0 => NIL,
+            Way::Engine(every) if every > 0 && query.is_multiple_of(every) => NIL,
             Way::Engine(_) => 1 << 31 | query as u32,
         };
         let values: Vec<u32> = (0..count).into_par_iter().map(written).collect();

@@ -83,12 +83,12 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
         let batch = subject.ranges(pairs.min(data.len), 1 << batch.min(most));
         let rate = subject.on_device(session, &batch)?;
         subject.of_grt(session, &grt, &batch, rate)?;
-        subject.from_host(session, &batch)?;
+        subject.host_rows(session, &batch)?;
     }
     for (prefix, batch) in PREFIXES {
         let batch = subject.prefixes(prefix, 1 << batch.min(most));
         subject.on_device(session, &batch)?;
-        subject.from_host(session, &batch)?;
+        subject.host_rows(session, &batch)?;
     }
     Ok(())
 }
@@ -180,7 +180,7 @@ impl Subject {
         let timing = session.time_on_stream(&mut spans, |spans| session.poison(spans), |spans| Ok(span(spans)?))?;
         let expected = |i: usize| {
             let Range { start, end } = batch.spans[i / 2];
-            if i % 2 == 0 { start as u64 } else { end as u64 }
+            if i.is_multiple_of(2) { start as u64 } else { end as u64 }
         };
         let checksum = session.check(&name, "spans", &spans, 2 * count, u64::MAX, expected)?;
         let alone = self.row(session, "cuart", name, batch, (timing, checksum));
@@ -258,7 +258,7 @@ impl Subject {
     }
 
     /// With keys and values in host memory.
-    fn from_host(&self, session: &mut Session, batch: &Batch) -> Result<()> {
+    fn host_rows(&self, session: &mut Session, batch: &Batch) -> Result<()> {
         let mut found = None;
         let timing = session.time_on_cpu(
             &mut found,

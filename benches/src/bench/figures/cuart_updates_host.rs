@@ -111,7 +111,6 @@ fn of_width(session: &mut Session, data: &Data) -> Result<()> {
                 after();
                 Ok(())
             })?;
-        drop(state);
         let checksum = measured.check(session, |batch, out| {
             // SAFETY: in the session's stream.
             Ok(host.grt.get(&session.stream, unsafe { grt::queries(session, batch)? }, out, None, 0)?)

@@ -283,7 +283,7 @@ fn ranges_have_the_pairs_between_their_keys() {
         let subject = Subject::<u32>::new(11, keys.collect::<Vec<_>>());
         let known: Vec<Vec<u8>> = subject.model.keys().cloned().collect();
         let mut any = |i: usize| match known.get(numbers.below(known.len() + 40)) {
-            Some(key) if i % 3 == 0 => key.clone(),
+            Some(key) if i.is_multiple_of(3) => key.clone(),
             Some(key) => [&key[..numbers.below(key.len() + 1)], &numbers.key(2)].concat(),
             None => numbers.key(5),
         };
@@ -296,7 +296,7 @@ fn ranges_have_the_pairs_between_their_keys() {
 /// A range begins below, in and above a prefix that no header holds whole.
 #[test]
 fn ranges_begin_in_long_prefixes() {
-    let path = vec![b'm'; 30];
+    let path = [b'm'; 30];
     let keys = [&[][..], b"a", b"ab", b"z"].map(|last| [&path[..], last].concat());
     let subject = Subject::<u64>::new(12, keys.into_iter().chain([b"k".to_vec(), b"zz".to_vec()]).collect::<Vec<_>>());
     let mut bounds = Vec::new();

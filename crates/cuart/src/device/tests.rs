@@ -207,7 +207,7 @@ fn updates_and_removals<V: Word>(kind: &str, table: RootTable, seed: u64) {
     let mut scratch = scratch.one_table(500).unwrap();
     for round in 0..4_u64 {
         let keys: Vec<Vec<u8>> = (0..500).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
-        let value = |i: u64| if (i + round) % 3 == 0 { V::MAX } else { V::truncate(i + 1000 * round) };
+        let value = |i: u64| if (i + round).is_multiple_of(3) { V::MAX } else { V::truncate(i + 1000 * round) };
         let values: Vec<V> = (0..500).map(value).collect();
         let queries = DeviceKeys::upload(&device, &packed(&keys)).unwrap();
         let values_on = device.upload(&values).unwrap();
