@@ -95,6 +95,10 @@ pub(crate) const KEYS: Column = Column::words_of("keys", |row| Some(row.keys.clo
 pub(crate) const N: Column = Column::of("n", |row| Some(power(row.n)));
 pub(crate) const BATCH: Column = Column::of("batch", |row| Some(power(row.batch)));
 pub(crate) const MS: Column = Column::of("ms", |row| Some(format!("{:.3}", row.timing.median_ms)));
+/// How far apart a row's runs are: rows that differ by less are not told apart.
+pub(crate) const SPREAD: Column = Column::of("slowest/fastest", |row| {
+    (row.timing.min_ms > 0.0).then(|| format!("{:.2}", row.timing.max_ms / row.timing.min_ms))
+});
 /// Operations, in 10^9 per second.
 pub(crate) const RATE: Column = Column::of("G/s", |row| Some(figure(row.giga_per_second)));
 /// Operations, in 10^6 per second.

@@ -342,6 +342,28 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_cuart_beside_grt_and_the_cpu_are_checked() {
+        let mut session = session(Device::emulated());
+        let of_grt = ["cuart-grt", "cuart-grt-sizes"];
+        let others = ["cuart-update-sizes", "cuart-updates-host", "cuart-deletes", "cuart-ranges", "cuart-long-share"];
+        of_grt.into_iter().chain(others).for_each(|name| run(&mut session, name, 8));
+        let rows = &session.report.record.rows;
+        let of =
+            |section: &str, index: &str| rows.iter().filter(|row| row.section == section && row.index == index).count();
+        // Keys of 32 bytes from 1 to 16 threads, and of the other widths; of each kernels alone; and by size.
+        let beside = ["cuart", "grt", "grt-words"].map(|index| of("cuart-beside-grt", index));
+        assert_eq!(beside, [5 + 1 + 3 * 2 + 2; 3]);
+        // Four widths, look-ups and four engines.
+        assert_eq!(of("cuart-update-sizes", "cuart"), 4 * 5);
+        let host = ["cuart", "grt"].map(|index| of("cuart-updates-host", index));
+        assert_eq!(host, [2 * 3, 2 * 2]);
+        assert_eq!(of("cuart-updates-host", "ART"), 2 * of("cuart-updates-host", "congee"));
+        assert_eq!((of("cuart-deletes", "cuart"), of("cuart-long-share", "cuart")), (3 * 4, 4 + 2));
+        // Three lengths of ranges, and prefixes of two lengths.
+        assert_eq!((of("cuart-ranges", "cuart"), of("cuart-ranges", "grt")), (2 * (3 * 4 + 2 * 4), 2 * 3));
+    }
+
+    #[test]
     fn latencies_are_those_of_harmonia_and_cuart() {
         let rows = emulated("latency", 8);
         // The pool is too small for the largest batches.

@@ -7,7 +7,7 @@ use super::data;
 use super::types::with_value;
 use lanetree::{Device, DeviceKind, Result, Stream, Word};
 use lanetree_baselines::art::Art;
-use lanetree_baselines::grt::{Grt, KeyBuffers};
+use lanetree_baselines::grt::{Compare, Grt, KeyBuffers};
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
@@ -118,7 +118,8 @@ impl Case {
         let mut answers = Vec::new();
         if self.updates {
             // Of most keys several updates, then many of few.
-            for different in [known.len(), known.len().div_ceil(50)] {
+            for (different, compare) in [(known.len(), Compare::Bytes), (known.len().div_ceil(50), Compare::Words)] {
+                subject.grt = subject.grt.comparing(compare);
                 let any = |i: usize| {
                     if i.is_multiple_of(9) || different == 0 {
                         &queries[i % queries.len()]
@@ -131,7 +132,11 @@ impl Case {
                 answers.push(subject.update(&batch, &values)?);
             }
         }
-        answers.push(subject.get(&queries)?);
+        for compare in [Compare::Words, Compare::Bytes] {
+            subject.grt = subject.grt.comparing(compare);
+            answers.push(subject.get(&queries)?);
+        }
+        answers.push(subject.range(&queries)?);
         Ok(Answer {
             queries: answers.iter().map(|answer| answer.queries).sum(),
             time: answers.iter().map(|answer| answer.time).sum(),
@@ -178,6 +183,28 @@ impl<V: Word> Subject<'_, V> {
         let values = values.read(self.sabotage)?.differs(&expected, &|i| described(&queries[i]));
         let found = self.found_differs(found, queries)?;
         Ok(Answer { queries: queries.len(), time, difference: values.or(found) })
+    }
+
+    /// Ranges of a few pairs from each query on.
+    fn range(&self, queries: &[Vec<u8>]) -> Result<Answer> {
+        const PAIRS: usize = 6;
+        let pairs = |start: &Vec<u8>| self.model.range(start.clone()..).take(PAIRS);
+        let last = |start: &Vec<u8>| pairs(start).last().map_or(start, |(key, _)| key).clone();
+        let ends: Vec<Vec<u8>> = queries.iter().map(last).collect();
+        let (starts, ends) = (KeyBuffers::upload(self.device, queries)?, KeyBuffers::upload(self.device, &ends)?);
+        let mut values = Output::<V>::new(self.device, "values of ranges", PAIRS * queries.len())?;
+        let mut lens = Output::<u64>::new(self.device, "lengths of ranges", queries.len())?;
+        let bounds = (starts.queries(), ends.queries());
+        let start = Instant::now();
+        self.grt.range(&self.stream, bounds, PAIRS, &mut values.buffer, &mut lens.buffer)?;
+        self.stream.synchronize()?;
+        let time = start.elapsed();
+        let of = |i: usize| described(&queries[i / PAIRS]);
+        let expected = |i: usize| pairs(&queries[i / PAIRS]).nth(i % PAIRS).map(|(_, &value)| value);
+        let values = values.read(self.sabotage)?.differs(&expected, &of);
+        let expected = |i: usize| Some(pairs(&queries[i]).count() as u64);
+        let lens = lens.read(self.sabotage)?.differs(&expected, &|i| described(&queries[i]));
+        Ok(Answer { queries: queries.len(), time, difference: lens.or(values) })
     }
 
     fn update(&mut self, batch: &[Vec<u8>], values: &[V]) -> Result<Answer> {

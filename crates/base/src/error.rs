@@ -244,8 +244,8 @@ pub enum Error {
         leaves: usize,
     },
 
-    /// An update engine that this tree cannot use.
-    #[error("the update engine {engine} cannot serve this tree, because {reason}: choose another, or `Auto`")]
+    /// An update engine that cannot serve this tree or batch.
+    #[error("the update engine {engine} cannot serve this call: {reason}")]
     UpdateEngine {
         /// The engine asked for.
         engine: &'static str,

@@ -65,7 +65,7 @@ fn calls_that_are_not_for_a_tree_are_named() {
     });
     assert_eq!(
         error.unwrap_err().to_string(),
-        "the update engine Sequence cannot serve this tree, because values have 64 bits: choose another, or `Auto`"
+        "the update engine Sequence cannot serve this call: values have 64 bits; choose another engine, or `Auto`"
     );
 }
 

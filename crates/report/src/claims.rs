@@ -4,7 +4,8 @@
 //! computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`, one
 //! row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold for all
 //! its terms. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
-//! `noted` is a number that stands in a text.
+//! `noted` is a number that stands in a text. A claim that is `not-measured` may name records that are yet to be made; its
+//! `within` is then what is expected.
 
 use crate::measure::{self, Measure};
 use crate::store::Store;
@@ -165,11 +166,12 @@ impl Claim {
         self.measured.iter().map(line).collect()
     }
 
-    /// What is wrong with its numbers; a record that is not there counts only if `is_whole`.
+    /// What is wrong with its numbers; a record that is not there counts only if `is_whole`, and not if the claim is yet to
+    /// be measured.
     pub(crate) fn doubts(&self, store: &Store, card: &str, is_whole: bool) -> Vec<String> {
         let doubt = |measure: &Measure| match measure.of(store, card) {
             Ok(measured) => measured.outside,
-            Err(measure::Error::NoRecord(_)) if !is_whole => None,
+            Err(measure::Error::NoRecord(_)) if !is_whole || self.verdict == Verdict::NotMeasured => None,
             Err(error) => Some(error.to_string()),
         };
         self.measured.iter().filter_map(doubt).map(|doubt| format!("claim {}: {doubt}", self.id)).collect()

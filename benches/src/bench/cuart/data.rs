@@ -75,6 +75,27 @@ impl Data {
         self.bytes(self.len, |i| i as u64)
     }
 
+    /// The tree's keys in ascending order, and their values.
+    pub(crate) fn sorted(&self) -> (Vec<u8>, Vec<u32>) {
+        let order: Vec<u32> = match self.shape {
+            Shape::Uniform if self.width >= 8 => {
+                // No two first words are equal.
+                let head = |i: u32| (mix(u64::from(i).wrapping_add(self.seed)), i);
+                let mut heads: Vec<(u64, u32)> = (0..self.len as u32).into_par_iter().map(head).collect();
+                heads.par_sort_unstable();
+                heads.into_par_iter().map(|(_, i)| i).collect()
+            }
+            _ => {
+                let bytes = self.all();
+                let mut order: Vec<u32> = (0..self.len as u32).collect();
+                order.par_sort_unstable_by_key(|&i| &bytes[i as usize * self.width..][..self.width]);
+                order
+            }
+        };
+        let bytes = self.bytes(self.len, |rank| order[rank].into());
+        (bytes, order.into_par_iter().map(|i| i + 1).collect())
+    }
+
     /// Their values.
     pub(crate) fn values<V: Word>(&self) -> Vec<V> {
         (0..self.len as u64).into_par_iter().map(|i| V::truncate(i + 1)).collect()
@@ -127,6 +148,10 @@ mod tests {
             let bytes = data.all();
             let distinct: BTreeSet<&[u8]> = bytes.chunks(width).collect();
             assert_eq!(distinct.len(), 5000);
+            let (sorted, values) = data.sorted();
+            assert!(sorted.chunks(width).eq(distinct.iter().copied()));
+            let is_of = |(key, &value): (&[u8], &u32)| bytes[(value as usize - 1) * width..].starts_with(key);
+            assert!(sorted.chunks(width).zip(&values).all(is_of));
             let beyond = data.bytes(100, |i| 5000 + i as u64);
             assert!(beyond.chunks(width).all(|key| !distinct.contains(key)));
             assert!((0..1000).all(|query| data.query(7, query) < 5000));

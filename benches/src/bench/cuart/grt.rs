@@ -1,26 +1,22 @@
 //! GRT beside CuART: look-ups and updates of the same batches.
 
-use crate::bench::cuart::data::{Data, keys};
+use crate::bench::cuart::data::Data;
+use crate::bench::cuart::measure::{on_device, upload};
 use crate::bench::cuart::writers::{LastWriters, written};
 use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use lanetree::DeviceKeys;
-use lanetree_baselines::art::Art;
+use lanetree::{Device, DeviceKeys, Stream};
+use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::{Grt, Queries};
+use lanetree_record::Timing;
 use rayon::prelude::*;
 
 /// The name of the table of look-ups, CuART's and GRT's.
 pub(crate) const LOOKUPS: &str = "cuart-lookups";
 
-/// The most keys for which GRT is built: through a tree with pointers, by one thread.
-const MOST: usize = 26 << 20;
-
-/// The first queries, on the device.
-pub(crate) fn upload(session: &Session, data: &Data, count: usize) -> Result<DeviceKeys> {
-    let bytes = data.bytes(count, |query| data.query(1, query));
-    Ok(DeviceKeys::upload(&session.device, keys(data.width, &bytes))?)
-}
+/// The most keys for which GRT is built: the paper's largest tree.
+pub(crate) const MOST: usize = 144 << 20;
 
 /// Look-ups of batches, each with the rate of CuART's.
 pub(crate) fn beside_look_ups(session: &mut Session, data: &Data, batches: &[(usize, f64)]) -> Result<()> {
@@ -49,34 +45,51 @@ fn build(session: &mut Session, data: &Data) -> Result<Option<Grt<u32>>> {
         return Ok(None);
     }
     session.doing("building GRT");
-    let bytes = data.all();
-    let mut order: Vec<usize> = (0..data.len).collect();
-    order.par_sort_unstable_by_key(|&i| &bytes[i * data.width..][..data.width]);
-    let pair = |i: usize| (&bytes[i * data.width..][..data.width], i as u64 + 1);
-    Ok(Some(Grt::new(&session.device, &Art::new(order.into_iter().map(pair)))?))
+    let (bytes, values) = data.sorted();
+    Ok(Some(of_sorted(session, data, &bytes, &values)?))
+}
+
+/// GRT of a tree's keys in ascending order.
+pub(crate) fn of_sorted(session: &Session, data: &Data, bytes: &[u8], values: &[u32]) -> Result<Grt<u32>> {
+    let key = |i: usize| &bytes[i * data.width..][..data.width];
+    Ok(Grt::of_sorted(&session.device, data.len, key, |i| values[i].into())?)
+}
+
+/// The strings of a batch on the session's device.
+///
+/// # Safety
+/// Nothing but the session's stream looks them up.
+pub(crate) unsafe fn queries<'a>(session: &'a Session, batch: &DeviceKeys) -> Result<Queries<'a>> {
+    // SAFETY: the caller's promise.
+    unsafe { queries_on(&session.device, &session.stream, batch) }
+}
+
+/// The strings of a batch on a device, for a stream.
+///
+/// # Safety
+/// Nothing but that stream looks them up.
+pub(crate) unsafe fn queries_on<'a>(device: &'a Device, stream: &Stream, batch: &DeviceKeys) -> Result<Queries<'a>> {
+    // SAFETY: as they are for the stream that looks them up, which is the caller's promise.
+    Ok(unsafe { Queries::from_raw(batch.keys_ref(stream)?, batch.len(), device) })
+}
+
+/// Times look-ups of a batch on the device.
+pub(crate) fn timed(session: &Session, data: &Data, grt: &Grt<u32>, count: usize) -> Result<(Timing, Checksum)> {
+    on_device(session, data, count, "GRT, get", |batch, out| {
+        // SAFETY: in the session's stream.
+        Ok(grt.get(&session.stream, unsafe { queries(session, batch)? }, out, None, 0)?)
+    })
 }
 
 fn look_ups(session: &Session, data: &Data, grt: &Grt<u32>, count: usize) -> Result<Row> {
-    let batch = upload(session, data, count)?;
-    let device = session.device.clone();
-    // SAFETY: the strings of the batch, on the session's device, as they are for the stream that looks them up.
-    let queries = unsafe { Queries::from_raw(batch.keys_ref(&session.stream)?, count, &device) };
-    let mut out = session.device.alloc::<u32>(count)?;
-    let timing = session.time_on_stream(
-        &mut out,
-        |out| session.poison(out),
-        |out| Ok(grt.get(&session.stream, queries, out, None, 0)?),
-    )?;
-    let expected = |query: usize| data.query(1, query) as u32 + 1;
-    let checksum = session.check(&"GRT, get", "values", &out, count, 0, expected)?;
+    let (timing, checksum) = timed(session, data, grt, count)?;
     Ok(label(session, data, grt, Row::new(LOOKUPS, "grt", "get", count, timing, checksum)))
 }
 
 fn updates(session: &Session, data: &Data, grt: &mut Grt<u32>, count: usize, section: &'static str) -> Result<Row> {
     let batch = upload(session, data, count)?;
-    let device = session.device.clone();
-    // SAFETY: as for look-ups.
-    let queries = unsafe { Queries::from_raw(batch.keys_ref(&session.stream)?, count, &device) };
+    // SAFETY: in the session's stream.
+    let queries = unsafe { queries(session, &batch)? };
     let (mut run, mut host) = (0, vec![0; count]);
     let mut state = (&mut *grt, session.device.alloc::<u32>(count)?);
     let timing = session.time_on_stream(
@@ -98,7 +111,8 @@ fn updates(session: &Session, data: &Data, grt: &mut Grt<u32>, count: usize, sec
     Ok(label(session, data, grt, Row::new(section, "grt", "update", count, timing, checksum)))
 }
 
-fn label(session: &Session, data: &Data, grt: &Grt<u32>, row: Row) -> Row {
+/// A row about the tree.
+pub(crate) fn label(session: &Session, data: &Data, grt: &Grt<u32>, row: Row) -> Row {
     let bytes = grt.bytes();
     let row = data.label::<u32>(row.on(session.device_name())).with("footprint_bytes", bytes);
     row.with("bytes_per_key", bytes as f64 / data.len as f64)

@@ -3,6 +3,7 @@
 use crate::bench::columns::{BATCH, Column, INDEX, KEYS, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
 use crate::bench::cuart::grt;
+use crate::bench::cuart::measure::upload;
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
 use crate::bench::session::Session;
@@ -62,7 +63,7 @@ fn of_words<V: Word>(session: &mut Session, data: Data, batches: &[usize], witho
 
 fn get<V: Word>(session: &mut Session, subject: &Subject<V>, count: usize, operation: &str) -> Result<f64> {
     let data = &subject.data;
-    let batch = grt::upload(session, data, count)?;
+    let batch = upload(session, data, count)?;
     let mut out = session.device.alloc::<V>(count)?;
     let on = subject.tree.on(&session.stream);
     let timing =

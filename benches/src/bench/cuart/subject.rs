@@ -40,14 +40,25 @@ pub(crate) struct Subject<V: Word> {
 
 impl<V: Word> Subject<V> {
     pub(crate) fn build(session: &mut Session, data: Data) -> Result<Self> {
+        let host = Self::on_host(session, data)?;
+        let of_gathers = of_gathers(session, &data, &host.tree)?;
+        Ok(Self { of_gathers, ..host.onto_device(session)? })
+    }
+
+    /// As [`Subject::build`], without the gathers.
+    pub(crate) fn of(session: &Session, data: Data) -> Result<Self> {
+        Self::on_host(session, data)?.onto_device(session)
+    }
+
+    fn on_host(session: &Session, data: Data) -> Result<Self> {
         session.doing(format_args!("building over {} keys of {} bytes", data.len, data.width));
         let bytes = data.all();
-        let host = Cuart::build(&Device::host(), keys(data.width, &bytes), &data.values::<V>())?;
-        drop(bytes);
-        let stats = host.stats();
-        let of_gathers = of_gathers(session, &data, &host)?;
-        let tree = if session.runs_kernels() { host.to_device(&session.device)? } else { host };
-        Ok(Self { data, tree, stats, of_gathers })
+        let tree = Cuart::build(&Device::host(), keys(data.width, &bytes), &data.values::<V>())?;
+        Ok(Self { data, stats: tree.stats(), tree, of_gathers: None })
+    }
+
+    fn onto_device(self, session: &Session) -> Result<Self> {
+        Ok(if session.runs_kernels() { Self { tree: self.tree.to_device(&session.device)?, ..self } } else { self })
     }
 
     /// A row about a batch of queries that all hit.

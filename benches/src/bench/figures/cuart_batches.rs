@@ -2,16 +2,17 @@
 //! paper's figures 8 and 9).
 
 use crate::bench::bus::bus;
-use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, INDEX, MS, N, OPERATION, RATE, THREADS, WORDS};
+use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, INDEX, MS, N, OPERATION, RATE, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::data::{Data, keys};
+use crate::bench::cuart::measure::from_threads;
 use crate::bench::cuart::subject::{Subject, len};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
+use lanetree::ByteKeys;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use std::thread;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-batches",
@@ -25,7 +26,7 @@ pub(crate) static FIGURE: Figure = Figure {
 static TABLE: Table = Table {
     name: "cuart-batches",
     title: "CuART: look-ups, queries and results in host memory, transfers included",
-    columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, RATE, BYTES_RATE, CEILING.headed("of the bus")],
+    columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, SPREAD, RATE, BYTES_RATE, CEILING.headed("of the bus")],
     clock: Clock::Calls,
     notes: &[
         "By the CPU's clock. Keys of one width in host memory; Options out, or values between page-locked buffers. GB/s:",
@@ -44,9 +45,6 @@ const SENDERS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// The size of those batches, as a power of two: the paper's.
 const SENT: u32 = 15;
-
-/// Batches that a thread sends in a run.
-const TIMES: usize = 64;
 
 /// By the size of the batch, and by the number of threads, of keys of 32 bytes.
 fn batches(session: &mut Session, request: &Request) -> Result<()> {
@@ -92,32 +90,11 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
 
 /// Threads that each send a batch again and again; the time is that of a batch among all of them.
 fn of_threads(session: &mut Session, subject: &Subject<u32>, threads: usize, count: usize) -> Result<()> {
-    let data = subject.data;
-    let batches: Vec<Vec<u8>> =
-        (1..=threads as u64).map(|batch| data.bytes(count, |query| data.query(batch, query))).collect();
+    let data = &subject.data;
     let bus = bus::<u8, u32>(session, data.width * count, count)?;
-    let mut outs = vec![vec![None; count]; threads];
-    let timing = session.time_on_cpu(
-        &mut outs,
-        |outs| outs.iter_mut().for_each(|out| out.fill(None)),
-        |outs| {
-            thread::scope(|scope| {
-                let send = |(bytes, out): (&Vec<u8>, &mut Vec<Option<u32>>)| -> Result<()> {
-                    (0..TIMES).try_for_each(|_| Ok(subject.tree.get_many_into(keys(data.width, bytes), out)?))
-                };
-                let senders: Vec<_> = batches.iter().zip(outs).map(|pair| scope.spawn(move || send(pair))).collect();
-                senders.into_iter().try_for_each(|sender| sender.join().expect("a thread that does not panic"))
-            })
-        },
-    )?;
-    let timing = Timing::of(timing.runs_ms.iter().map(|ms| ms / (TIMES * threads) as f64).collect());
-    let mut checksum = Checksum::default();
-    for (batch, out) in (1..).zip(&outs) {
-        let expected = |query: usize| data.query(batch, query) as u32 + 1;
-        let found: Vec<u32> = out.iter().map(|value| value.unwrap_or(0)).collect();
-        checksum = checksum.and(session.check_slice(&"get_many_into", "values", &found, 0..count, 0, expected)?);
-    }
-    push(session, subject, "get_many_into", Some(threads), count, (timing, checksum), bus);
+    let send = |keys: ByteKeys<'_>, out: &mut [Option<u32>]| Ok(subject.tree.get_many_into(keys, out)?);
+    let measured = from_threads(session, data, (threads, count), "get_many_into", send)?;
+    push(session, subject, "get_many_into", Some(threads), count, measured, bus);
     Ok(())
 }
 

@@ -64,7 +64,7 @@ static TABLE: Table = Table {
 fn sizes(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
         // A GPU's host is taken to have the memory and the cores.
-        (DeviceKind::Cuda, false) => vec![16, 20, 22, 24],
+        (DeviceKind::Cuda, false) => vec![16, 18, 20, 22, 24],
         (DeviceKind::Host, false) => vec![16, 20, 22],
         (DeviceKind::Cuda | DeviceKind::Host, true) => vec![16, 20],
         (DeviceKind::Emulated, false) => vec![14],

@@ -7,12 +7,19 @@ mod cpu;
 mod cuart_batches;
 mod cuart_builds;
 mod cuart_cpu;
+mod cuart_deletes;
+mod cuart_grt;
+mod cuart_grt_sizes;
 mod cuart_inserts;
 mod cuart_lanes;
 mod cuart_long;
+mod cuart_long_share;
+mod cuart_ranges;
 mod cuart_real;
 mod cuart_sizes;
+mod cuart_update_sizes;
 mod cuart_updates;
+mod cuart_updates_host;
 mod cuart_urls;
 mod cuart_widths;
 mod cubpt_builds;
@@ -82,10 +89,17 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cuart_urls::FIGURE,
     &cuart_lanes::FIGURE,
     &cuart_batches::FIGURE,
+    &cuart_grt::FIGURE,
+    &cuart_grt_sizes::FIGURE,
     &cuart_long::FIGURE,
+    &cuart_long_share::FIGURE,
     &cuart_updates::FIGURE,
+    &cuart_update_sizes::FIGURE,
+    &cuart_updates_host::FIGURE,
     &cuart_builds::FIGURE,
     &cuart_inserts::FIGURE,
+    &cuart_deletes::FIGURE,
+    &cuart_ranges::FIGURE,
     &cuart_cpu::FIGURE,
     &cuart_real::FIGURE,
     &cubpt_builds::FIGURE,

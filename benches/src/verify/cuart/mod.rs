@@ -234,7 +234,7 @@ fn updates<V: Word>(
     Ok(None)
 }
 
-/// Inserts and removals in alternation.
+/// Inserts and removals in alternation, and updates among removals.
 fn changes<V: Word>(
     spec: &Spec,
     engine: UpdateEngine,
@@ -252,7 +252,8 @@ fn changes<V: Word>(
     let mut scratch = ChangeScratch::for_inserts(&device, most, engine)?;
     // New values that come in between, by another engine, change nothing for the next ones.
     let mut other = ChangeScratch::for_updates(&device, most, UpdateEngine::Stamps)?;
-    for turn in 0..9 {
+    let mut one_table = ChangeScratch::for_updates(&device, most, UpdateEngine::HashTable)?.one_table(most)?;
+    for turn in 0..10 {
         let any = |count: usize, rng: &mut StdRng| -> Vec<Vec<u8>> {
             (0..count).map(|_| queries[rng.random_range(0..queries.len())].clone()).collect()
         };
@@ -266,11 +267,15 @@ fn changes<V: Word>(
             4 => queries.to_vec(),
             // One key again and again; it may not be there any more.
             5 => vec![queries[rng.random_range(0..queries.len())].clone(); most / 3 + 1],
-            6 => any(most / 2, rng),
+            6 | 8 => any(most / 2, rng),
             _ => (0..known.len() / 3).map(|_| spec.strings.draw(rng)).collect(),
         };
-        let values: Vec<V> = data::values(batch.len(), rng);
+        let mut values: Vec<V> = data::values(batch.len(), rng);
         let difference = match turn {
+            8 => {
+                values.iter_mut().step_by(3).for_each(|value| *value = V::MAX);
+                subject.update_or_remove(&batch, &values, &mut one_table)?
+            }
             1 | 3 | 5 => subject.remove(&batch)?,
             6 => subject.update(&batch, &values, &mut other, true)?,
             _ => subject.insert(&batch, &values, &mut scratch)?,

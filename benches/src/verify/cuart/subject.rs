@@ -200,6 +200,28 @@ impl<V: Word> Subject<V> {
         Ok(differ("keys that were removed", expected, removed).or(self.len_differs()))
     }
 
+    /// Updates and, of the keys whose value is the largest, removals.
+    pub(crate) fn update_or_remove(
+        &mut self,
+        batch: &[Vec<u8>],
+        values: &[V],
+        scratch: &mut ChangeScratch,
+    ) -> Result<Option<Difference>> {
+        let keys = self.keys(batch)?;
+        let new = self.device.upload(values)?;
+        let start = Instant::now();
+        let removed = self.tree.update_or_remove_on(&self.stream, &keys, &new, V::MAX, scratch)?;
+        self.took(start, batch.len());
+        let before = self.model.len();
+        let last: BTreeMap<&Vec<u8>, V> = batch.iter().zip(values.iter().copied()).collect();
+        self.model.retain(|key, value| {
+            *value = last.get(key).copied().unwrap_or(*value);
+            last.get(key) != Some(&V::MAX)
+        });
+        let expected = (before - self.model.len()) as u64;
+        Ok(differ("keys that were removed among updates", expected, removed).or(self.len_differs()))
+    }
+
     fn len_differs(&self) -> Option<Difference> {
         differ("the tree's length", self.model.len() as u64, self.tree.len())
     }

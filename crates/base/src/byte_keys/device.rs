@@ -10,7 +10,7 @@ use lanetree_kernels_base::calls;
 use lanetree_kernels_base::keys::{CheckOffsetsArgs, EncodeArgs, HeadsArgs};
 use lanetree_layout::Word;
 use lanetree_layout::{FixedKey, MAX_KEY};
-use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, Stream};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, PinnedBuffer, Stream};
 use lanetree_simt::{Global, KeysRef};
 use rayon::prelude::*;
 
@@ -197,6 +197,21 @@ impl DeviceKeys {
         Ok(EncodeArgs { numbers, count: self.len as u64, flip: W::truncate(K::SIGN), strings })
     }
 
+    /// Overwrites strings of one width with as many others of that width, from pinned memory: the first bytes of a
+    /// buffer, one string after another. Runs in the stream's order and may return before it is done. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::KeyWidth`] for strings with offsets; [`Error::OutputLength`] where the buffer has fewer bytes;
+    /// [`Error::Runtime`] for a stream of another device.
+    pub fn upload_from(&mut self, stream: &Stream, from: &PinnedBuffer<u64>) -> Result<()> {
+        let width = self.width().ok_or(Error::KeyWidth { width: 0, bytes: self.bytes.bytes() })?;
+        let needed = (width * self.len).div_ceil(8);
+        if from.len() < needed {
+            return Err(Error::OutputLength { what: "the pinned buffer", expected: needed, actual: from.len() });
+        }
+        Ok(self.bytes.upload_async(stream, 0, from, 0..needed)?)
+    }
+
     /// Strings.
     pub fn len(&self) -> usize {
         self.len
@@ -354,6 +369,24 @@ fn launch(stream: &Stream, items: usize) -> Result<Launch<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_are_replaced_by_others_from_pinned_memory() {
+        let device = Device::emulated();
+        let stream = device.stream().unwrap();
+        let mut keys = DeviceKeys::fixed(device.upload(&[1_u64, 2]).unwrap(), 4, 3).unwrap();
+        let mut pinned = device.pinned::<u64>(2).unwrap();
+        pinned.copy_from_slice(&[u64::from_le_bytes(*b"lanetree"), u64::from_le_bytes(*b"keys\0\0\0\0")]);
+        keys.upload_from(&stream, &pinned).unwrap();
+        stream.synchronize().unwrap();
+        assert!(keys.as_keys().unwrap().iter().eq([b"lane", b"tree", b"keys"]));
+        let short = device.pinned::<u64>(1).unwrap();
+        let error = keys.upload_from(&stream, &short).unwrap_err();
+        assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
+        let offsets = OffsetBuffer::U32(device.upload(&[0, 1]).unwrap());
+        let mut strings = DeviceKeys::with_offsets(&stream, offsets, device.upload(&[7]).unwrap()).unwrap();
+        assert!(matches!(strings.upload_from(&stream, &pinned).unwrap_err(), Error::KeyWidth { width: 0, .. }));
+    }
 
     /// The bytes need not exist: they are counted, not read.
     #[test]

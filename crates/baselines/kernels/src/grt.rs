@@ -5,6 +5,13 @@
 //! CuART paper's criticism of GRT (section 3.1), together with comparing a leaf's key byte by byte (section 4.4).
 //! Everything else is as good as possible: lanes at nodes of different types take the same path through the code,
 //! prefixes are compared word by word, and leaves only once all lanes of a warp have reached theirs.
+//!
+//! The comparison byte by byte is no part of the layout. So look-ups and updates also exist with a comparison word by
+//! word (`WORDS`), which says what of CuART's lead is the comparison's.
+
+mod range;
+
+pub use range::{Range, RangeArgs};
 
 use crate::layout::grt::{
     HERE_OFFSET, Header, LEAF_KEY_OFFSET, LOCKED, NodeType, PREFIX, PREFIX_OFFSET, leaf_stamp_offset, leaf_value_offset,
@@ -39,11 +46,12 @@ kernel_args! {
     }
 }
 
-/// Looks up a batch of keys, one thread per key; any block of whole warps.
+/// Looks up a batch of keys, one thread per key; any block of whole warps. `WORDS`: leaves' keys are compared by words of
+/// 8 bytes, not byte by byte.
 #[derive(Debug)]
-pub struct Get<V>(PhantomData<V>);
+pub struct Get<V, const WORDS: bool>(PhantomData<V>);
 
-impl<V: Word> Kernel for Get<V> {
+impl<V: Word, const WORDS: bool> Kernel for Get<V, WORDS> {
     type Args = GetArgs<V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(BOUNDS);
 
@@ -55,7 +63,7 @@ impl<V: Word> Kernel for Get<V> {
             // SAFETY: `index` is a query, and the tree is valid; nobody writes to it meanwhile.
             unsafe {
                 let query = args.queries.at(simt, index);
-                if let Some(leaf) = find(simt, args.tree, &query) {
+                if let Some(leaf) = find::<S, WORDS>(simt, args.tree, &query) {
                     let at = leaf.byte_add(leaf_value_offset(query.len())).cast::<u64>();
                     (value, found) = (V::truncate(simt.load(at, 0, Hint::ReadOnly)), true);
                 }
@@ -91,11 +99,11 @@ kernel_args! {
 ///
 /// Each thread finds its leaf and writes there by itself, visible to the whole device when it is done: how the
 /// CuART paper describes updates of GRT (its section 4.5). CuART's own threads agree on one writer for each leaf
-/// before any of them writes.
+/// before any of them writes. `WORDS` as in [`Get`].
 #[derive(Debug)]
-pub struct Update<V>(PhantomData<V>);
+pub struct Update<V, const WORDS: bool>(PhantomData<V>);
 
-impl<V: Word> Kernel for Update<V> {
+impl<V: Word, const WORDS: bool> Kernel for Update<V, WORDS> {
     type Args = UpdateArgs<V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(BOUNDS);
 
@@ -108,7 +116,7 @@ impl<V: Word> Kernel for Update<V> {
             // all that is written, and accessed atomically only.
             unsafe {
                 let key = args.queries.at(simt, index);
-                let leaf = find(simt, args.tree.as_const(), &key);
+                let leaf = find::<S, WORDS>(simt, args.tree.as_const(), &key);
                 if let Some(leaf) = leaf {
                     let value = simt.load(args.values, index, Hint::Streaming).widen();
                     let leaf = GlobalMut::new(leaf.as_ptr().cast_mut());
@@ -160,7 +168,7 @@ unsafe fn write<S: Simt>(simt: S, leaf: GlobalMut<u8>, len: u32, value: u64, sta
 /// # Safety
 /// The tree is null or valid, and the query one of the batch.
 #[inline(always)]
-unsafe fn find<S: Simt>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Global<u8>> {
+unsafe fn find<S: Simt, const WORDS: bool>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Global<u8>> {
     if tree.is_null() {
         return None;
     }
@@ -189,7 +197,11 @@ unsafe fn find<S: Simt>(simt: S, tree: Global<u8>, query: &KeyRef) -> Option<Glo
             }
             (at, depth) = (tree.byte_add(link), end + 1);
         };
-        (header.len() == len && leaf_equals(simt, at, query)).then_some(at)
+        if header.len() != len {
+            return None;
+        }
+        let equal = if WORDS { words_equal(simt, at, query) } else { bytes_equal(simt, at, query) };
+        equal.then_some(at)
     }
 }
 
@@ -249,7 +261,7 @@ unsafe fn child<S: Simt>(simt: S, node: Global<u8>, header: Header, byte: u32) -
 /// # Safety
 /// A leaf of the tree, and the query is one of the batch.
 #[inline(always)]
-unsafe fn leaf_equals<S: Simt>(simt: S, leaf: Global<u8>, query: &KeyRef) -> bool {
+unsafe fn bytes_equal<S: Simt>(simt: S, leaf: Global<u8>, query: &KeyRef) -> bool {
     let key = leaf.byte_add(LEAF_KEY_OFFSET).cast::<u32>();
     let mut at = 0;
     while at < query.len() {
@@ -260,6 +272,24 @@ unsafe fn leaf_equals<S: Simt>(simt: S, leaf: Global<u8>, query: &KeyRef) -> boo
             return false;
         }
         at += 1;
+    }
+    true
+}
+
+/// Per thread. As [`bytes_equal`], 8 bytes at a time.
+///
+/// # Safety
+/// As for [`bytes_equal`].
+#[inline(always)]
+unsafe fn words_equal<S: Simt>(simt: S, leaf: Global<u8>, query: &KeyRef) -> bool {
+    let key = leaf.byte_add(LEAF_KEY_OFFSET).cast::<u64>();
+    let mut at = 0;
+    while at < query.len() {
+        // SAFETY: the word lies in the key, which zeros fill up to whole words, as they do the query's.
+        if unsafe { simt.load(key, u64::from(at / 8), Hint::ReadOnly) != query.word(simt, at) } {
+            return false;
+        }
+        at += 8;
     }
     true
 }
@@ -281,7 +311,11 @@ unsafe fn store_bits<S: Simt>(simt: S, bits: GlobalMut<u32>, count: u64, bit: bo
     }
 }
 
-instance!(grt__get_u32, grt, Get<u32>);
-instance!(grt__get_u64, grt, Get<u64>);
-instance!(grt__update_u32, grt, Update<u32>);
-instance!(grt__update_u64, grt, Update<u64>);
+instance!(grt__get_u32, grt, Get<u32, false>);
+instance!(grt__get_u64, grt, Get<u64, false>);
+instance!(grt__get_words_u32, grt, Get<u32, true>);
+instance!(grt__get_words_u64, grt, Get<u64, true>);
+instance!(grt__update_u32, grt, Update<u32, false>);
+instance!(grt__update_u64, grt, Update<u64, false>);
+instance!(grt__update_words_u32, grt, Update<u32, true>);
+instance!(grt__update_words_u64, grt, Update<u64, true>);

@@ -9,7 +9,8 @@ mod target;
 
 pub use map::{CuartBuffers, LongLeaves};
 
-use child::Child;
+use child::{Child, LEAF};
+use core::sync::atomic::Ordering;
 use node::PREFIX;
 use rayon::prelude::*;
 use target::{Node, NodeRef, View};
@@ -70,13 +71,23 @@ impl Art {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<u64> {
+        match self.leaf_of(key)?.view() {
+            View::Leaf(leaf) => (leaf.key == key).then_some(leaf.value),
+            View::Node(_) => None,
+        }
+    }
+
+    /// The leaf that the way of a key leads to: of that key, or of another one that begins alike.
+    #[inline(always)]
+    fn leaf_of(&self, key: &[u8]) -> Option<&Child> {
         let mut depth = 0;
         let mut next = self.root.as_ref();
         while let Some(child) = next {
-            let node = match child.view() {
-                View::Leaf(leaf) => return (leaf.key == key).then_some(leaf.value),
-                View::Node(node) => node,
-            };
+            // Threads may be writing to a leaf's value, so it is not read here.
+            if child.tag() == LEAF {
+                return Some(child);
+            }
+            let View::Node(node) = child.view() else { return Some(child) };
             let head = node.head();
             let len = head.prefix_len();
             if len > 0 {
@@ -95,6 +106,31 @@ impl Art {
             depth = depth.min(key.len());
         }
         None
+    }
+
+    /// Sets the values of keys, by all threads at the same time: operation `i` of `count` sets that of `key(i)`, if it is
+    /// there, to `change(i)`: a number above that of all operations before it, in the upper half, and the new value, in
+    /// the lower one. An atomic maximum of both in the leaf keeps the last operation's value, in whatever order threads
+    /// come to it.
+    pub fn update_in_order<'k>(
+        &mut self,
+        count: usize,
+        key: impl Fn(usize) -> &'k [u8] + Sync,
+        change: impl Fn(usize) -> (u32, u32) + Sync,
+    ) {
+        let (tree, len) = (&*self, task(count));
+        (0..count.div_ceil(len)).into_par_iter().for_each(|part| {
+            for i in part * len..count.min((part + 1) * len) {
+                let key = key(i);
+                let Some(leaf) = tree.leaf_of(key) else { continue };
+                // SAFETY: the tree is borrowed mutably, and all threads write to values in this way alone.
+                let (found, value) = unsafe { leaf.shared_leaf() };
+                if found == key {
+                    let (number, new) = change(i);
+                    value.fetch_max(u64::from(number) << 32 | u64::from(new), Ordering::Relaxed);
+                }
+            }
+        });
     }
 
     /// Sets `out[i]` to the value of `key(i)`, in parallel.

@@ -4,6 +4,7 @@ use super::child::{Child, LEAF, Leaf, LeafHead, TAG, TAG_N4, TAG_N16, TAG_N48, T
 use super::node::{Head, N4, N16, N48, N256};
 use core::mem;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 use std::alloc::dealloc;
 
 /// What a [`Child`] points to.
@@ -213,6 +214,21 @@ impl Child {
                 TAG_N48 => View::Node(NodeRef::N48(self.block::<N48>().as_ref())),
                 _ => View::Node(NodeRef::N256(self.block::<N256>().as_ref())),
             }
+        }
+    }
+
+    /// A leaf's key, and its value for threads that write to it at the same time.
+    ///
+    /// # Safety
+    /// It is a leaf, and as long as anybody has such a value, nobody reads or writes the leaf's value in another way.
+    pub(super) unsafe fn shared_leaf(&self) -> (&[u8], &AtomicU64) {
+        let head = self.block::<LeafHead>();
+        // SAFETY: as in `view`; the value, an aligned word of a block that was allocated for writing, is accessed
+        // atomically alone, and the length and the key are not written to.
+        unsafe {
+            let value = AtomicU64::from_ptr(&raw mut (*head.as_ptr()).value);
+            let len = (&raw const (*head.as_ptr()).len).read();
+            (NonNull::slice_from_raw_parts(head.add(1).cast::<u8>(), len).as_ref(), value)
         }
     }
 

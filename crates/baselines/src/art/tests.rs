@@ -96,3 +96,28 @@ fn a_batch_is_looked_up_by_all_threads() {
     art.get_into(|i| &keys[i], &mut out);
     assert!(out.iter().zip(0..).all(|(&found, i)| found == (i % 3 > 0).then_some(i)));
 }
+
+/// In several tasks, of few keys and of many, and of some that are not there.
+#[test]
+fn the_last_of_updates_by_many_threads_stays() {
+    let keys: Vec<String> = (0..600).map(|i| format!("{}key{}", "x".repeat(i % 40), i / 7)).collect();
+    let mut art = Art::new(keys.iter().take(500).map(|key| (key, 7)));
+    let mut first = 1;
+    for different in [600, 3] {
+        let pick = |i: usize| keys[i * 31 % different].as_bytes();
+        art.update_in_order(9000, pick, |i| (first + i as u32, !(first + i as u32)));
+        for (at, key) in keys.iter().enumerate() {
+            let last = (0..9000).rev().find(|i| i * 31 % different == at);
+            let expected = last.map_or_else(
+                || art.get(key.as_bytes()),
+                |i| {
+                    let number = first + i as u32;
+                    Some(u64::from(number) << 32 | u64::from(!number))
+                },
+            );
+            let is_there = at < 500;
+            assert_eq!(art.get(key.as_bytes()), expected.filter(|_| is_there), "{key}");
+        }
+        first += 9000;
+    }
+}

@@ -23,7 +23,8 @@ pub(super) fn map<V: Word>(art: &Art) -> Result<Vec<u64>> {
         }
         let node = match next {
             ArtRef::Leaf(key, value) => {
-                push_leaf(&mut words, key, V::truncate(value).widen())?;
+                words.resize(at + leaf_words(key)?, 0);
+                write_leaf(&mut words[at..], key, V::truncate(value).widen());
                 continue;
             }
             ArtRef::Node(node) => node,
@@ -34,48 +35,58 @@ pub(super) fn map<V: Word>(art: &Art) -> Result<Vec<u64>> {
         // Shorter than some key, of which all were seen to be short enough, or will be.
         let header = Header::node(kind, count, node.prefix_len() as u32, node.stored_prefix());
         words[at..at + 2].copy_from_slice(&header);
-        let keys = at + word(KEYS_OFFSET);
-        let links = at + word(kind.links_offset());
         let from = stack.len();
         stack.extend(node.here().map(|here| (here, Some(at + word(HERE_OFFSET)))));
         for (slot, (byte, child)) in node.children().enumerate() {
-            let index = usize::from(byte);
-            let link = match kind {
-                NodeType::N256 => index,
-                NodeType::N48 => {
-                    bytemuck::cast_slice_mut::<u64, u8>(&mut words[keys..])[index] = slot as u8 + 1;
-                    slot
-                }
-                _ => {
-                    bytemuck::cast_slice_mut::<u64, u8>(&mut words[keys..])[slot] = byte;
-                    slot
-                }
-            };
-            stack.push((child, Some(links + link)));
+            stack.push((child, Some(at + enter(&mut words[at..], kind, slot, byte))));
         }
         stack[from..].reverse();
     }
     Ok(words)
 }
 
-fn push_leaf(words: &mut Vec<u64>, key: &[u8], value: u64) -> Result<()> {
-    let at = words.len();
+/// Enters the byte of a node's child `slot` into the node, and returns the word of the child's link there.
+pub(super) fn enter(node: &mut [u64], kind: NodeType, slot: usize, byte: u8) -> usize {
+    let keys: &mut [u8] = bytemuck::cast_slice_mut(&mut node[word(KEYS_OFFSET)..]);
+    let link = match kind {
+        NodeType::N256 => usize::from(byte),
+        NodeType::N48 => {
+            keys[usize::from(byte)] = slot as u8 + 1;
+            slot
+        }
+        _ => {
+            keys[slot] = byte;
+            slot
+        }
+    };
+    word(kind.links_offset()) + link
+}
+
+/// Words of a key's leaf.
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a key of 4 GiB and more.
+pub(super) fn leaf_words(key: &[u8]) -> Result<usize> {
     let len = u32::try_from(key.len()).map_err(|_| Error::OutOfRange {
         action: "mapping a key for GRT",
         start: 0,
         len: key.len(),
         buffer_len: u32::MAX as usize,
     })?;
-    words.resize(at + word(leaf_bytes(len)), 0);
-    words[at] = Header::leaf(len).bits();
-    words[at + word(leaf_value_offset(len))] = value;
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words[at + word(LEAF_KEY_OFFSET)..]);
+    Ok(word(leaf_bytes(len)))
+}
+
+/// Writes a leaf to the first words of a slice of zeros; its key is short enough.
+pub(super) fn write_leaf(words: &mut [u64], key: &[u8], value: u64) {
+    let len = key.len() as u32;
+    words[0] = Header::leaf(len).bits();
+    words[word(leaf_value_offset(len))] = value;
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words[word(LEAF_KEY_OFFSET)..]);
     bytes[..key.len()].copy_from_slice(key);
-    Ok(())
 }
 
 /// The word at a byte offset, which is a multiple of 8.
-fn word(offset: u64) -> usize {
+pub(super) fn word(offset: u64) -> usize {
     (offset / 8) as usize
 }
 

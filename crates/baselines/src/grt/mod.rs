@@ -3,6 +3,7 @@
 
 mod map;
 mod queries;
+mod sorted;
 
 pub use queries::{KeyBuffers, Queries};
 
@@ -10,10 +11,20 @@ use crate::art::Art;
 use crate::device::{covering, same_device};
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_kernels_baselines::grt::{Get, GetArgs, THREADS, Update, UpdateArgs};
+use lanetree_kernels_baselines::grt::{Get, GetArgs, Range, RangeArgs, THREADS, Update, UpdateArgs};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Call, Device, Error, Result, Stream};
-use lanetree_simt::{Global, GlobalMut, WARP, entry_by_words};
+use lanetree_simt::{Global, GlobalMut, KeysRef, WARP, entry_by_words};
+
+/// How a leaf's key is compared with a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compare {
+    /// Byte by byte, as the CuART paper says of GRT (its section 4.4).
+    #[default]
+    Bytes,
+    /// By words of 8 bytes, as CuART's comparison.
+    Words,
+}
 
 /// A tree from byte strings, of any length and prefixes of each other, to words, in device memory. It needs a
 /// GPU or the emulator; on [`Device::host`] a launch is [`Error::NoKernels`].
@@ -43,6 +54,7 @@ pub struct Grt<V> {
     len: usize,
     /// Updates of all batches, those of keys that are not in the tree included.
     updates: u64,
+    compare: Compare,
     values: PhantomData<V>,
 }
 
@@ -53,8 +65,34 @@ impl<V: Word> Grt<V> {
     /// # Errors
     /// [`Error::OutOfRange`] for a key of 4 GiB and more; [`Error::OutOfMemory`].
     pub fn new(device: &Device, art: &Art) -> Result<Self> {
-        let buffer = device.upload(&map::map::<V>(art)?)?;
-        Ok(Self { buffer, len: art.len(), updates: 0, values: PhantomData })
+        Self::of_words(device, &map::map::<V>(art)?, art.len())
+    }
+
+    /// As [`Grt::new`] of the tree of `len` keys that ascend, without that tree: by all threads, and with no memory
+    /// beside the buffer's.
+    ///
+    /// # Errors
+    /// As [`Grt::new`].
+    ///
+    /// # Panics
+    /// If the keys do not ascend strictly.
+    pub fn of_sorted<'k>(
+        device: &Device,
+        len: usize,
+        key: impl Fn(usize) -> &'k [u8] + Sync,
+        value: impl Fn(usize) -> u64 + Sync,
+    ) -> Result<Self> {
+        Self::of_words(device, &sorted::map::<V>(len, &key, &value)?, len)
+    }
+
+    fn of_words(device: &Device, words: &[u64], len: usize) -> Result<Self> {
+        Ok(Self { buffer: device.upload(words)?, len, updates: 0, compare: Compare::default(), values: PhantomData })
+    }
+
+    /// The tree, whose look-ups and updates compare keys in another way from now on.
+    #[must_use]
+    pub fn comparing(self, compare: Compare) -> Self {
+        Self { compare, ..self }
     }
 
     /// Keys.
@@ -94,19 +132,84 @@ impl<V: Word> Grt<V> {
         if queries.is_empty() {
             return Ok(());
         }
-        let args = GetArgs {
-            tree: if self.is_empty() { Global::null() } else { self.buffer.read_on(stream)?.cast() },
-            queries: queries.keys(stream)?,
-            count: queries.len() as u64,
+        let (keys, values) = (queries.keys(stream)?, values.write_on(stream)?);
+        // SAFETY: queries are as `Queries` says, results are long enough; all pointers are for this stream.
+        unsafe { self.get_raw(stream, (keys, queries.len()), values, hits, miss) }
+    }
+
+    /// As [`Grt::get`], of `count` queries and into memory that someone else keeps.
+    ///
+    /// # Errors
+    /// Those of a launch.
+    ///
+    /// # Safety
+    /// There are that many queries, as [`KeysRef`] says, that many values, and a word of hit mask for every 32 of them
+    /// unless that is null; all of it is memory of the stream's device, which nothing else uses meanwhile but earlier
+    /// work in the stream.
+    pub unsafe fn get_raw(
+        &self,
+        stream: &Stream,
+        (queries, count): (KeysRef, usize),
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()> {
+        let args = GetArgs { tree: self.tree_on(stream)?, queries, count: count as u64, values, hits, miss };
+        let shape = covering(stream, "grt", args.count, THREADS)?;
+        let entry = match self.compare {
+            Compare::Bytes => entry_by_words!(V => Get<V, false>),
+            Compare::Words => entry_by_words!(V => Get<V, true>),
+        };
+        // SAFETY: the tree is valid by construction; the caller's promise for the rest.
+        unsafe { stream.call(shape, Call::new(entry, &args)) }
+    }
+
+    /// Finds the pairs from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of each range: `lens[i]` becomes
+    /// their number, and their values go to `values` from `i * limit` on. In the stream's order; may return before it
+    /// is done.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] unless there are as many ends as starts, a length for each, and room for all values;
+    /// [`Error::WrongDevice`]; the errors of a launch.
+    pub fn range(
+        &self,
+        stream: &Stream,
+        (starts, ends): (Queries<'_>, Queries<'_>),
+        limit: usize,
+        values: &mut Buffer<V>,
+        lens: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = starts.len();
+        if ends.len() != count {
+            let action = "the last keys of GRT's ranges";
+            return Err(Error::LengthMismatch { action, expected: count, actual: ends.len() });
+        }
+        at_least("the lengths of GRT's ranges", count, lens.len())?;
+        at_least("the values of GRT's ranges", count.saturating_mul(limit), values.len())?;
+        for device in [self.buffer.device(), starts.device(), ends.device(), values.device(), lens.device()] {
+            same_device(stream, device)?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let args = RangeArgs {
+            tree: self.tree_on(stream)?,
+            tree_bytes: if self.is_empty() { 0 } else { self.bytes() },
+            starts: starts.keys(stream)?,
+            ends: ends.keys(stream)?,
+            count: count as u64,
+            limit: limit as u64,
             values: values.write_on(stream)?,
-            hits,
-            miss,
+            lens: lens.write_on(stream)?,
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
-        let call = Call::new(entry_by_words!(V => Get<V>), &args);
-        // SAFETY: the tree is valid by construction, queries are as `Queries` says, results are long enough; all
-        // pointers are for this stream.
-        unsafe { stream.call(shape, call) }
+        // SAFETY: as in `get`; there is room for `limit` values of each range.
+        unsafe { stream.call(shape, Call::new(entry_by_words!(V => Range<V>), &args)) }
+    }
+
+    /// The tree for kernels of a stream that read it.
+    fn tree_on(&self, stream: &Stream) -> Result<Global<u8>> {
+        Ok(if self.is_empty() { Global::null() } else { self.buffer.read_on(stream)?.cast() })
     }
 
     /// Sets the values of keys: that of key `i`, if it is in the tree, becomes `values[i]`; of equal keys in a
@@ -140,9 +243,12 @@ impl<V: Word> Grt<V> {
         };
         let shape = covering(stream, "grt", args.count, THREADS)?;
         self.updates += args.count;
-        let call = Call::new(entry_by_words!(V => Update<V>), &args);
+        let entry = match self.compare {
+            Compare::Bytes => entry_by_words!(V => Update<V, false>),
+            Compare::Words => entry_by_words!(V => Update<V, true>),
+        };
         // SAFETY: as in `get`; stamps are larger than all before.
-        unsafe { stream.call(shape, call) }
+        unsafe { stream.call(shape, Call::new(entry, &args)) }
     }
 
     /// The pointer to hit mask, null if they are not wanted; and queries and bits are of the stream's device.

@@ -253,3 +253,92 @@ fn bad_calls_are_errors() {
     let error = Queries::of_width(&words, 3, 6).unwrap_err();
     assert!(matches!(error, Error::OutOfRange { len: 18, buffer_len: 16, .. }), "{error}");
 }
+
+/// Ranges between any two strings, against those of the map.
+fn check_ranges<V: Word>(subject: &Subject<V>, bounds: &[(Vec<u8>, Vec<u8>)], limit: usize) {
+    let upload = |keys: Vec<&[u8]>| KeyBuffers::upload(&subject.device, &keys).unwrap();
+    let starts = upload(bounds.iter().map(|(start, _)| &start[..]).collect());
+    let ends = upload(bounds.iter().map(|(_, end)| &end[..]).collect());
+    let mut values = subject.device.alloc(bounds.len() * limit).unwrap();
+    let mut lens = subject.device.alloc(bounds.len()).unwrap();
+    let queries = (starts.queries(), ends.queries());
+    subject.grt.range(&subject.stream, queries, limit, &mut values, &mut lens).unwrap();
+    subject.stream.synchronize().unwrap();
+    let lens = lens.to_vec().unwrap();
+    for (i, (start, end)) in bounds.iter().enumerate() {
+        let inside = subject.model.iter().filter(|(key, _)| (start..=end).contains(key));
+        let expected: Vec<V> = inside.map(|(_, &value)| V::truncate(value)).take(limit).collect();
+        assert_eq!(lens[i], expected.len() as u64, "{start:?} to {end:?}");
+        let mut found = vec![V::MIN; expected.len()];
+        values.copy_range_to(i * limit, &mut found).unwrap();
+        assert_eq!(found, expected, "{start:?} to {end:?}");
+    }
+}
+
+#[test]
+fn ranges_have_the_pairs_between_their_keys() {
+    let mut numbers = Numbers(11);
+    for len in [0, 1, 40, 700] {
+        let keys = (0..len).map(|i| numbers.key([1, 2, 4, 9, 24][i % 5]));
+        let subject = Subject::<u32>::new(11, keys.collect::<Vec<_>>());
+        let known: Vec<Vec<u8>> = subject.model.keys().cloned().collect();
+        let mut any = |i: usize| match known.get(numbers.below(known.len() + 40)) {
+            Some(key) if i.is_multiple_of(3) => key.clone(),
+            Some(key) => [&key[..numbers.below(key.len() + 1)], &numbers.key(2)].concat(),
+            None => numbers.key(5),
+        };
+        let bounds: Vec<_> = (0..300).map(|i| (any(i), any(i + 1))).collect();
+        check_ranges(&subject, &bounds, 9);
+        check_ranges(&subject, &[(Vec::new(), vec![255; 40]), (vec![255; 40], vec![255; 41])], len.max(1));
+    }
+}
+
+/// A range begins below, in and above a prefix that no header holds whole.
+#[test]
+fn ranges_begin_in_long_prefixes() {
+    let path = [b'm'; 30];
+    let keys = [&[][..], b"a", b"ab", b"z"].map(|last| [&path[..], last].concat());
+    let subject = Subject::<u64>::new(12, keys.into_iter().chain([b"k".to_vec(), b"zz".to_vec()]).collect::<Vec<_>>());
+    let mut bounds = Vec::new();
+    for at in 0..=path.len() {
+        for byte in [b'a', b'm', b'z'] {
+            bounds.push(([&path[..at], &[byte]].concat(), b"zy".to_vec()));
+        }
+    }
+    check_ranges(&subject, &bounds, 6);
+}
+
+#[test]
+fn keys_compared_by_words_are_found_and_updated() {
+    let mut numbers = Numbers(13);
+    let keys: Vec<Vec<u8>> = (0..400).map(|i| numbers.key([1, 4, 7, 8, 9, 16, 40][i % 7])).collect();
+    let mut subject = Subject::<u32>::new(13, keys.clone());
+    subject.grt = subject.grt.comparing(Compare::Words);
+    subject.check_around(400);
+    subject.update(&keys, &(0..400).collect::<Vec<_>>());
+    subject.check(&keys);
+}
+
+#[test]
+fn a_tree_of_sorted_keys_answers_as_any() {
+    let mut numbers = Numbers(14);
+    let mut subject = Subject::<u64>::new(14, (0..500).map(|_| numbers.key(8)).collect::<Vec<_>>());
+    let keys: Vec<&[u8]> = subject.model.keys().map(|key| &key[..]).collect();
+    let values: Vec<u64> = subject.model.values().copied().collect();
+    subject.grt = Grt::of_sorted(&subject.device, keys.len(), |i| keys[i], |i| values[i]).unwrap();
+    subject.check_around(300);
+}
+
+#[test]
+fn bad_ranges_are_errors() {
+    let device = Device::emulated();
+    let (grt, stream) = (Grt::<u32>::new(&device, &Art::new([("k", 1)])).unwrap(), device.stream().unwrap());
+    let (one, two) = (KeyBuffers::upload(&device, &["k"]).unwrap(), KeyBuffers::upload(&device, &["a", "b"]).unwrap());
+    let (mut values, mut lens) = (device.alloc(5).unwrap(), device.alloc(1).unwrap());
+    let error = grt.range(&stream, (one.queries(), two.queries()), 1, &mut values, &mut lens).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { expected: 1, actual: 2, .. }), "{error}");
+    let error = grt.range(&stream, (one.queries(), one.queries()), 6, &mut values, &mut lens).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { expected: 6, actual: 5, .. }), "{error}");
+    let error = grt.range(&stream, (two.queries(), two.queries()), 1, &mut values, &mut lens).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { expected: 2, actual: 1, .. }), "{error}");
+}

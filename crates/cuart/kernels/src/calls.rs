@@ -10,9 +10,9 @@ use crate::build::table::{Table, TableArgs};
 use crate::compact::{Move, MoveArgs, Sift, Spread, SpreadArgs};
 use crate::layout::LinkType;
 use crate::update::{
-    Claim, ClaimArgs, ClearSequence, ClearSequenceArgs, Conquer, ConquerArgs, CountLeaves, CountLeavesArgs, Insert,
-    InsertArgs, Latest, LatestArgs, Locate, LocateArgs, Overwrite, OverwriteArgs, Remove, RemoveArgs, Retire,
-    RetireArgs, Stamp, StampArgs, Tidy, TidyArgs, WriteStamped, WriteStampedArgs,
+    Claim, ClaimArgs, ClearSequence, ClearSequenceArgs, Conquer, ConquerArgs, ConquerOrRemove, ConquerOrRemoveArgs,
+    CountLeaves, CountLeavesArgs, Insert, InsertArgs, Latest, LatestArgs, Locate, LocateArgs, Overwrite, OverwriteArgs,
+    Remove, RemoveArgs, Retire, RetireArgs, Stamp, StampArgs, Tidy, TidyArgs, WriteStamped, WriteStampedArgs,
 };
 use crate::{CopyKeys, CopyKeysArgs, Expand, ExpandArgs, Get, GetArgs, GetTiled, Measure, MeasureArgs, Rank, RankArgs};
 use lanetree_simt::{Call, Word, entry_by_words};
@@ -120,6 +120,8 @@ macro_rules! by_words {
 by_words! {
     /// The second stage of updates by the hash table.
     conquer<V>(ConquerArgs<V>) => Conquer<V>;
+    /// The second stage of updates and removals by the hash table.
+    conquer_or_remove<V>(ConquerOrRemoveArgs<V>) => ConquerOrRemove<V>;
     /// The second stage of updates by a stamp for each leaf.
     write_stamped<V>(WriteStampedArgs<V>) => WriteStamped<V>;
     /// The last stage of updates by sorting.

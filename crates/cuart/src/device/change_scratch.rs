@@ -52,6 +52,18 @@ impl ChangeScratch {
         Ok(Self { inserting: Some(inserting), ..scratch })
     }
 
+    /// With [`UpdateEngine::HashTable`], one table for a whole batch, as in the paper (its figure 15 has 2^20 slots),
+    /// rather than one for each piece of a batch: of `slots` slots, rounded up to a power of two and at most 2^31, 12 bytes
+    /// each. All of them are cleared before each batch. The fuller the table, the longer the chains that operations follow; the paper
+    /// names a larger table as the remedy. Other engines are as they were.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`] for fewer slots than operations; [`Error::Runtime`] if the device has no room.
+    pub fn one_table(mut self, slots: usize) -> Result<Self> {
+        self.engine.one_table(self.operations, slots)?;
+        Ok(self)
+    }
+
     /// For tests: [`UpdateEngine::Auto`] processes batches of at least `from` operations in the order of their keys'
     /// first bytes.
     ///

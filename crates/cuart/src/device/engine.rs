@@ -9,12 +9,14 @@ use super::over;
 use super::sequence::{has_sequence, next_sequence, write_latest};
 use crate::parts::Parts;
 use crate::update_state::Stamps;
-use lanetree_frame::Result;
+use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
-use lanetree_kernels_cuart::update::{ClaimArgs, ConquerArgs, LocateArgs, OverwriteArgs, StampArgs, WriteStampedArgs};
+use lanetree_kernels_cuart::update::{
+    ClaimArgs, ConquerArgs, ConquerOrRemoveArgs, LocateArgs, OverwriteArgs, RemoveArgs, StampArgs, WriteStampedArgs,
+};
 use lanetree_layout::Word;
 use lanetree_primitives::{Pairs, PairsMut, last_by_key, radix_argsort};
-use lanetree_runtime::{Buffer, Stream};
+use lanetree_runtime::{Buffer, Launch, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
 /// How a batch of updates finds out which operation is the last one of its key.
@@ -27,8 +29,8 @@ pub enum UpdateEngine {
     Auto,
     /// The paper's (section 3.4): an atomic hash table of leaves that keeps the highest index of each, then a second
     /// stage in which the operations with these indexes write. In pieces of 2^19 operations, so that the table, twice
-    /// as large, stays in the cache and is never full. The paper's drop at large batches, with one table of 2^20 slots,
-    /// does not occur. 16 MiB.
+    /// as large, stays in the cache and is never full. 16 MiB. [`ChangeScratch::one_table`](crate::ChangeScratch::one_table)
+    /// has the paper's one table instead.
     HashTable,
     /// The highest operation of each leaf in an array beside the tree, 8 bytes for each leaf, by an atomic maximum;
     /// then the same second stage. 8 bytes for each operation.
@@ -151,7 +153,7 @@ fn claim<V: Word>(
 ) -> Result<()> {
     let count = memory.piece().min(batch.count - first);
     // For a short batch, only the slots that it needs.
-    let places = 2 * count.next_power_of_two();
+    let places = memory.places(count);
     memory.owners.fill_zero_range(stream, 0..places)?;
     memory.highest.fill_zero_range(stream, 0..places)?;
     let args = ClaimArgs {
@@ -167,7 +169,7 @@ fn claim<V: Word>(
         hits: batch.hits,
     };
     // SAFETY: the tree is valid and without leaves in main memory; there are that many queries from the first on, a
-    // place in `slots` for each of them, a hit mask for the batch, and twice as many places, all free, in the table.
+    // place in `slots` for each of them, a hit mask for the batch, and at least as many places, all free, in the table.
     Ok(unsafe { over(stream, count)?.run(calls::claim(tree.query_words(), &args)) }?)
 }
 
@@ -191,6 +193,47 @@ fn conquer<V: Word>(
     };
     // SAFETY: the piece has claimed its leaves before in the stream, and there is a value for each of its operations.
     Ok(unsafe { over(stream, count)?.run(calls::conquer(&args)) }?)
+}
+
+/// Whether a batch of that many operations is one piece of the engine with a hash table, which removals need: a later
+/// piece would not find what an earlier one has removed.
+pub(super) fn check_removals(memory: &Memory, count: usize) -> Result<()> {
+    let reason = match memory.engine {
+        UpdateEngine::HashTable if memory.piece() >= count => return Ok(()),
+        UpdateEngine::HashTable => "removals need the batch in one piece; see ChangeScratch::one_table",
+        _ => "removals among updates need UpdateEngine::HashTable",
+    };
+    let engine = match memory.engine {
+        UpdateEngine::Auto => "Auto",
+        UpdateEngine::HashTable => "HashTable",
+        UpdateEngine::Stamps => "Stamps",
+        UpdateEngine::Sequence => "Sequence",
+        UpdateEngine::Sort => "Sort",
+    };
+    Err(Error::UpdateEngine { engine, reason })
+}
+
+/// The last operations of a batch that was begun write their values, or remove their keys if these are `nil`.
+pub(super) fn conquer_or_remove<V: Word>(
+    stream: &Stream,
+    batch: &UpdateBatch<'_, V>,
+    nil: V,
+    memory: &Memory,
+    (launch, remove): (Launch<'_>, &RemoveArgs),
+) -> lanetree_runtime::Result<()> {
+    let conquer = ConquerArgs {
+        tree: remove.tree,
+        values: batch.values,
+        count: batch.count as u64,
+        owners: memory.owners.read_on(stream)?,
+        highest: memory.highest.read_on(stream)?,
+        slots: memory.slots.read_on(stream)?,
+        keys: GlobalMut::null(),
+    };
+    let args = ConquerOrRemoveArgs { conquer, remove: *remove, nil };
+    // SAFETY: the whole batch has claimed its leaves before in the stream, and there is a value for each of its
+    // operations; removals as planned for that many keys.
+    unsafe { launch.run(calls::conquer_or_remove(&args)) }
 }
 
 fn locating<V: Word>(

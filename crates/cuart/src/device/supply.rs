@@ -15,7 +15,7 @@ use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::layout::{Link, LinkType};
 use lanetree_kernels_cuart::update::{InsertArgs, RemoveArgs, RetireArgs, Stock, Supply, TidyArgs};
 use lanetree_layout::Word;
-use lanetree_runtime::{Buffer, Stream};
+use lanetree_runtime::{Buffer, Launch, Stream};
 use lanetree_simt::Global;
 
 /// Grows a buffer to at least `needed` elements, by at least an eighth, and keeps the first `used` elements.
@@ -347,7 +347,19 @@ impl Removals {
     ///
     /// Inserts of other keys may happen between the plan and this call: they leave no more leaves free than before,
     /// unless they have rebuilt the tree.
-    pub(super) fn carry_out(mut self, tree: &mut Parts, stream: &Stream, keys: &DeviceKeys) -> Result<u64> {
+    pub(super) fn carry_out(self, tree: &mut Parts, stream: &Stream, keys: &DeviceKeys) -> Result<u64> {
+        // SAFETY: removals of the tree, as planned.
+        self.carry_out_by(tree, stream, keys, |launch, args| unsafe { launch.run(calls::remove(args)) })
+    }
+
+    /// As [`Removals::carry_out`], by a kernel that `run` launches over the keys, and that removes at most all of them.
+    pub(super) fn carry_out_by(
+        mut self,
+        tree: &mut Parts,
+        stream: &Stream,
+        keys: &DeviceKeys,
+        run: impl FnOnce(Launch<'_>, &RemoveArgs) -> lanetree_runtime::Result<()>,
+    ) -> Result<u64> {
         reserve_free_leaves(tree, stream, self.count)?;
         if self.root != tree.root {
             self.cell.copy_from(&[tree.root.bits(), 0])?;
@@ -366,9 +378,9 @@ impl Removals {
             free_len,
             removed: self.removed.write_on(stream)?,
         };
-        // SAFETY: the tree is valid and without leaves in main memory; that many queries, and room in the lists for all
-        // leaves that they may remove, as planned; the counters are zeros.
-        unsafe { over(stream, self.count)?.run(calls::remove(&args))? };
+        // The tree is valid and without leaves in main memory; that many queries, and room in the lists for all leaves
+        // that they may remove, as planned; the counters are zeros.
+        run(over(stream, self.count)?, &args)?;
         stream.synchronize()?;
         let (mut counts, mut after) = ([0; 4], [0; 2]);
         self.removed.copy_to(&mut counts)?;

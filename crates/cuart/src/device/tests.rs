@@ -92,6 +92,29 @@ fn the_last_update_of_a_key_stays() {
     }
 }
 
+/// Also a table that is full, of which every slot is another leaf's.
+#[test]
+fn one_hash_table_serves_a_whole_batch() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let all = strings("16", 256, &mut StdRng::seed_from_u64(5));
+    let model: Model<u32> = all.iter().map(|key| (key.clone(), 0)).collect();
+    let mut tree = build(&device, &model, RootTable::None);
+    for (operations, slots) in [(256, 256), (256, 100 + 156), (700, 1024), (700, 5000)] {
+        let scratch = ChangeScratch::for_updates(&device, operations, UpdateEngine::HashTable).unwrap();
+        let mut scratch = scratch.one_table(slots).unwrap();
+        let keys: Vec<Vec<u8>> = (0..operations).map(|i| all[i * 7 % 256].clone()).collect();
+        let values: Vec<u32> = (0..operations).map(|i| (i + slots) as u32).collect();
+        let queries = DeviceKeys::upload(&device, &packed(&keys)).unwrap();
+        tree.update_on(&stream, &queries, &device.upload(&values).unwrap(), None, &mut scratch).unwrap();
+        let last: Model<u32> = keys.into_iter().zip(values).collect();
+        check(&tree, &last, &all, &format!("{operations} operations, {slots} slots"));
+    }
+    let scratch = ChangeScratch::for_updates(&device, 257, UpdateEngine::HashTable).unwrap();
+    let error = scratch.one_table(256).unwrap_err();
+    assert!(error.to_string().contains("256") && error.to_string().contains("257"), "{error}");
+}
+
 #[test]
 fn large_batches_are_worked_off_in_the_order_of_their_keys() {
     let device = Device::emulated();
@@ -170,6 +193,65 @@ fn long_keys_are_refused_before_an_engine_that_has_none_changes_the_tree() {
     let error = tree.insert_on(&stream, &queries, &values, &mut scratch).unwrap_err();
     assert!(error.to_string().contains("more than 32 bytes"), "{error}");
     assert_eq!((tree.len(), tree.get_many(&keys).unwrap()), (1, vec![None, None]));
+}
+
+fn updates_and_removals<V: Word>(kind: &str, table: RootTable, seed: u64) {
+    let device = Device::emulated_with_seed(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let stream = device.stream().unwrap();
+    let all = strings(kind, 400, &mut rng);
+    let mut model: Model<V> = all.iter().step_by(2).map(|key| (key.clone(), V::MIN)).collect();
+    let mut tree = build(&device, &model, table);
+    let mut inserting = ChangeScratch::for_inserts(&device, 400, UpdateEngine::Auto).unwrap();
+    let scratch = ChangeScratch::for_updates(&device, 500, UpdateEngine::HashTable).unwrap();
+    let mut scratch = scratch.one_table(500).unwrap();
+    for round in 0..4_u64 {
+        let keys: Vec<Vec<u8>> = (0..500).map(|_| all.choose(&mut rng).unwrap().clone()).collect();
+        let value = |i: u64| if (i + round).is_multiple_of(3) { V::MAX } else { V::truncate(i + 1000 * round) };
+        let values: Vec<V> = (0..500).map(value).collect();
+        let queries = DeviceKeys::upload(&device, &packed(&keys)).unwrap();
+        let values_on = device.upload(&values).unwrap();
+        let removed = tree.update_or_remove_on(&stream, &queries, &values_on, V::MAX, &mut scratch).unwrap();
+        let last: Model<V> = keys.into_iter().zip(values).collect();
+        let before = model.len();
+        model.retain(|key, value| {
+            *value = last.get(key).copied().unwrap_or(*value);
+            *value != V::MAX
+        });
+        assert_eq!(removed, (before - model.len()) as u64, "{kind}, round {round}");
+        check(&tree, &model, &all, &format!("{kind}, seed {seed}, round {round}"));
+        // The leaves are used again.
+        let some: Vec<Vec<u8>> = all.iter().skip(round as usize).step_by(2).cloned().collect();
+        let queries = DeviceKeys::upload(&device, &packed(&some)).unwrap();
+        let values: Vec<V> = vec![V::truncate(7); some.len()];
+        tree.insert_on(&stream, &queries, &device.upload(&values).unwrap(), &mut inserting).unwrap();
+        model.extend(some.into_iter().zip(values));
+        check(&tree, &model, &all, &format!("{kind}, seed {seed}, round {round}, inserted again"));
+    }
+}
+
+#[test]
+fn updates_and_removals_in_one_batch_are_those_of_a_map() {
+    for (kind, seed) in KINDS.into_iter().zip(1..) {
+        updates_and_removals::<u32>(kind, RootTable::TwoBytes, seed);
+        updates_and_removals::<u64>(kind, RootTable::None, seed);
+    }
+}
+
+#[test]
+fn removals_among_updates_need_one_hash_table() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let keys = ByteKeysBuf::encode(&[7_u32, 8, 9]);
+    let mut tree = Cuart::build(&device, &keys, &[1_u32, 2, 3]).unwrap();
+    let (queries, values) = (DeviceKeys::upload(&device, &keys).unwrap(), device.upload(&[0; 3]).unwrap());
+    let auto = ChangeScratch::for_updates(&device, 3, UpdateEngine::Auto).unwrap();
+    let pieces = ChangeScratch::for_updates(&device, 3, UpdateEngine::HashTable).unwrap().pieces_of(2);
+    for (mut scratch, reason) in [(auto, "need UpdateEngine::HashTable"), (pieces, "ChangeScratch::one_table")] {
+        let error = tree.update_or_remove_on(&stream, &queries, &values, 0, &mut scratch).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_eq!(tree.get_many(&keys).unwrap(), [Some(1), Some(2), Some(3)]);
+    }
 }
 
 fn changes(kind: &str, table: RootTable, seed: u64) -> Result<()> {

@@ -97,6 +97,57 @@ impl<V: Word> Cuart<V> {
         self.parts.change(|tree| removals.carry_out(tree, stream, keys))
     }
 
+    /// Replaces the values of keys that are present, and removes those whose value is `nil`: updates and removals in one
+    /// batch, by the paper's engine for both (its section 3.4). Of several operations on a key, the last one wins, and
+    /// only keys that were present before the batch count: a removal that an update follows removes nothing. Returns how
+    /// many keys were removed, and when it is done. What was removed is as after [`Cuart::remove_on`].
+    ///
+    /// ```
+    /// use lanetree::cuart::{ChangeScratch, UpdateEngine};
+    /// use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let stream = device.stream()?;
+    /// let mut tree = Cuart::build(&device, &ByteKeysBuf::encode(&[3_u32, 5]), &[30_u32, 50])?;
+    /// let batch = DeviceKeys::upload(&device, &ByteKeysBuf::encode(&[3_u32, 5, 3]))?;
+    /// let mut scratch = ChangeScratch::for_updates(&device, 3, UpdateEngine::HashTable)?;
+    /// let nil = u32::MAX;
+    /// let values = device.upload(&[31, 51, nil])?;
+    /// assert_eq!(tree.update_or_remove_on(&stream, &batch, &values, nil, &mut scratch)?, 1);
+    /// assert_eq!(tree.get_many(&ByteKeysBuf::encode(&[3_u32, 5]))?, [None, Some(51)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cuart::update_on`] and [`Cuart::remove_on`]; [`Error::UpdateEngine`] unless the engine is
+    /// [`UpdateEngine::HashTable`](crate::UpdateEngine::HashTable), and for a batch that is longer than a piece of it,
+    /// which [`ChangeScratch::one_table`] makes as long as the batch.
+    pub fn update_or_remove_on(
+        &mut self,
+        stream: &Stream,
+        keys: &DeviceKeys,
+        values: &Buffer<V>,
+        nil: V,
+        scratch: &mut ChangeScratch,
+    ) -> Result<u64> {
+        self.check_change("Cuart::update_or_remove_on", stream, keys, values, scratch)?;
+        let memory = &mut scratch.engine;
+        engine::check_removals(memory, keys.len())?;
+        if keys.is_empty() || self.is_empty() {
+            return Ok(0);
+        }
+        let removals = Removals::plan(self.parts.get_mut()?, stream, keys.len())?;
+        let mut batch = UpdateBatch::new(stream, keys, values, None)?;
+        engine::begin(self.parts.get_mut()?, stream, &mut batch, memory)?;
+        self.parts.change(|tree| {
+            removals.carry_out_by(tree, stream, keys, |launch, remove| {
+                engine::conquer_or_remove(stream, &batch, nil, memory, (launch, remove))
+            })
+        })
+    }
+
     fn check_change(
         &self,
         call: &'static str,

@@ -29,7 +29,7 @@ kernel_args! {
         pub owners: GlobalMut<u64>,
         /// Its values, one more than the highest index of the launch: `[mask + 1]`, zeros before.
         pub highest: GlobalMut<u32>,
-        /// One less than the size of the hash table, a power of two above `count`.
+        /// One less than the size of the hash table, a power of two that is at least `count`.
         pub mask: u32,
         #[doc(hidden)]
         pub padding: u32,

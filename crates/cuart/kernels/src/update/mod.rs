@@ -2,6 +2,7 @@
 //! paper's future work.
 
 mod claim;
+mod conquer_or_remove;
 mod grow;
 mod insert;
 mod insert_args;
@@ -15,6 +16,7 @@ mod supply;
 mod tidy;
 
 pub use claim::{Claim, ClaimArgs, Conquer, ConquerArgs, UNCLAIMED};
+pub use conquer_or_remove::{ConquerOrRemove, ConquerOrRemoveArgs};
 pub use insert::Insert;
 pub use insert_args::InsertArgs;
 pub use latest::{ClearSequence, ClearSequenceArgs, Latest, LatestArgs};

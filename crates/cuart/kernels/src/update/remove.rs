@@ -39,29 +39,38 @@ impl Kernel for Remove {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        if index >= args.count {
+        if index < args.count {
+            // SAFETY: `index` is a query, and the tree is valid; its counters and lists are as they should be.
+            unsafe { remove(simt, args, args.queries.at(simt, index)) };
+        }
+    }
+}
+
+/// Per thread. Removes a key, if it is there and no other thread removes it.
+///
+/// # Safety
+/// The tree is valid, and the arguments are as [`RemoveArgs`] says. Nobody changes nodes, except that links to leaves
+/// become none. Leaves' values may be written meanwhile, but not that of this key.
+#[inline(always)]
+pub(super) unsafe fn remove<S: Simt>(simt: S, args: &RemoveArgs, key: KeyRef) {
+    // SAFETY: the caller's promise. A leaf is cleared by the one thread that took its link away, and only its key is
+    // compared meanwhile: by threads that then find the link gone.
+    unsafe {
+        let Some((edge, leaf)) = find(simt, &args.tree, args.root, key) else { return };
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        if simt.atomic_compare_exchange(edge.slot, 0, leaf.bits(), 0, order, scope) != leaf.bits() {
             return;
         }
-        // SAFETY: `index` is a query, and the tree is valid. A leaf is cleared by the one thread that took its link
-        // away, and only its key is compared meanwhile: by threads that then find the link gone.
-        unsafe {
-            let key = args.queries.at(simt, index);
-            let Some((edge, leaf)) = find(simt, &args.tree, args.root, key) else { return };
-            let (order, scope) = (Order::Relaxed, Scope::Device);
-            if simt.atomic_compare_exchange(edge.slot, 0, leaf.bits(), 0, order, scope) != leaf.bits() {
-                return;
-            }
-            if edge.owner.kind() == LinkType::N256 && edge.depth < key.len() {
-                // In other nodes slots are counted, and these stay.
-                let count = args.tree.address(edge.owner).byte_add(offset_of!(Header, count) as u64);
-                simt.atomic_add(count.cast::<u32>(), 0, u32::MAX, order, scope);
-            }
-            let table_bytes = args.tree.as_ref().table_bytes;
-            if edge.is_above(table_bytes) && table_bytes > 0 && key.len() >= table_bytes {
-                simt.atomic_store(args.tree.table(), entry_index(simt, key, table_bytes), 0, order, scope);
-            }
-            clear(simt, args, leaf);
+        if edge.owner.kind() == LinkType::N256 && edge.depth < key.len() {
+            // In other nodes slots are counted, and these stay.
+            let count = args.tree.address(edge.owner).byte_add(offset_of!(Header, count) as u64);
+            simt.atomic_add(count.cast::<u32>(), 0, u32::MAX, order, scope);
         }
+        let table_bytes = args.tree.as_ref().table_bytes;
+        if edge.is_above(table_bytes) && table_bytes > 0 && key.len() >= table_bytes {
+            simt.atomic_store(args.tree.table(), entry_index(simt, key, table_bytes), 0, order, scope);
+        }
+        clear(simt, args, leaf);
     }
 }
 

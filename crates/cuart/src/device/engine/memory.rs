@@ -27,8 +27,10 @@ pub(in crate::device) struct Memory {
     pub(super) ordering: Option<Ordering>,
     /// [`ORDERED`], but in tests.
     pub(super) ordered_from: usize,
-    /// [`PIECE`], but in tests.
+    /// [`PIECE`], but in tests and with one table.
     pub(super) piece: usize,
+    /// Slots of the one table for whole batches; `None` for a table of twice a piece.
+    one_table: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -89,7 +91,30 @@ impl Memory {
             ordering: if ordered { Some(Ordering::new(device, operations)?) } else { None },
             ordered_from: ORDERED,
             piece: PIECE,
+            one_table: None,
         })
+    }
+
+    /// One table of at least so many slots, for batches of up to a number of operations, which are not more.
+    pub(in crate::device) fn one_table(&mut self, operations: usize, slots: usize) -> Result<()> {
+        let slots = slots.clamp(1, 1 << 31).next_power_of_two();
+        if slots < operations {
+            let what = "the slots of the hash table";
+            return Err(Error::OutputLength { what, expected: operations, actual: slots });
+        }
+        if self.engine == UpdateEngine::HashTable {
+            let device = self.device().clone();
+            self.owners = device.alloc(slots)?;
+            self.highest = device.alloc(slots)?;
+            self.slots = device.alloc(operations)?;
+            (self.piece, self.one_table) = (operations.max(1), Some(slots));
+        }
+        Ok(())
+    }
+
+    /// Slots of the table for a piece of that many operations.
+    pub(super) fn places(&self, count: usize) -> usize {
+        self.one_table.unwrap_or(2 * count.next_power_of_two())
     }
 
     /// Splits batches into pieces of at most this many operations; 0 counts as 1.
@@ -128,7 +153,11 @@ impl Memory {
         if self.engine == UpdateEngine::Sequence && (with_long_keys || !has_sequence::<V>(tree)) {
             return Err(Error::UpdateEngine {
                 engine: "Sequence",
-                reason: if V::BITS == 32 { "the tree has keys of more than 32 bytes" } else { "values have 64 bits" },
+                reason: if V::BITS == 32 {
+                    "the tree has keys of more than 32 bytes; choose another engine, or `Auto`"
+                } else {
+                    "values have 64 bits; choose another engine, or `Auto`"
+                },
             });
         }
         Ok(())

@@ -1,0 +1,85 @@
+//! Updates by batch, tree size and key length, with the paper's one hash table and without (its figures 15 and 16).
+
+use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
+use crate::bench::cuart::data::Data;
+use crate::bench::cuart::engines::{Engine, measured};
+use crate::bench::cuart::subject::Subject;
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::plan::{self, Scale};
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::DeviceKind;
+use lanetree::cuart::UpdateEngine;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cuart-update-sizes",
+    about: "CuART's paper, figures 15 and 16: updates by batch, tree size and key length, with one hash table",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    sizes,
+    run: Run::Alone(by_size),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cuart-update-sizes",
+    title: "CuART: updates with one hash table as in the paper (figures 15 and 16), and without; batches on the device",
+    columns: &[INDEX, OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x look-ups"), SIZE],
+    clock: Clock::Device,
+    notes: &[
+        "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. One table of 2^20: the",
+        "paper's, cleared before each batch, and up to full with a batch of 2^20 and a large tree. One table of twice the",
+        "batch: its remedy. Pieces: tables of 2^20 for pieces of 2^19 operations. The paper's rates are end to end.",
+    ],
+    summary: None,
+};
+
+/// Sizes of the batches of figure 15, as powers of two; the fifth is the last that the paper's table has room for.
+const BATCHES: [u32; 6] = [13, 15, 17, 19, 20, 22];
+
+/// The batch of figure 16: 16 Ki, and of figure 17.
+const PAPERS: [u32; 2] = [14, 15];
+
+/// Bytes of the keys of figure 15; and of figure 16.
+const WIDTH: usize = 16;
+const WIDTHS: [usize; 4] = [4, 8, 16, 32];
+
+const ENGINES: [Engine; 4] = [
+    Engine::new(UpdateEngine::Auto, "update"),
+    Engine::one_table(1 << 20, "update, one table of 2^20 (the paper's)"),
+    Engine::large_table("update, one table of twice the batch"),
+    Engine::new(UpdateEngine::HashTable, "update, hash table in pieces"),
+];
+
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![16, 20, 24],
+        _ => plan::standard(scale),
+    }
+}
+
+/// Of keys of 16 bytes by batch, and of each length in the paper's batches.
+fn by_size(session: &mut Session, request: &Request) -> Result<()> {
+    let most = session.plan.queries;
+    for &size in &request.sizes {
+        for width in WIDTHS {
+            let what = format!("updates, 2^{size} keys of {width} bytes");
+            if !session.has_time(&what) {
+                continue;
+            }
+            let mut batches: Vec<u32> = if width == WIDTH { [&BATCHES[..], &PAPERS].concat() } else { PAPERS.to_vec() };
+            batches.iter_mut().for_each(|batch| *batch = most.min(*batch));
+            batches.sort_unstable();
+            batches.dedup();
+            let mut subject = Subject::<u32>::of(session, Data::new(width, 1 << size, session.seed))?;
+            for batch in batches {
+                measured(session, &mut subject, (TABLE.name, &ENGINES), 1 << batch, |_, tree, stream, of, scratch| {
+                    Ok(tree.update_on(stream, of.0, of.1, None, scratch)?)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
