@@ -1,4 +1,4 @@
-//! Keys of several distributions, for the figures about LaneTree.
+//! Keys of several distributions.
 
 use super::data::{Data, mix};
 use rand::rngs::StdRng;
