@@ -344,6 +344,14 @@ mod tests {
     }
 
     #[test]
+    fn the_ends_of_ranges_are_timed_apart() {
+        let rows = emulated("harmonia-ranges", 9);
+        // Four lengths of up to the number of keys, random and sorted.
+        assert_eq!(rows.len(), 4 * 2);
+        assert!(rows.iter().all(|row| row.number("one_ms").is_some() && row.number("two_ms").is_some()));
+    }
+
+    #[test]
     fn skewed_keys_are_asked_for_in_every_way() {
         let rows = emulated("harmonia-skew", 9);
         // Three kinds of keys, two of queries, sorted in three ways.

@@ -4,10 +4,10 @@
 use crate::bench::data::BenchWord;
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
+use core::sync::atomic::{AtomicBool, Ordering};
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, Word};
 use lanetree_record::Timing;
-use core::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 /// A batch that was partially sorted.

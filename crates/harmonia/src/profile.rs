@@ -149,7 +149,9 @@ mod tests {
         let queries: Vec<u32> = (0..32 * 3100).collect();
         let sample = sample(&queries);
         assert_eq!(sample.len(), 31 * 32);
-        assert!(sample.chunks(32).enumerate().all(|(i, warp)| warp[0] == 32 * 100 * i as u32 && warp[31] == warp[0] + 31));
+        assert!(
+            sample.chunks(32).enumerate().all(|(i, warp)| warp[0] == 32 * 100 * i as u32 && warp[31] == warp[0] + 31)
+        );
         assert_eq!((super::sample(&queries[..40]).len(), super::sample::<u32>(&[]).len()), (40, 0));
     }
 

@@ -244,7 +244,9 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
     for change in Change::ALL {
         let median = |name: &str| {
             let competitor = competitors.iter().find(|competitor| competitor.name == name)?;
-            Some(competitor.runs[change as usize].clone()).filter(|runs| !runs.is_empty()).map(|runs| Timing::of(runs).median_ms)
+            Some(competitor.runs[change as usize].clone())
+                .filter(|runs| !runs.is_empty())
+                .map(|runs| Timing::of(runs).median_ms)
         };
         let (scc, palm) = (median("scc, sorted"), median("PALM"));
         for competitor in &competitors {

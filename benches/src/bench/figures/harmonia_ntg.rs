@@ -145,7 +145,13 @@ fn profiles(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
         let Some(best) = fastest(&mut same.clone()) else { continue };
         let stopping = || same.clone().filter(|row| row.text("child_region") == Some(STOPPING));
         let at_profile = stopping().find(|row| row.integer("group") == row.integer("profile_group"));
-        write!(out, "  fanout {}, {}: the paper's profile chooses {} lanes", FANOUT.cell(row), ORDER.cell(row), PROFILE.cell(row))?;
+        write!(
+            out,
+            "  fanout {}, {}: the paper's profile chooses {} lanes",
+            FANOUT.cell(row),
+            ORDER.cell(row),
+            PROFILE.cell(row)
+        )?;
         if let (Some(chosen), Some(best)) = (at_profile, fastest(&mut stopping())) {
             let (rate, of_best, lanes) = (RATE.cell(chosen), RATE.cell(&best), LANES.cell(&best));
             write!(out, ", {rate} G/s stopping early, where the best is {lanes}, {of_best} G/s")?;

@@ -127,11 +127,7 @@ fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Opt
 ///
 /// # Errors
 /// The library's.
-pub(super) fn ways<W: BenchWord>(
-    session: &Session,
-    subject: &Subject<W>,
-    random: &Buffer<W>,
-) -> Result<[Way<W>; 3]> {
+pub(super) fn ways<W: BenchWord>(session: &Session, subject: &Subject<W>, random: &Buffer<W>) -> Result<[Way<W>; 3]> {
     let fully = Some(psa_sort(session, random, <W as Word>::BITS)?);
     Ok([
         Way { name: "none", sort: QuerySort::None, order: BatchOrder::Random, sorted: None, paper: [None, None] },

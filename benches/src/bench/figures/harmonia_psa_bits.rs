@@ -90,7 +90,8 @@ fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
     let (equation, width) = (psa_bits::<W>(data.len() as u64), <W as Word>::BITS);
     let around = AROUND.map(|more| (equation as i32 + more).clamp(0, width as i32) as u32);
     let of_trees = trees.iter().flat_map(|tree| [layout_bits(tree), tree.psa_bits()]);
-    let bits: BTreeSet<u32> = around.chain(of_trees).chain(ABSOLUTE).chain([width]).filter(|&bits| bits <= width).collect();
+    let bits: BTreeSet<u32> =
+        around.chain(of_trees).chain(ABSOLUTE).chain([width]).filter(|&bits| bits <= width).collect();
     let mut rows = Vec::new();
     for bits in bits {
         if !session.has_time(format_args!("equation 2, {bits} bits")) {
@@ -130,7 +131,8 @@ fn of_tree<W: BenchWord>(
         bits => BatchOrder::TopBits(bits),
     };
     let on = tree.on(&session.stream).order(order);
-    let lookup = session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
+    let lookup =
+        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
     let value = |i: usize| batch.value(positions[i] as usize);
     session.check(&what, "values", out, out.len(), miss(), value)?;
     let on = tree.on(&session.stream);

@@ -81,7 +81,8 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         for distribution in [None].into_iter().chain(skewed) {
             session.doing(format_args!("drawing 2^{size} keys"));
             let uniform = || Data::uniform(1 << size, seed);
-            let subject = Subject::build(session, distribution.map_or_else(uniform, |keys| keys.keys(1 << size, seed)))?;
+            let subject =
+                Subject::build(session, distribution.map_or_else(uniform, |keys| keys.keys(1 << size, seed)))?;
             for queries in ["uniform", "Zipf"] {
                 let batch = batch(session, &subject.data, size, queries);
                 let random = session.device.upload(&batch.queries)?;
@@ -128,7 +129,10 @@ mod tests {
         let data = Data::<u64>::uniform(1 << 10, 1);
         let most = |queries| {
             let mut counts = BTreeMap::<u64, usize>::new();
-            batch(&session, &data, 10, queries).queries.into_iter().for_each(|key| *counts.entry(key).or_default() += 1);
+            batch(&session, &data, 10, queries)
+                .queries
+                .into_iter()
+                .for_each(|key| *counts.entry(key).or_default() += 1);
             *counts.values().max().unwrap()
         };
         // Sixteen of each on average; the first of 1024 by Zipf's law is one in 7.7.

@@ -266,7 +266,8 @@ fn push<I: Subject>(
     mut row: Row,
     first: &mut Vec<(String, usize, f64)>,
 ) {
-    let is_same = |(operation, batch, _): &&(String, usize, f64)| (&row.operation, row.batch) == (operation, *batch as u64);
+    let is_same =
+        |(operation, batch, _): &&(String, usize, f64)| (&row.operation, row.batch) == (operation, *batch as u64);
     let ms = row.timing.median_ms;
     let baseline = first.iter().find(is_same).map(|&(_, _, ms)| ms);
     if baseline.is_none() {

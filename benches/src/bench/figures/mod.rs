@@ -28,6 +28,7 @@ mod harmonia_ntg;
 mod harmonia_psa;
 mod harmonia_psa_bits;
 mod harmonia_psa_widths;
+mod harmonia_ranges;
 mod harmonia_skew;
 mod harmonia_updates;
 mod hbtree_balance;
@@ -82,6 +83,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &harmonia_psa_widths::FIGURE,
     &harmonia_psa_bits::FIGURE,
     &harmonia_skew::FIGURE,
+    &harmonia_ranges::FIGURE,
     &harmonia_cpu_updates::FIGURE,
     &harmonia_updates::FIGURE,
     &mirrored::FIGURE,

@@ -169,7 +169,15 @@ pub(crate) fn group_bits<const G: u32>(ballot: u32, group: u32) -> u32 {
 /// # Safety
 /// The nodes are inner nodes of the tree.
 #[inline(always)]
-pub(crate) unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize, const STOP: bool>(
+pub(crate) unsafe fn children<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -243,7 +251,15 @@ fn no_group_goes_on<S: Simt, const G: u32>(simt: S, passed: bool) -> bool {
 /// # Safety
 /// The tree is valid and not empty.
 #[inline(always)]
-pub(crate) unsafe fn descend<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize, const STOP: bool>(
+pub(crate) unsafe fn descend<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -259,7 +275,15 @@ pub(crate) unsafe fn descend<S: Simt, K: Word, const SLOT: bool, const F: u32, c
 /// # Safety
 /// The tree is valid and not empty, and has as many inner levels.
 #[inline(always)]
-pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize, const STOP: bool>(
+pub(crate) unsafe fn descend_levels<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -279,7 +303,15 @@ pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F:
 /// # Safety
 /// The leaves are leaves of the tree.
 #[inline(always)]
-pub(crate) unsafe fn count_below<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: usize, const STOP: bool>(
+pub(crate) unsafe fn count_below<
+    S: Simt,
+    K: Word,
+    V: Word,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
