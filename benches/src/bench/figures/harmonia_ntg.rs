@@ -77,7 +77,10 @@ fn of_fanout<W: BenchWord>(
         let baseline = baseline(session, search, &batch, &queries, &mut out)?;
         let profile = subject.tree.profile_group_width(&batch.queries)?.chosen;
         for (child, reading, child_name) in WAYS {
-            if reading == NodeReading::Stopping && <W as Word>::BITS != 64 {
+            let is_compiled = reading == NodeReading::Tuned || <W as Word>::BITS == 64;
+            // The paper's region is enough between random and sorted.
+            let is_wanted = order != Order::Top16 || child == ChildRegion::PrefixSum;
+            if !is_compiled || !is_wanted {
                 continue;
             }
             for &lanes in group_widths(fanout) {

@@ -69,7 +69,7 @@ fn sizes(scale: Scale) -> Vec<u32> {
 }
 
 /// Changes of a batch, as powers of two below the number of keys.
-const BELOW: [u32; 3] = [10, 7, 4];
+const BELOW: [u32; 3] = [10, 7, 5];
 
 /// Reads for each write (section 3.2, of TPC-H).
 const READS: usize = 35;
