@@ -159,7 +159,7 @@ fn of_tree<W: BenchWord>(
         .with("lookup_ms", lookup.median_ms)
         .with("both_ms", sort_ms + lookup.median_ms);
     let of_marks = [psa_bits::<W>(data.len() as u64), layout_bits(tree), tree.psa_bits()];
-    Ok(MARKS.iter().zip(of_marks).fold(row, |row, ((name, _), marked)| row.with(*name, marked == bits)))
+    Ok(MARKS.iter().zip(of_marks).fold(row, |row, ((name, _), marked)| row.with(name, marked == bits)))
 }
 
 /// For each size and fanout, the best number of bits, and what the equation's and the library's take of its rate.

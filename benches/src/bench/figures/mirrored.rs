@@ -435,7 +435,6 @@ fn phases<I: Subject>(
             Ok(())
         },
     )?;
-    drop(cell);
     undone?;
     let (mut way, out, sent) = run;
     let mut checksum = check_found(session, &what, &out, |i| value_of(asked[i]))?;
