@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(tree(8, 0.5).key_lines(), 1024);
         assert_eq!([8, 16].map(|fanout| tree(fanout, 1.0).psa_bits()), [16, 8]);
         let narrow: Vec<u32> = (0..1 << 12).collect();
-        let tree = Harmonia::build(&Device::host(), &narrow, &narrow).unwrap();
+        let tree = Harmonia::builder().fanout(8).build_sorted(&Device::host(), &narrow, &narrow).unwrap();
         assert_eq!(tree.key_lines(), 256, "two leaves of 8 keys and values of 4 bytes");
         let empty = Harmonia::<u64, u64>::build(&Device::host(), &[], &[]).unwrap();
         assert_eq!((empty.key_lines(), empty.psa_bits()), (0, 0));
