@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn every_kernel_has_a_row_of_ntg() {
         let rows = emulated("harmonia-ntg", 9);
-        // Two child regions, two orders.
-        assert_eq!(rows.len(), 4 * widths());
+        // Two child regions and the kernels that stop early, random and sorted; between these, one region less.
+        assert_eq!(rows.len(), 8 * widths());
         assert!(rows.iter().all(|row| row.integer("profile_group").is_some()));
     }
 
@@ -275,6 +275,8 @@ mod tests {
             assert_eq!((rung("baseline").count(), rung("baseline-in-flight").count()), (1, 1));
             // Each over both child regions.
             assert_eq!((rung("structure").count(), rung("psa").count(), rung("ntg").count()), (2, 2, 2));
+            // The paper's kernel over its child region.
+            assert_eq!(rung("ntg-stopping").count(), 1);
             assert_eq!(rung("baseline").next().unwrap().number("ratio_to_baseline"), Some(1.0));
             // The two are to differ in their trees alone.
             let widths =
@@ -284,7 +286,13 @@ mod tests {
         let by_sort = |row: &&Row| row.extra("sorted_bits").is_some();
         let sorted = rows.iter().filter(by_sort);
         assert!(sorted.clone().count() > 0);
-        assert!(sorted.into_iter().all(|row| row.integer("sorted_bits") == Some(5) && row.number("sort_ms").is_some()));
+        assert!(sorted.clone().all(|row| row.integer("sorted_bits") == Some(8) && row.number("sort_ms").is_some()));
+        // The sort makes a rung slower.
+        assert!(sorted.into_iter().all(|row| row.number("ratio_with_sort") < row.number("ratio_to_baseline")));
+        // From order to order over the paper's child region.
+        let is_whole =
+            |row: &&Row| row.extra("sorted_bits").is_some() && row.text("child_region") == Some("prefix sum");
+        assert!(rows.iter().all(|row| row.extra("all_ms").is_some() == is_whole(&row)));
         // Each sum is that of the same values, whatever their order.
         assert!(rows.iter().all(|row| row.checksum.sum == rows[0].checksum.sum && row.checksum.misses == 0));
     }
@@ -298,7 +306,7 @@ mod tests {
             // One is chosen, and one the fastest.
             assert_eq!(of.iter().filter(|row| row.is("psa.is_chosen")).count(), 1);
             assert_eq!(of.iter().filter(|row| row.is("psa.is_fastest")).count(), 1);
-            assert!(of.iter().map(|row| row.integer("sorted_bits")).eq([None, Some(5), Some(64)]));
+            assert!(of.iter().map(|row| row.integer("sorted_bits")).eq([None, Some(8), Some(64)]));
             assert_eq!(["ratio_to_baseline", "psa.lookup_ratio"].map(|ratio| of[0].number(ratio)), [Some(1.0); 2]);
         }
         assert!(rows.iter().all(|row| row.checksum == rows[0].checksum), "all answer in the order of the queries");
@@ -310,6 +318,58 @@ mod tests {
         let bits: BTreeSet<_> = rows.iter().map(|row| row.integer("sorted_bits")).collect();
         // And the look-up of sorted batches.
         assert_eq!(rows.len(), bits.len() * (widths() + FANOUTS.len()));
+    }
+
+    #[test]
+    fn the_total_is_swept_over_the_bits_at_every_fanout() {
+        let rows = emulated("harmonia-psa-bits", 9);
+        for fanout in FANOUTS {
+            let of: Vec<&Row> = rows.iter().filter(|row| row.integer("fanout") == Some(fanout.into())).collect();
+            let bits = |mark: &str| of.iter().find(|row| row.is(mark)).and_then(|row| row.integer("sorted_bits"));
+            let layout = if fanout == 8 { 6 } else { 5 };
+            assert_eq!(["is_equation", "is_layout", "is_rounded"].map(bits), [Some(5), Some(layout), Some(8)]);
+            let best = of.iter().filter_map(|row| row.number("x_best")).fold(0.0, f64::max);
+            assert_eq!(best, 1.0, "one is the best");
+        }
+    }
+
+    #[test]
+    fn changes_are_applied_by_every_way_and_checked() {
+        let rows = emulated("mirrored", 9);
+        // Two indexes and three ways; three kinds of changes of three sizes, and phases.
+        assert_eq!(rows.len(), 2 * 3 * 10);
+        let is_mirrored = |row: &Row| row.text("way") == Some("mirrored");
+        assert!(rows.iter().all(|row| row.extra("bytes_sent").is_some() == is_mirrored(row)));
+        // Four kinds of batches of four sizes.
+        assert_eq!(emulated("harmonia-updates", 9).len(), 4 * 4);
+        // Eight competitors, two of which have no updates.
+        assert_eq!(emulated("harmonia-cpu-updates", 9).len(), 3 * 8 - 2);
+    }
+
+    #[test]
+    fn the_ends_of_ranges_are_timed_apart() {
+        let rows = emulated("harmonia-ranges", 9);
+        // Four lengths of up to the number of keys, random and sorted.
+        assert_eq!(rows.len(), 4 * 2);
+        assert!(rows.iter().all(|row| row.number("one_ms").is_some() && row.number("two_ms").is_some()));
+    }
+
+    #[test]
+    fn skewed_keys_are_asked_for_in_every_way() {
+        let rows = emulated("harmonia-skew", 9);
+        // Three kinds of keys, two of queries, sorted in three ways.
+        assert_eq!(rows.len(), 3 * 2 * 3);
+        let keys: BTreeSet<&str> = rows.iter().map(|row| &*row.keys).collect();
+        assert_eq!(keys, BTreeSet::from(["uniform", "clustered", "log-normal"]));
+    }
+
+    #[test]
+    fn harmonia_is_compared_with_both_hbtrees() {
+        let rows = emulated("harmonia-hbtree", 9);
+        let indexes: Vec<&str> = rows.iter().map(|row| row.index).collect();
+        assert_eq!(indexes, ["hbtree", "hbtree_regular", "harmonia", "harmonia", "harmonia", "harmonia"]);
+        assert!(rows.iter().all(|row| row.number("x_hybrid").is_some()));
+        assert!(rows[3..].iter().all(|row| row.number("x_descent").is_some()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::bench::data::BenchWord;
 use crate::bench::error::{Error, Result};
 use crate::bench::session::Session;
+use core::sync::atomic::{AtomicBool, Ordering};
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, KeyWord};
 use lanetree_record::Timing;
@@ -58,15 +59,15 @@ fn check<W: BenchWord>(session: &Session, before: &[W], sorted: &PartlySorted<W>
         Err(Error::Wrong { row: "psa_sort".into(), what: "queries", index, expected, found, seed: session.seed })
     };
     let (after, positions) = (sorted.queries.to_vec()?, &sorted.positions);
-    let mut seen = vec![false; before.len()];
-    for (i, (&query, &position)) in after.iter().zip(positions).enumerate() {
-        let first = seen.get_mut(position as usize).map(|seen| !core::mem::replace(seen, true));
-        if first != Some(true) {
-            return wrong(i, "a query of its own".into(), format!("that of position {position}, again"));
-        }
-        if before[position as usize] != query {
-            return wrong(i, before[position as usize].to_string(), query.to_string());
-        }
+    let seen: Vec<AtomicBool> = before.iter().map(|_| AtomicBool::new(false)).collect();
+    let is_first = |position: u32| seen.get(position as usize).is_some_and(|seen| !seen.swap(true, Ordering::Relaxed));
+    let is_wrong = |query: W, position: u32| !is_first(position) || before[position as usize] != query;
+    let pairs = after.par_iter().zip(positions).enumerate();
+    if let Some((i, (&query, &position))) = pairs.find_any(|(_, (query, position))| is_wrong(**query, **position)) {
+        return match before.get(position as usize) {
+            Some(&before) if before != query => wrong(i, before.to_string(), query.to_string()),
+            _ => wrong(i, "a query of its own".into(), format!("that of position {position}, again")),
+        };
     }
     if after.len() != before.len() || positions.len() != before.len() {
         return wrong(after.len().min(positions.len()), format!("{} queries", before.len()), "none".into());

@@ -3,7 +3,7 @@
 use super::data::{Batch, Distribution, RangeBatch};
 use crate::kernels::group_widths;
 use lanetree::DeviceKind;
-use lanetree::harmonia::{ChildRegion, FANOUTS};
+use lanetree::harmonia::{ChildRegion, FANOUTS, NodeReading};
 
 /// The key types.
 const KEYS: [&str; 4] = ["u32", "u64", "i32", "i64"];
@@ -182,6 +182,7 @@ pub(crate) enum Check {
         batch: Batch,
         lanes: Option<u32>,
         child: ChildRegion,
+        reading: NodeReading,
         hits: bool,
         miss: Miss,
     },
@@ -257,9 +258,10 @@ impl Check {
         let neighbor = |predecessor: bool| if predecessor { "predecessor" } else { "successor" };
         let with = |hits: bool| if hits { "hits" } else { "no-hits" };
         match *self {
-            Self::Get { batch, lanes, child, hits, miss } => {
+            Self::Get { batch, lanes, child, reading, hits, miss } => {
                 let lanes = lanes.map_or("auto".into(), |lanes| format!("g{lanes}"));
-                format!("get/{lanes}-{}/{}/miss-{miss:?}/{}", child_name(child), with(hits), batch.name())
+                let way = if reading == NodeReading::Stopping { "stopping" } else { child_name(child) };
+                format!("get/{lanes}-{way}/{}/miss-{miss:?}/{}", with(hits), batch.name())
             }
             Self::GetSorted { batch, sort, hits } => {
                 let order = if sort { "sorted" } else { "said-to-be-sorted" };
@@ -297,9 +299,14 @@ fn child_name(child: ChildRegion) -> &'static str {
 pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     let turn = tree.order;
     let misses = [Miss::Zero, Miss::Max, Miss::Stored];
-    let mut variants = vec![(None, ChildRegion::NodeSlot)];
+    let mut variants = vec![(None, ChildRegion::NodeSlot, NodeReading::Tuned)];
     for &lanes in group_widths(tree.fanout) {
-        variants.extend([ChildRegion::NodeSlot, ChildRegion::PrefixSum].map(|child| (Some(lanes), child)));
+        let tuned = |child| (Some(lanes), child, NodeReading::Tuned);
+        variants.extend([ChildRegion::NodeSlot, ChildRegion::PrefixSum].map(tuned));
+        // There are such kernels for words of 64 bits alone.
+        if tree.key.ends_with("64") && tree.value.ends_with("64") {
+            variants.push((Some(lanes), ChildRegion::PrefixSum, NodeReading::Stopping));
+        }
     }
     if kind == DeviceKind::Host {
         // No kernels, so no variants of them: they are accepted all the same.
@@ -309,9 +316,9 @@ pub(crate) fn checks(tree: &Tree, kind: DeviceKind) -> Vec<Check> {
     // The empty batch is the last: it comes up as often as any other, but not in every variant's place.
     let batches = &Batch::ALL;
     let get = |v: usize, b: usize| {
-        let (lanes, child) = variants[v % variants.len()];
+        let (lanes, child, reading) = variants[v % variants.len()];
         let (hits, miss) = (!(v + b + turn).is_multiple_of(4), misses[(v + turn) % 3]);
-        Check::Get { batch: batches[b % batches.len()], lanes, child, hits, miss }
+        Check::Get { batch: batches[b % batches.len()], lanes, child, reading, hits, miss }
     };
     // Each variant once, over a batch that is not empty; then each batch once.
     checks.extend((0..variants.len()).map(|v| get(v, (v + turn) % (batches.len() - 1))));

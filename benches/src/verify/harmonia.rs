@@ -5,7 +5,7 @@ use super::bounds::{Bounds, bound_pair};
 use super::cases::{Check, Miss, Tree};
 use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Batch, RangeBatch};
-use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, OnStream, PsaScratch, QuerySort};
+use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, RangeScratch, Result, Stream, Word};
 use lanetree_baselines::oracle::Oracle;
 use rayon::slice::ParallelSliceMut;
@@ -69,7 +69,9 @@ impl<K: Key, V: Word> Subject<K, V> {
 
     pub(crate) fn run(&mut self, check: Check) -> Result<Answer> {
         match check {
-            Check::Get { batch, lanes, child, hits, miss } => self.get(batch, lanes, child, hits, miss),
+            Check::Get { batch, lanes, child, reading, hits, miss } => {
+                self.get(batch, lanes, (child, reading), hits, miss)
+            }
             Check::GetSorted { batch, sort, hits } => self.get_sorted(batch, sort, hits),
             Check::GetBySorting { batch, bits, hits } => self.get_by_sorting(batch, bits, hits),
             Check::Rank { batch, upper } => self.rank(batch, upper),
@@ -122,11 +124,18 @@ impl<K: Key, V: Word> Subject<K, V> {
         }
     }
 
-    fn get(&mut self, batch: Batch, lanes: Option<u32>, child: ChildRegion, hits: bool, miss: Miss) -> Result<Answer> {
+    fn get(
+        &mut self,
+        batch: Batch,
+        lanes: Option<u32>,
+        (child, reading): (ChildRegion, NodeReading),
+        hits: bool,
+        miss: Miss,
+    ) -> Result<Answer> {
         let queries = self.load(batch)?;
         let order = if queries.keys.is_sorted() { BatchOrder::Sorted } else { BatchOrder::Clustered };
         let width = lanes.map_or(GroupWidth::Auto, GroupWidth::Lanes);
-        let on = self.tree.on(&self.stream).child_region(child).group(width).order(order);
+        let on = self.tree.on(&self.stream).child_region(child).reading(reading).group(width).order(order);
         self.get_on(on, &queries, hits, self.miss_value(miss))
     }
 

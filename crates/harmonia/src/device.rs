@@ -26,11 +26,26 @@ pub struct LookUp {
     /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
     /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
     pub child: ChildRegion,
+    /// How nodes are read; by default as was measured to be fastest.
+    pub reading: NodeReading,
+}
+
+/// How a look-up reads nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeReading {
+    /// As was measured to be fastest: whole, but in steps where a lane would have many slots.
+    #[default]
+    Tuned,
+    /// In steps, and no further than the queries of the warp need: the comparisons that the paper's narrowed groups save
+    /// (section 4.2). With its prefix-sum child region, whatever [`LookUp::child`] says. For keys and values of 64 bits;
+    /// look-ups of other words are the usual ones.
+    Stopping,
 }
 
 impl Default for LookUp {
     fn default() -> Self {
-        Self { group: GroupWidth::default(), order: BatchOrder::default(), child: ChildRegion::NodeSlot }
+        let (group, order) = (GroupWidth::default(), BatchOrder::default());
+        Self { group, order, child: ChildRegion::NodeSlot, reading: NodeReading::default() }
     }
 }
 
@@ -77,6 +92,12 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(self.tuned(LookUp { child, ..*self.tuning() }))
     }
 
+    /// [`LookUp::reading`].
+    #[must_use]
+    pub fn reading(self, reading: NodeReading) -> Self {
+        Self(self.tuned(LookUp { reading, ..*self.tuning() }))
+    }
+
     /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
     ///
     /// # Errors
@@ -94,8 +115,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory: as measured, from two
     /// queries per leaf on. With one per leaf it is faster to look each up by itself.
     fn is_dense(&self, tuning: &LookUp, count: usize) -> bool {
-        // A caller that asks for another width or child region gets it.
-        let free = tuning.group == GroupWidth::Auto && tuning.child == ChildRegion::NodeSlot;
+        // A caller that asks for another width, child region or reading gets it.
+        let free = LookUp { order: BatchOrder::default(), ..*tuning } == LookUp::default();
         free && tuning.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.shape.leaves)
     }
 }
@@ -166,8 +187,12 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
             return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(self.fanout(), &args)) }?);
         }
         let launch = launch::over(stream, count, 1)?;
+        let call = match tuning.reading {
+            NodeReading::Tuned => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
+            NodeReading::Stopping => calls::get_stopping::<K::Bits, V>(self.fanout(), group, &args),
+        };
         // SAFETY: as above.
-        Ok(unsafe { launch.run(calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args)) }?)
+        Ok(unsafe { launch.run(call) }?)
     }
 
     unsafe fn launch_rank(

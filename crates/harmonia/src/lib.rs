@@ -42,7 +42,7 @@ mod validate;
 mod walk;
 
 pub use build::Builder;
-pub use device::{LookUp, OnStream};
+pub use device::{LookUp, NodeReading, OnStream};
 pub use iter::Iter;
 pub use lanetree_frame::BatchOrder;
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};

@@ -2,9 +2,10 @@
 
 use super::Harmonia;
 use lanetree_frame::Result;
-use lanetree_kernels_harmonia::group_widths;
 use lanetree_kernels_harmonia::layout::inner_slot;
+use lanetree_kernels_harmonia::{group_widths, slots_at_once};
 use lanetree_layout::{Key, KeyWord, Word};
+use lanetree_simt::WARP;
 use std::collections::HashMap;
 
 /// What a sample of queries says about each width of thread groups.
@@ -21,27 +22,33 @@ pub struct GroupProfile {
 pub struct WidthProfile {
     /// Lanes per query.
     pub lanes: u32,
-    /// Average steps of a warp per inner level. A warp takes as many steps as the query of it that needs most; in a
-    /// step, a group compares one separator per lane.
+    /// Average steps of a warp per inner level. A warp takes as many steps as the query of it that needs most; in a step, a
+    /// group compares the slots that its lanes load at once.
     pub steps: f64,
 }
+
+/// Warps of queries in a sample: about a thousand queries, as in the paper.
+const WARPS: usize = 31;
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// Chooses the width of thread groups as the paper does: it starts with the widest, and halves the width as long as
     /// twice the queries per warp outweigh the additional steps per level, `2 * steps(wide) / steps(narrow) > 1`.
     ///
-    /// Takes a sample of queries, about a thousand; fewer than 32 are repeated to fill a warp. The model
-    /// counts comparisons. It ignores memory, which limits look-ups on today's cards;
+    /// Takes a batch in the order in which it will be looked up, and draws a sample of about a thousand queries, whole
+    /// warps of them from all over the batch; fewer than 32 fill part of a warp. The model is of
+    /// [`NodeReading::Stopping`](super::NodeReading::Stopping): nodes that are read whole take the same steps whatever the
+    /// queries. It counts comparisons, and no memory accesses, which limit look-ups on today's cards;
     /// [`GroupWidth::Auto`](super::GroupWidth::Auto) uses measurements instead.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from fetching the nodes on the sample's paths.
-    pub fn profile_group_width(&self, sample: &[K]) -> Result<GroupProfile> {
-        let available = group_widths(self.fanout());
-        let positions = self.positions(sample)?;
+    pub fn profile_group_width(&self, queries: &[K]) -> Result<GroupProfile> {
+        let fanout = self.fanout();
+        let available = group_widths(fanout);
+        let positions = self.positions(&sample(queries))?;
         let mut profile = GroupProfile { widths: Vec::new(), chosen: available[available.len() - 1] };
         for &lanes in available.iter().rev() {
-            let steps = warp_steps(&positions, lanes);
+            let steps = warp_steps(&positions, lanes, lanes * slots_at_once::<K::Bits>(fanout, lanes));
             if let Some(wider) = profile.widths.last() {
                 let gain = f64::from(wider.lanes) / f64::from(lanes) * wider.steps / steps;
                 if gain <= 1.0 {
@@ -80,14 +87,22 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 }
 
-/// Steps of a warp per level, on average over warps and levels; 1 for a tree without inner nodes.
-fn warp_steps(levels: &[Vec<u32>], lanes: u32) -> f64 {
-    let queries = (32 / lanes) as usize;
+/// Whole warps from all over a batch.
+fn sample<K: Copy>(queries: &[K]) -> Vec<K> {
+    let warps = queries.chunks(WARP as usize);
+    let step = warps.len().div_ceil(WARPS).max(1);
+    warps.step_by(step).flatten().copied().collect()
+}
+
+/// Steps of a warp per level, on average over warps and levels, with groups that compare so many slots in a step; 1 for a
+/// tree without inner nodes.
+fn warp_steps(levels: &[Vec<u32>], lanes: u32, slots: u32) -> f64 {
+    let queries = (WARP / lanes) as usize;
     let (mut steps, mut warps) = (0_u64, 0_u64);
     for level in levels {
         for warp in level.chunks(queries) {
             let most = warp.iter().max().copied().unwrap_or(0);
-            steps += u64::from(most / lanes + 1);
+            steps += u64::from(most / slots + 1);
             warps += 1;
         }
     }
@@ -124,7 +139,39 @@ mod tests {
     fn steps_are_those_of_the_slowest_query_of_a_warp() {
         // One level, 8 queries; at 8 lanes, 4 queries per warp.
         let level = vec![vec![0, 7, 8, 0, 1, 2, 3, 4]];
-        assert_eq!(warp_steps(&level, 8), (2.0 + 1.0) / 2.0);
-        assert_eq!(warp_steps(&level, 32), (8.0) / 8.0);
+        assert_eq!(warp_steps(&level, 8, 8), (2.0 + 1.0) / 2.0);
+        assert_eq!(warp_steps(&level, 8, 16), 1.0);
+        assert_eq!(warp_steps(&level, 32, 32), (8.0) / 8.0);
+    }
+
+    #[test]
+    fn a_sample_is_of_warps_from_all_of_the_batch() {
+        let queries: Vec<u32> = (0..32 * 3100).collect();
+        let sample = sample(&queries);
+        assert_eq!(sample.len(), 31 * 32);
+        assert!(
+            sample.chunks(32).enumerate().all(|(i, warp)| warp[0] == 32 * 100 * i as u32 && warp[31] == warp[0] + 31)
+        );
+        assert_eq!((super::sample(&queries[..40]).len(), super::sample::<u32>(&[]).len()), (40, 0));
+    }
+
+    #[test]
+    fn look_ups_that_stop_early_find_the_same() {
+        let device = Device::emulated_with_seed(7);
+        let stream = device.stream().unwrap();
+        let keys: Vec<u64> = (1..5000).map(|i| i * 3).collect();
+        let queries: Vec<u64> = (0..257).map(|i| i * 7919 % 15_100).chain([0, u64::MAX]).collect();
+        for fanout in crate::FANOUTS {
+            let tree = Harmonia::builder().fanout(fanout).build_sorted(&device, &keys, &keys).unwrap();
+            let batch = device.upload(&queries).unwrap();
+            for &lanes in group_widths(fanout) {
+                let mut out = device.alloc::<u64>(queries.len()).unwrap();
+                let on = tree.on(&stream).group(crate::GroupWidth::Lanes(lanes)).reading(crate::NodeReading::Stopping);
+                on.get(&batch, &mut out, None, 1).unwrap();
+                let is_there = |key: u64| key.is_multiple_of(3) && (3..15_000).contains(&key);
+                let expected: Vec<u64> = queries.iter().map(|&key| if is_there(key) { key } else { 1 }).collect();
+                assert_eq!(out.to_vec().unwrap(), expected, "fanout {fanout}, {lanes} lanes");
+            }
+        }
     }
 }

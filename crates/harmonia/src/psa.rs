@@ -7,6 +7,7 @@ use core::fmt;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
+use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_argsort};
@@ -16,12 +17,39 @@ use lanetree_simt::{Global, GlobalMut};
 /// Bytes of a line of the caches.
 const LINE: u64 = 128;
 
+/// Bits that a pass of the sort sorts by.
+const PASS: u32 = 8;
+
 /// The paper's equation 2: the number of most significant bits by which to sort queries, `N = B - log2(2^B / T * K)`,
 /// for keys of `B` bits, a tree of `T` keys and `K` keys per cache line. Queries that share these bits fall into about
-/// one line, if keys are uniform over their space.
+/// one line, if keys are uniform over their space. Here a line holds nothing but keys; [`Harmonia::psa_bits`] is for the
+/// lines of a tree.
 pub fn psa_bits<K: Key>(keys: u64) -> u32 {
-    let lines = (keys / (LINE / K::Bits::BYTES as u64)).max(1);
-    lines.ilog2().min(K::Bits::BITS)
+    bits_of::<K>(keys / (LINE / K::Bits::BYTES as u64))
+}
+
+/// Equation 2 of `T / K` lines.
+fn bits_of<K: Key>(lines: u64) -> u32 {
+    lines.max(1).ilog2().min(K::Bits::BITS)
+}
+
+impl<K: Key, V: Word> Harmonia<K, V> {
+    /// Lines of 128 bytes that hold the leaves' keys: equation 2's `T / K` as this tree is laid out and filled. At a fanout
+    /// of 8 a line has 8 keys of 8 bytes, and their values.
+    pub fn key_lines(&self) -> u64 {
+        let (fanout, leaves) = (self.shape.fanout, u64::from(self.shape.leaves));
+        let leaf = leaf_bytes::<K::Bits, V>(fanout);
+        if leaf <= LINE {
+            return leaves.div_ceil(LINE / leaf);
+        }
+        leaves * (u64::from(fanout) * K::Bits::BYTES as u64).div_ceil(LINE)
+    }
+
+    /// The bits that queries of this tree are sorted by: equation 2 with [`Harmonia::key_lines`], rounded up to whole passes
+    /// of the sort, since a pass costs about the same whatever part of its 8 bits it sorts by.
+    pub fn psa_bits(&self) -> u32 {
+        bits_of::<K>(self.key_lines()).next_multiple_of(PASS).min(K::Bits::BITS)
+    }
 }
 
 /// How many bits of their keys queries are sorted by before they are looked up.
@@ -30,7 +58,7 @@ pub enum QuerySort {
     /// Not at all.
     #[default]
     None,
-    /// By this many of the most significant bits; [`psa_bits`] is the paper's number.
+    /// By this many of the most significant bits; [`psa_bits`] is the paper's number, [`Harmonia::psa_bits`] a tree's.
     TopBits(u32),
     /// By all bits.
     Full,
@@ -166,7 +194,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
 pub struct PsaModel {
     /// Queries of the batches that were measured.
     pub queries: usize,
-    /// The bits of equation 2.
+    /// The bits of [`Harmonia::psa_bits`].
     pub bits: u32,
     /// Lanes per query that [`GroupWidth::Auto`](super::GroupWidth::Auto) chooses for queries in random order, sorted
     /// by these bits, and sorted completely. Sorted queries that are dense enough are looked up by whole leaves
@@ -192,7 +220,7 @@ pub struct PsaModel {
 pub struct PsaPlan {
     /// What is predicted to be fastest.
     pub choice: QuerySort,
-    /// Nanoseconds per query: without sorting, by the bits of equation 2, and by all bits.
+    /// Nanoseconds per query: without sorting, by the tree's bits, and by all bits.
     pub predicted: [f64; 3],
     /// What that follows from.
     pub model: PsaModel,
@@ -264,7 +292,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         if device.kind() == DeviceKind::Host || count == 0 {
             return Ok(None);
         }
-        let bits = psa_bits::<K>(self.len()).max(1);
+        let bits = self.psa_bits().max(1);
         let mut scratch = PsaScratch::<K, V>::new(device, count)?;
         let mut values = device.alloc::<V>(count)?;
         let clock = Clock { stream, start: device.event()?, end: device.event()?, queries: count };
@@ -315,6 +343,24 @@ mod tests {
         assert_eq!(psa_bits::<u64>(1 << 26), 22);
         assert_eq!(psa_bits::<i32>(1 << 26), 21);
         assert_eq!((psa_bits::<u64>(0), psa_bits::<u64>(15), psa_bits::<u64>(16)), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_tree_counts_its_own_lines_and_whole_passes() {
+        let keys: Vec<u64> = (0..1 << 12).collect();
+        let tree = |fanout, fill| {
+            let builder = Harmonia::<u64, u64>::builder().fanout(fanout).fill(fill);
+            builder.build_sorted(&Device::host(), &keys, &keys).unwrap()
+        };
+        // 8 keys and their values, or 16 keys.
+        assert_eq!([8, 16, 32, 128].map(|fanout| tree(fanout, 1.0).key_lines()), [512, 256, 256, 256]);
+        assert_eq!(tree(8, 0.5).key_lines(), 1024);
+        assert_eq!([8, 16].map(|fanout| tree(fanout, 1.0).psa_bits()), [16, 8]);
+        let narrow: Vec<u32> = (0..1 << 12).collect();
+        let tree = Harmonia::builder().fanout(8).build_sorted(&Device::host(), &narrow, &narrow).unwrap();
+        assert_eq!(tree.key_lines(), 256, "two leaves of 8 keys and values of 4 bytes");
+        let empty = Harmonia::<u64, u64>::build(&Device::host(), &[], &[]).unwrap();
+        assert_eq!((empty.key_lines(), empty.psa_bits()), (0, 0));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured` is
 //! computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`, one
 //! row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold for all
-//! its terms. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
-//! `noted` is a number that stands in a text. A claim that is `not-measured` may name records that are yet to be made; its
+//! its terms; `list` names a list of what was counted instead of rows. `within` is what the verdict was written for: if a new
+//! record leaves it, someone must look at the verdict. `noted` is a number that stands in a text. A claim that is not
+//! measured may read a record that is still to be made, or fields and rows that the next record of that name will have; its
 //! `within` is then what is expected.
 
 use crate::measure::{self, Measure};
@@ -166,12 +167,13 @@ impl Claim {
         self.measured.iter().map(line).collect()
     }
 
-    /// What is wrong with its numbers; a record that is not there counts only if `is_whole`, and not if the claim is yet to
-    /// be measured.
+    /// What is wrong with its numbers; a record that is not there counts only if `is_whole`, and not for a claim that is
+    /// still to be measured.
     pub(crate) fn doubts(&self, store: &Store, card: &str, is_whole: bool) -> Vec<String> {
         let doubt = |measure: &Measure| match measure.of(store, card) {
             Ok(measured) => measured.outside,
-            Err(measure::Error::NoRecord(_)) if !is_whole || self.verdict == Verdict::NotMeasured => None,
+            Err(_) if self.verdict == Verdict::NotMeasured => None,
+            Err(measure::Error::NoRecord(_)) if !is_whole => None,
             Err(error) => Some(error.to_string()),
         };
         self.measured.iter().filter_map(doubt).map(|doubt| format!("claim {}: {doubt}", self.id)).collect()
@@ -182,6 +184,20 @@ impl Claim {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn only_a_claim_without_a_verdict_may_wait_for_its_record() {
+        let doubts = |verdict: &str, record: &str| {
+            let toml = format!(
+                "id = \"x\"\nsection = \"1\"\nsays = \"s\"\nwhy = \"w\"\nverdict = {verdict:?}\n[[measured]]\nwhat = \"m\"\n\
+                 unit = \"times\"\nof = [{{ record = {record:?} }}]\nwithin = [0.0, 4.0]"
+            );
+            let store = crate::store::tests::store("made", &[serde_json::json!({ "giga_per_second": 5.0 })]);
+            toml::from_str::<Claim>(&toml).unwrap().doubts(&store, CARD, true).len()
+        };
+        assert_eq!((doubts("holds", "coming"), doubts("not-measured", "coming")), (1, 0));
+        assert_eq!((doubts("holds", "made"), doubts("not-measured", "made")), (1, 1), "once it is there, it counts");
+    }
 
     #[test]
     fn the_claims_can_be_read_and_are_whole() {

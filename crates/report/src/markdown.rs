@@ -17,7 +17,7 @@ Conditions and reasons: [figures.md](figures.md), [performance.md](performance.m
 * **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
 unknown.
 * **not comparable**: what was measured differs in something that decides.
-* **not measured**: there is no figure for it yet.
+* **not measured**: there is no number for it yet; where there is a figure, its record is to come.
 ";
 
 /// The page, from a card's records.

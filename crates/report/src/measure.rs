@@ -31,6 +31,8 @@ pub(crate) struct Measure {
 #[serde(deny_unknown_fields)]
 struct Term {
     record: String,
+    /// Counted, and not timed: the path of a list in the record, instead of its rows.
+    list: Option<String>,
     #[serde(default = "rate")]
     field: String,
     /// What it is multiplied by; negative to subtract.
@@ -123,9 +125,11 @@ impl Measure {
     }
 
     fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
-        let Term { record, field, times, rows } = term;
+        let Term { record, list, field, times, rows } = term;
         let filter = rows.or(&self.rows);
-        let all = store.rows(card, record).ok_or_else(|| Error::NoRecord(record.clone()))?;
+        let counted = list.as_ref().and_then(|list| store.counted(card, record, list));
+        let all = if list.is_some() { counted.as_deref() } else { store.rows(card, record) };
+        let all = all.ok_or_else(|| Error::NoRecord(record.clone()))?;
         let chosen: Vec<&Facts> = all.iter().filter(|facts| filter.takes(facts)).collect();
         let wrong =
             |expected| Error::Rows { record: record.clone(), found: chosen.len(), filter: filter.describe(), expected };
@@ -226,6 +230,24 @@ mod tests {
         // In the order of n, whatever that of the rows.
         assert_eq!(numbers(toml), [("1 Ki".into(), 1.5), ("2 Ki".into(), 1.5)]);
         assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 1.5\u{a0}× at 1 Ki, 1.5\u{a0}× at 2 Ki");
+    }
+
+    #[test]
+    fn what_was_counted_can_be_claimed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory.json");
+        let mut record: serde_json::Value = serde_json::from_str(&crate::store::tests::record(&[])).unwrap();
+        record["memory"] = json!({ "levels": [{ "average": 4.0 }, { "average": 4.5 }] });
+        std::fs::write(&path, record.to_string()).unwrap();
+        let store = Store::of_files(&[path]).unwrap();
+        let of = |list: &str, by: &str| {
+            let toml = format!("{by}of = [{{ record = \"memory\", list = {list:?}, field = \"average\" }}]");
+            measure(&toml).of(&store, "nvidia-h200").map(|measured| measured.numbers)
+        };
+        let numbers = of("memory.levels", "by = \"number\"\n").unwrap();
+        assert_eq!(numbers.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [4.0, 4.5]);
+        assert!(matches!(of("memory.levels", ""), Err(Error::Rows { found: 2, .. })));
+        assert!(matches!(of("memory.others", ""), Err(Error::Rows { found: 0, .. })));
     }
 
     #[test]

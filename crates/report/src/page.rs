@@ -6,7 +6,6 @@ use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
 use crate::plot;
 use crate::store::{Held, Store, described};
-use lanetree_record::Extra;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -218,7 +217,9 @@ fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
     let (mut plots, mut notes) = (String::new(), String::new());
     let all = store.rows_of(card, &figure.records());
     for plot in &figure.plot {
-        let counted = plot.list.as_ref().map(|list| counted(figure, store, card, list));
+        let counted = plot.list.as_ref().map(|list| -> Vec<Facts> {
+            figure.records().into_iter().filter_map(|name| store.counted(card, name, list)).flatten().collect()
+        });
         plots.extend(plot::html(plot, counted.as_ref().unwrap_or(&all)));
     }
     if plots.is_empty() && !all.is_empty() && !figure.shares_its_record() {
@@ -248,21 +249,6 @@ fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"notes\">{notes}</ul>") };
     let records = figure.records().join(", ");
     format!("<div class=\"plots\">{plots}</div>{notes}<p class=\"source\">{}</p>", escape(&records))
-}
-
-/// The elements of a list of a record's counts, by its path.
-fn counted(figure: &Figure, store: &Store, card: &str, list: &str) -> Vec<Facts> {
-    let mut all = Vec::new();
-    for name in figure.records() {
-        if let Some(Held::Bench { record, .. }) = store.get(card, name) {
-            let mut path = list.split('.');
-            let first = path.next().and_then(|name| record.counts.get(name));
-            let found = path.fold(first, |value, name| value?.get(name));
-            let elements = found.and_then(serde_json::Value::as_array).into_iter().flatten().enumerate();
-            all.extend(elements.map(|(i, value)| Facts::of_json(value).with("number", Extra::Integer(i as u64))));
-        }
-    }
-    all
 }
 
 /// Records that no figure is for.

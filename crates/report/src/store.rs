@@ -111,6 +111,16 @@ impl Store {
         });
         rows.collect()
     }
+
+    /// The elements of a list of a record's counts, by its path, each with its number; `None` without such a record.
+    pub(crate) fn counted(&self, card: &str, name: &str, list: &str) -> Option<Vec<Facts>> {
+        let Held::Bench { record, .. } = self.get(card, name)? else { return None };
+        let mut path = list.split('.');
+        let first = path.next().and_then(|name| record.counts.get(name));
+        let found = path.fold(first, |value, name| value?.get(name));
+        let elements = found.and_then(Value::as_array).into_iter().flatten().enumerate();
+        Some(elements.map(|(i, value)| Facts::of_json(value).with("number", Extra::Integer(i as u64))).collect())
+    }
 }
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -15,9 +15,10 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use crate::kernels::{group_widths, queries_in_flight};
-use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, psa_bits};
-use lanetree::{Buffer, DeviceKind};
+use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
+use lanetree::{Buffer, DeviceKind, Word};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
+use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -48,24 +49,32 @@ static TABLE: Table = Table {
         RATIO.headed("x first rung"),
         Column::extra("sort ms", "sort_ms", Format::Digits(3)),
         Column::of("G/s with sort", |row| with_sort(row).map(figure)),
+        Column::extra("x", "ratio_with_sort", Format::Digits(2)),
+        Column::extra("all ms", "all_ms", Format::Digits(3)),
+        Column::extra("x", "ratio_of_all", Format::Digits(2)),
         SIZE,
     ],
     clock: Clock::Device,
     notes: &[
         "HB+-style: a plain GPU B+tree with child references as wide as keys, thread groups as wide as a node (32 lanes at",
         "most), in device memory; after the regular HB+-tree, but without its lines of indexes, and not its code.",
-        "Q: queries in flight per group. PSA: the queries sorted by their top bits (equation 2); the times are without",
-        "that sort, which is shown apart where it was timed. NTG: the width that the paper's profile of a sample",
-        "chooses (it may be the widest), and the one that was measured best on an H200 where that is another.",
+        "Q: queries in flight per group. PSA: the queries sorted by their top bits (equation 2, in whole passes of the",
+        "sort); the times are without that sort, which is shown apart where it was timed. all: sort, look-up and the way back into the order of the",
+        "queries, in one piece (get_by_sorting). Each x: relative to the first rung, which sorts nothing. NTG: the width that",
+        "the paper's profile of a sample chooses (it may be the widest), with the usual kernel and with one that stops early",
+        "in every node, of which the profile is a model; and the one that was measured best on an H200 where that is another.",
     ],
     summary: Some(tops),
 };
 
 const RUNG: Column = Column::words_of("rung", |row| Rung::of(row).map(|rung| rung.name().into()));
 
+/// The largest of the paper's sizes.
+const LARGEST: u32 = 26;
+
 fn sizes(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
-        (DeviceKind::Cuda, false) => vec![23, 24, 25, 26],
+        (DeviceKind::Cuda, false) => vec![23, 24, 25, LARGEST],
         (DeviceKind::Cuda, true) => vec![23],
         (DeviceKind::Host, _) => Vec::new(),
         (DeviceKind::Emulated, false) => vec![10, 12],
@@ -86,6 +95,8 @@ enum Rung {
     Psa,
     /// With thread groups as the paper's profile chooses them.
     Ntg,
+    /// With those, and the paper's kernel: nodes are read in steps, which end early.
+    NtgStopping,
     /// With those that were measured best on one card.
     NtgTuned,
 }
@@ -98,6 +109,7 @@ impl Rung {
             Self::Structure => "Harmonia structure",
             Self::Psa => "+ PSA",
             Self::Ntg => "+ NTG, by profile",
+            Self::NtgStopping => "+ NTG, stopping early",
             Self::NtgTuned => "+ NTG, as tuned",
         }
     }
@@ -110,21 +122,26 @@ impl Rung {
             Self::Structure => "structure",
             Self::Psa => "psa",
             Self::Ntg => "ntg",
+            Self::NtgStopping => "ntg-stopping",
             Self::NtgTuned => "ntg-tuned",
         }
     }
 
-    const ALL: [Self; 6] =
-        [Self::Baseline, Self::BaselineInFlight, Self::Structure, Self::Psa, Self::Ntg, Self::NtgTuned];
+    const ALL: [Self; 7] = [
+        Self::Baseline,
+        Self::BaselineInFlight,
+        Self::Structure,
+        Self::Psa,
+        Self::Ntg,
+        Self::NtgStopping,
+        Self::NtgTuned,
+    ];
 
     /// That of a row.
     fn of(row: &Row) -> Option<Self> {
         Self::ALL.into_iter().find(|rung| row.text("rung") == Some(rung.id()))
     }
 }
-
-/// Queries of the profile's sample: about a thousand, as in the paper, in whole warps.
-const SAMPLE_WARPS: usize = 31;
 
 /// The child regions: the paper's first.
 const CHILDREN: [(ChildRegion, &str); 2] = [(ChildRegion::PrefixSum, "prefix sum"), (ChildRegion::NodeSlot, "slot")];
@@ -135,6 +152,17 @@ struct Queries<W> {
     random: Buffer<W>,
     sorted: PartlySorted<W>,
     bits: u32,
+}
+
+impl<W: BenchWord> Queries<W> {
+    /// Sorts them by the bits that a tree wants, unless they are.
+    fn sort_for(&mut self, session: &Session, subject: &Subject<W>) -> Result<()> {
+        let bits = subject.tree.psa_bits();
+        if bits != self.bits {
+            (self.sorted, self.bits) = (psa_sort(session, &self.random, bits)?, bits);
+        }
+        Ok(())
+    }
 }
 
 /// One rung: the tree, what searches it, and in which order its queries are.
@@ -154,12 +182,13 @@ enum Search {
 /// All rungs at every fanout, over the same keys and queries. Takes the data from tree to tree.
 fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()> {
     let mut queries = None;
-    for fanout in FANOUTS {
+    for fanout in fanouts(session, data.len()) {
         let subject = Subject::build_with(session, data, fanout)?;
         if queries.is_none() {
             queries = draw(session, &subject)?;
         }
-        if let Some(queries) = &queries {
+        if let Some(queries) = &mut queries {
+            queries.sort_for(session, &subject)?;
             of_fanout(session, &subject, queries)?;
         }
         data = subject.into_data();
@@ -167,11 +196,17 @@ fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()>
     Ok(())
 }
 
+/// On a GPU the smaller of the default sizes have two fanouts, so that the figure takes less than a minute.
+fn fanouts(session: &Session, len: usize) -> Vec<u32> {
+    let is_small = session.plan.is_default() && session.device.kind() == DeviceKind::Cuda && len < 1 << LARGEST;
+    FANOUTS.into_iter().filter(|fanout| !is_small || [8, 32].contains(fanout)).collect()
+}
+
 fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Option<Queries<W>>> {
     let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
     let batch = sorted.ordered(Order::Random, session.seed);
     let random = session.device.upload(&batch.queries)?;
-    let bits = psa_bits::<W>(subject.data.len() as u64);
+    let bits = subject.tree.psa_bits();
     let sorted = psa_sort(session, &random, bits)?;
     Ok(Some(Queries { batch, random, sorted, bits }))
 }
@@ -180,10 +215,11 @@ fn of_fanout<W: BenchWord>(session: &mut Session, subject: &Subject<W>, queries:
     let fanout = Fanout::of(subject.stats.fanout).expect("both trees have kernels for the same fanouts");
     session.doing(format_args!("building a B+tree with references, {}", subject.describe()));
     let references = PointerBTree::new(&session.device, &subject.data.keys, &subject.data.values, fanout)?;
-    let mut out = session.device.alloc::<W>(queries.batch.queries.len())?;
+    let count = queries.batch.queries.len();
+    let mut buffers = (session.device.alloc::<W>(count)?, PsaScratch::new(&session.device, count)?);
     let mut first = None;
     for step in steps(session, subject, queries, fanout)? {
-        let rate = of_step(session, subject, &references, queries, step, first, &mut out)?;
+        let rate = of_step(session, subject, &references, queries, step, first, &mut buffers)?;
         if step.rung == Rung::Baseline {
             first = rate;
         }
@@ -200,7 +236,9 @@ fn steps<W: BenchWord>(
 ) -> Result<Vec<Step>> {
     let available = group_widths(fanout.slots());
     let widest = available[available.len() - 1];
-    let profiled = subject.tree.profile_group_width(&sample(queries))?.chosen;
+    let Queries { batch, sorted, .. } = queries;
+    let in_order: Vec<W> = sorted.positions.par_iter().map(|&position| batch.queries[position as usize]).collect();
+    let profiled = subject.tree.profile_group_width(&in_order)?.chosen;
     let reference = |rung, in_flight| Step { rung, search: Search::References(in_flight), is_sorted: false };
     let mut steps = vec![reference(Rung::Baseline, InFlight::One)];
     steps.push(reference(Rung::BaselineInFlight, InFlight::LikeHarmonia));
@@ -210,20 +248,15 @@ fn steps<W: BenchWord>(
         steps.push(step(Rung::Psa, widest, true));
         // The paper's choice may be not to narrow: the row is the same rung then, and says so.
         steps.push(step(Rung::Ntg, profiled, true));
+        if child == ChildRegion::PrefixSum && <W as KeyWord>::BITS == 64 {
+            steps.push(step(Rung::NtgStopping, profiled, true));
+        }
         let tuned = subject.tree.on(&session.stream).order(BatchOrder::TopBits(queries.bits)).group_width()?;
         if tuned != profiled {
             steps.push(step(Rung::NtgTuned, tuned, true));
         }
     }
     Ok(steps)
-}
-
-/// Warps of the partially sorted batch, from all over it: what a narrowed group is narrowed for.
-fn sample<W: BenchWord>(queries: &Queries<W>) -> Vec<W> {
-    let warps = queries.sorted.positions.chunks(32);
-    let step = warps.len().div_ceil(SAMPLE_WARPS).max(1);
-    let positions = warps.step_by(step).flatten();
-    positions.map(|&position| queries.batch.queries[position as usize]).collect()
 }
 
 /// Measures a rung; its rate, if there was time for it.
@@ -234,7 +267,7 @@ fn of_step<W: BenchWord>(
     queries: &Queries<W>,
     step: Step,
     first: Option<f64>,
-    out: &mut Buffer<W>,
+    (out, scratch): &mut (Buffer<W>, PsaScratch<W, W>),
 ) -> Result<Option<f64>> {
     let Step { rung, search, is_sorted } = step;
     let what = format!("ladder, fanout {}, {}, {}", subject.stats.fanout, rung.name(), subject.describe());
@@ -249,8 +282,7 @@ fn of_step<W: BenchWord>(
         |out| match search {
             Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
             Search::Harmonia(child, _, lanes) => {
-                let on = subject.tree.on(&session.stream).group(GroupWidth::Lanes(lanes)).child_region(child);
-                Ok(on.get(batch, out, None, miss())?)
+                Ok(tuned(session, subject, rung, child, lanes).get(batch, out, None, miss())?)
             }
         },
     )?;
@@ -275,37 +307,84 @@ fn of_step<W: BenchWord>(
             row.set("child_region", name);
         }
     }
-    if is_sorted {
+    let rate = row.giga_per_second;
+    let first = first.or((rung == Rung::Baseline).then_some(rate));
+    row.set("ratio_to_baseline", first.map(|first| rate / first));
+    if let (true, Search::Harmonia(child, _, lanes)) = (is_sorted, search) {
+        let ratio = |rate: Option<f64>| Some(rate? / first?);
         row.set("order", "partly sorted");
         row.set("sorted_bits", queries.bits);
         row.set("sort_ms", sort.as_ref().map(|sort| sort.median_ms));
+        row.set("ratio_with_sort", ratio(with_sort(&row)));
+        if child == ChildRegion::PrefixSum {
+            let on = tuned(session, subject, rung, child, lanes);
+            let all = whole(session, on, queries, &what, (out, scratch))?;
+            row.set("ratio_of_all", ratio(Some(giga_per_second(row.batch, all))));
+            row.set("all_ms", all);
+        }
     }
-    let rate = row.giga_per_second;
-    row.set("ratio_to_baseline", first.or((rung == Rung::Baseline).then_some(rate)).map(|first| rate / first));
     session.push(row);
     Ok(Some(rate))
 }
 
-/// Operations of a row in 10^9 per second, the sort of its queries included; if that was timed.
-fn with_sort(row: &Row) -> Option<f64> {
-    row.number("sort_ms").map(|sort| row.batch as f64 / (row.timing.median_ms + sort).max(1e-9) / 1e6)
+/// The tree's look-ups as a rung has them.
+fn tuned<'a, W: BenchWord>(
+    session: &'a Session,
+    subject: &'a Subject<W>,
+    rung: Rung,
+    child: ChildRegion,
+    lanes: u32,
+) -> OnStream<'a, W, W> {
+    let reading = if rung == Rung::NtgStopping { NodeReading::Stopping } else { NodeReading::Tuned };
+    subject.tree.on(&session.stream).group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading)
 }
 
-/// For each size, the fastest rung, beside the paper's.
+/// Milliseconds of a rung over unsorted queries: the sort, the look-up, and the results back in the queries' order.
+fn whole<W: BenchWord>(
+    session: &Session,
+    on: OnStream<'_, W, W>,
+    queries: &Queries<W>,
+    what: &str,
+    (out, scratch): (&mut Buffer<W>, &mut PsaScratch<W, W>),
+) -> Result<f64> {
+    let sort = QuerySort::TopBits(queries.bits);
+    let timing = session.time_on_stream(
+        out,
+        |out| session.poison(out),
+        |out| Ok(on.get_by_sorting(sort, &queries.random, out, None, miss(), scratch)?),
+    )?;
+    let what = format!("{what}, from order to order");
+    session.check(&what, "values", out, out.len(), miss(), |i| queries.batch.value(i))?;
+    Ok(timing.median_ms)
+}
+
+fn giga_per_second(count: u64, ms: f64) -> f64 {
+    count as f64 / ms.max(1e-9) / 1e6
+}
+
+/// Operations of a row in 10^9 per second, the sort of its queries included; if that was timed.
+fn with_sort(row: &Row) -> Option<f64> {
+    row.number("sort_ms").map(|sort| giga_per_second(row.batch, row.timing.median_ms + sort))
+}
+
+/// For each size, the fastest rung, beside the paper's: without the sort, with it, and with the way back.
 fn tops(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     let sizes: BTreeSet<u64> = rows.iter().map(|row| row.n).collect();
     for n in sizes {
         let same = rows.iter().filter(|row| row.n == n);
         let Some(top) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
+        let times = |ratio: &str| top.number(ratio).map_or("-".into(), figure);
         writeln!(
             out,
-            "  n = {}: the fastest is {}, {}, fanout {}: {} G/s, {} x the HB+-style tree of the same fanout",
+            "  n = {}: the fastest is {}, {}, fanout {}: {} G/s, {} x the HB+-style tree of the same fanout; {} x with the sort, {} x with the way back",
             power(n),
             RUNG.cell(top),
             CHILD.cell(top),
             FANOUT.cell(top),
             RATE.cell(top),
             RATIO.cell(top),
+            times("ratio_with_sort"),
+            times("ratio_of_all"),
         )?;
     }
     writeln!(out, "  The paper, on a TITAN V, 64-bit keys, n = 2^23 to 2^26: up to 3.6 G/s, about 3.4 x HB+-tree.")

@@ -13,8 +13,8 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use crate::kernels::group_widths;
-use lanetree::Buffer;
-use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth};
+use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading};
+use lanetree::{Buffer, Word};
 use lanetree_baselines::device::BinarySearch;
 use std::io::{self, Write};
 
@@ -32,17 +32,25 @@ static TABLE: Table = Table {
     title: "Harmonia: fanout, lanes per query (NTG), child region; all hits, on the device",
     columns: &[WORDS, KEYS, N, FANOUT, LANES, CHILD, ORDER, BATCH, MS, RATE, RATIO, SIZE],
     clock: Clock::Device,
-    notes: &["G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array."],
+    notes: &[
+        "G: lanes per query. slot: first child from the node itself; prefix sum: from the paper's array; stopping: that, and",
+        "nodes are read in steps, no further than the queries of a warp need, which is what the paper's profile is a model of",
+        "(at widths that take a single step, it is the usual kernel).",
+    ],
     summary: Some(profiles),
 };
 
 /// The width that the paper's profile chooses.
 const PROFILE: Column = Column::extra("profile", "profile_group", Format::Plain);
 
-/// Queries of the profile's sample, as in the paper.
-const SAMPLE: usize = 1000;
+/// Child regions, and how nodes are read.
+const WAYS: [(ChildRegion, NodeReading, &str); 3] = [
+    (ChildRegion::NodeSlot, NodeReading::Tuned, "slot"),
+    (ChildRegion::PrefixSum, NodeReading::Tuned, "prefix sum"),
+    (ChildRegion::PrefixSum, NodeReading::Stopping, STOPPING),
+];
 
-const ORDERS: [Order; 2] = [Order::Random, Order::Sorted];
+const STOPPING: &str = "prefix sum, stopping";
 
 /// All of it over the same keys. Takes the data from tree to tree.
 fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()> {
@@ -63,13 +71,18 @@ fn of_fanout<W: BenchWord>(
 ) -> Result<()> {
     let Some(sorted) = batch(session, subject, false) else { return Ok(()) };
     let mut out = session.device.alloc::<W>(sorted.queries.len())?;
-    for order in ORDERS {
+    for order in Order::ALL {
         let batch = sorted.ordered(order, session.seed);
         let queries = session.device.upload(&batch.queries)?;
         let baseline = baseline(session, search, &batch, &queries, &mut out)?;
-        let sample = &batch.queries[..SAMPLE.min(batch.queries.len())];
-        let profile = subject.tree.profile_group_width(sample)?.chosen;
-        for (child, child_name) in [(ChildRegion::NodeSlot, "slot"), (ChildRegion::PrefixSum, "prefix sum")] {
+        let profile = subject.tree.profile_group_width(&batch.queries)?.chosen;
+        for (child, reading, child_name) in WAYS {
+            let is_compiled = reading == NodeReading::Tuned || <W as KeyWord>::BITS == 64;
+            // The paper's region is enough between random and sorted.
+            let is_wanted = order != Order::Top16 || child == ChildRegion::PrefixSum;
+            if !is_compiled || !is_wanted {
+                continue;
+            }
             for &lanes in group_widths(fanout) {
                 let what = format!(
                     "look-ups, {}, fanout {fanout}, {lanes} lanes, {child_name}, {}",
@@ -80,7 +93,7 @@ fn of_fanout<W: BenchWord>(
                     continue;
                 }
                 let on = subject.tree.on(&session.stream).order(batch_order(order));
-                let on = on.group(GroupWidth::Lanes(lanes)).child_region(child);
+                let on = on.group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading);
                 let timing = session.time_on_stream(
                     &mut out,
                     |out| session.poison(out),
@@ -118,7 +131,8 @@ fn baseline<W: BenchWord>(
     Ok(timing.median_ms)
 }
 
-/// For each fanout and order, the width that the paper's profile chooses, and the one that is fastest.
+/// For each fanout and order, the width that the paper's profile chooses and the one that is fastest: of the kernel that
+/// stops early, of which the profile is a model, and of all.
 fn profiles(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     let mut seen = Vec::new();
     for row in rows {
@@ -128,17 +142,24 @@ fn profiles(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
             continue;
         }
         let same = rows.iter().filter(|other| key(other) == of);
-        let Some(best) = same.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)) else { continue };
-        writeln!(
+        let fastest = |rows: &mut dyn Iterator<Item = &&Row>| -> Option<Row> {
+            rows.max_by(|a, b| a.giga_per_second.total_cmp(&b.giga_per_second)).map(|&row| row.clone())
+        };
+        let Some(best) = fastest(&mut same.clone()) else { continue };
+        let stopping = || same.clone().filter(|row| row.text("child_region") == Some(STOPPING));
+        let at_profile = stopping().find(|row| row.integer("group") == row.integer("profile_group"));
+        write!(
             out,
-            "  fanout {}, {}: the paper's profile chooses {} lanes; measured best: {} ({}), {} G/s",
+            "  fanout {}, {}: the paper's profile chooses {} lanes",
             FANOUT.cell(row),
             ORDER.cell(row),
-            PROFILE.cell(row),
-            LANES.cell(best),
-            CHILD.cell(best),
-            RATE.cell(best)
+            PROFILE.cell(row)
         )?;
+        if let (Some(chosen), Some(best)) = (at_profile, fastest(&mut stopping())) {
+            let (rate, of_best, lanes) = (RATE.cell(chosen), RATE.cell(&best), LANES.cell(&best));
+            write!(out, ", {rate} G/s stopping early, where the best is {lanes}, {of_best} G/s")?;
+        }
+        writeln!(out, "; best of all: {} ({}), {} G/s", LANES.cell(&best), CHILD.cell(&best), RATE.cell(&best))?;
         seen.push(of);
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::fmt::Display;
-use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort, psa_bits};
+use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Device,
     notes: &[
-        "partial: by the top bits of equation 2. sort, look-up, back: each alone; back is writing the results in the order of",
+        "partial: by the top bits of equation 2, in whole passes. sort, look-up, back: each alone; back is writing the results in the order of",
         "the queries (the fastest of three, by the planner). all: get_by_sorting, in one piece. G: lanes per query; at full,",
         "where there are two queries per leaf or more, whole leaves are brought to shared memory instead. predicted: what",
         "the planner (measure_psa) makes of its own measurements, in the same run.",
@@ -83,7 +83,7 @@ const PAPER_PARTIAL: [Option<f64>; 2] = [None, Some(1.10)];
 const PAPER_FULL: [Option<f64>; 2] = [Some(1.22), Some(0.93)];
 
 /// One way of sorting, and the queries in the order that it brings about.
-struct Way<W: BenchWord> {
+pub(super) struct Way<W: BenchWord> {
     name: &'static str,
     sort: QuerySort,
     order: BatchOrder,
@@ -100,8 +100,13 @@ fn measure<W: BenchWord>(session: &mut Session, mut data: Data<W>) -> Result<()>
         if queries.is_none() {
             queries = draw(session, &subject)?;
         }
-        if let Some((batch, random, ways)) = &queries {
-            of_fanout(session, &subject, batch, random, ways)?;
+        if let Some((batch, random, ways)) = &mut queries {
+            let bits = subject.tree.psa_bits().max(1);
+            if ways[1].sort != QuerySort::TopBits(bits) {
+                ways[1] = partial(session, random, bits)?;
+            }
+            let rows = compare(session, TABLE.name, &subject, (batch, random), ways)?;
+            rows.into_iter().for_each(|row| session.push(row));
         }
         data = subject.into_data();
     }
@@ -114,35 +119,44 @@ fn draw<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<Opt
     let Some(sorted) = batch(session, subject, false) else { return Ok(None) };
     let batch = sorted.ordered(Order::Random, session.seed);
     let random = session.device.upload(&batch.queries)?;
-    let (bits, width) = (psa_bits::<W>(subject.data.len() as u64).max(1), <W as KeyWord>::BITS);
-    let partly = psa_sort(session, &random, bits)?;
-    let fully = psa_sort(session, &random, width)?;
-    let (partial, full) = (QuerySort::TopBits(bits), QuerySort::Full);
-    let ways = [
-        Way { name: "none", sort: QuerySort::None, order: BatchOrder::Random, sorted: None, paper: [None, None] },
-        Way {
-            name: "partial",
-            sort: partial,
-            order: BatchOrder::TopBits(bits),
-            sorted: Some(partly),
-            paper: PAPER_PARTIAL,
-        },
-        Way { name: "full", sort: full, order: BatchOrder::Sorted, sorted: Some(fully), paper: PAPER_FULL },
-    ];
+    let ways = ways(session, subject, &random)?;
     Ok(Some((batch, random, ways)))
 }
 
-fn of_fanout<W: BenchWord>(
+/// All ways of sorting some queries of a tree.
+///
+/// # Errors
+/// The library's.
+pub(super) fn ways<W: BenchWord>(session: &Session, subject: &Subject<W>, random: &Buffer<W>) -> Result<[Way<W>; 3]> {
+    let fully = Some(psa_sort(session, random, <W as KeyWord>::BITS)?);
+    Ok([
+        Way { name: "none", sort: QuerySort::None, order: BatchOrder::Random, sorted: None, paper: [None, None] },
+        partial(session, random, subject.tree.psa_bits().max(1))?,
+        Way { name: "full", sort: QuerySort::Full, order: BatchOrder::Sorted, sorted: fully, paper: PAPER_FULL },
+    ])
+}
+
+/// The queries sorted by a tree's bits.
+fn partial<W: BenchWord>(session: &Session, random: &Buffer<W>, bits: u32) -> Result<Way<W>> {
+    let (sort, order) = (QuerySort::TopBits(bits), BatchOrder::TopBits(bits));
+    Ok(Way { name: "partial", sort, order, sorted: Some(psa_sort(session, random, bits)?), paper: PAPER_PARTIAL })
+}
+
+/// Rows of a table, one for each way; none if there was no time.
+///
+/// # Errors
+/// The library's; [`Error::Wrong`] with the first difference.
+pub(super) fn compare<W: BenchWord>(
     session: &mut Session,
+    section: &'static str,
     subject: &Subject<W>,
-    batch: &Batch<W>,
-    random: &Buffer<W>,
+    (batch, random): (&Batch<W>, &Buffer<W>),
     ways: &[Way<W>; 3],
-) -> Result<()> {
+) -> Result<Vec<Row>> {
     let fanout = subject.stats.fanout;
     let what = |part: &dyn Display| format!("PSA, fanout {fanout}, {part}, {}", subject.describe());
     if !session.has_time(what(&"all")) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let count = random.len();
     let model = subject.tree.measure_psa(&session.stream, random)?;
@@ -170,7 +184,7 @@ fn of_fanout<W: BenchWord>(
             |out| Ok(all.get_by_sorting(way.sort, random, out, None, miss(), &mut scratch)?),
         )?;
         let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
-        let mut row = subject.row(session, TABLE.name, "get_by_sorting", count, timing, checksum);
+        let mut row = subject.row(session, section, "get_by_sorting", count, timing, checksum);
         let first = rows.first();
         let first_lookup = first.and_then(|row| row.number("psa.lookup_ms")).unwrap_or(lookup.median_ms);
         row.set("order", Order::Random.name());
@@ -206,8 +220,7 @@ fn of_fanout<W: BenchWord>(
     if let Some(row) = fastest {
         row.set("psa.is_fastest", true);
     }
-    rows.into_iter().for_each(|row| session.push(row));
-    Ok(())
+    Ok(rows)
 }
 
 fn verdict(row: &Row) -> &'static str {

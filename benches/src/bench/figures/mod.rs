@@ -27,11 +27,17 @@ mod cubpt_crossover;
 mod cubpt_inserts;
 mod cubpt_orders;
 mod end_to_end;
+mod harmonia_cpu_updates;
+mod harmonia_hbtree;
 mod harmonia_ladder;
 mod harmonia_memory;
 mod harmonia_ntg;
 mod harmonia_psa;
+mod harmonia_psa_bits;
 mod harmonia_psa_widths;
+mod harmonia_ranges;
+mod harmonia_skew;
+mod harmonia_updates;
 mod hbtree_balance;
 mod hbtree_buckets;
 mod hbtree_build;
@@ -58,6 +64,7 @@ mod lanetree_queries;
 mod lanetree_updates;
 mod latency;
 mod lookups;
+mod mirrored;
 mod multimap;
 mod neighbors;
 mod primitives;
@@ -81,9 +88,16 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &latency::FIGURE,
     &harmonia_ntg::FIGURE,
     &harmonia_ladder::FIGURE,
+    &harmonia_hbtree::FIGURE,
     &harmonia_memory::FIGURE,
     &harmonia_psa::FIGURE,
     &harmonia_psa_widths::FIGURE,
+    &harmonia_psa_bits::FIGURE,
+    &harmonia_skew::FIGURE,
+    &harmonia_ranges::FIGURE,
+    &harmonia_cpu_updates::FIGURE,
+    &harmonia_updates::FIGURE,
+    &mirrored::FIGURE,
     &cuart_widths::FIGURE,
     &cuart_sizes::FIGURE,
     &cuart_urls::FIGURE,

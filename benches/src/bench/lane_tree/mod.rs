@@ -1,4 +1,4 @@
-//! Keys of several distributions, for the figures about LaneTree.
+//! Keys of several distributions.
 
 pub(crate) mod adversaries;
 pub(crate) mod inserts;

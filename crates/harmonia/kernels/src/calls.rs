@@ -3,7 +3,7 @@
 //! [`FANOUTS`](crate::layout::FANOUTS) and [`group_widths`] before.
 
 use crate::build::{FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
-use crate::instances::{group_widths, leaf_lanes, with_table};
+use crate::instances::{group_widths, leaf_lanes, with_stopping, with_table};
 use crate::layout::ChildRegion;
 use crate::update::{
     ApplyArgs, ApplyLeaves, ApplyNodes, Compact, CompactArgs, FillLens, FillLensArgs, Locate, LocateArgs, MarkEffects,
@@ -13,7 +13,7 @@ use crate::{
     Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs, Scatter,
     ScatterArgs,
 };
-use lanetree_simt::{Call, Entry, Word, entry_by_words};
+use lanetree_simt::{Call, Entry, Instance, Word, entry_by_words};
 
 fn missing(fanout: u32) -> ! {
     panic!("no kernel for a fanout of {fanout}, or none of this width")
@@ -88,6 +88,22 @@ macro_rules! by_fanout {
     };
 }
 with_table!(by_fanout,);
+
+macro_rules! stopping {
+    ($($fanout:literal => [$($g:literal),*];)*) => {
+        /// The look-up of a fanout and a width of [`group_widths`] that reads nodes step by step and stops early, with the
+        /// prefix-sum child region. It is the usual one of that region where a node takes a single step, where that one stops
+        /// early, too, and for words other than those of 64 bits.
+        pub fn get_stopping<K: Word, V: Word>(fanout: u32, group: u32, args: &GetArgs<K, V>) -> Call<'_> {
+            let entry = match (K::BITS, V::BITS, fanout, group) {
+                $($((64, 64, $fanout, $g) => <Get<u64, u64, false, $fanout, $g, 1, true> as Instance>::ENTRY,)*)*
+                _ => return get(fanout, group, ChildRegion::PrefixSum, args),
+            };
+            Call::new(entry, args)
+        }
+    };
+}
+with_stopping!(stopping);
 
 /// The kernel that refills the leaves of nodes, at fanouts up to 16.
 pub fn apply_nodes<K: Word, V: Word>(fanout: u32, args: &ApplyArgs<K, V>) -> Call<'_> {

@@ -24,12 +24,15 @@ kernel_args! {
     }
 }
 
-/// Looks up a batch of keys. One warp per 32 queries; any block of whole warps.
+/// Looks up a batch of keys. One warp per 32 queries; any block of whole warps. With `STOP` every node is read in steps, and
+/// no further than the warp's queries need (the paper's section 4.2); without it only nodes of many steps are.
 #[derive(Debug)]
-pub struct Get<K, V, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(PhantomData<(K, V)>);
+pub struct Get<K, V, const SLOT: bool, const F: u32, const G: u32, const Q: usize, const STOP: bool = false>(
+    PhantomData<(K, V)>,
+);
 
-impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize> Kernel
-    for Get<K, V, SLOT, F, G, Q>
+impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize, const STOP: bool> Kernel
+    for Get<K, V, SLOT, F, G, Q, STOP>
 {
     type Args = GetArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = launch_bounds::<K>(F, Q);
@@ -39,7 +42,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         let tile = tile_start(simt, WARP);
         if tile < args.count {
             // SAFETY: the same contract.
-            unsafe { get_tile::<S, K, V, SLOT, F, G, Q>(simt, args, tile) };
+            unsafe { get_tile::<S, K, V, SLOT, F, G, Q, STOP>(simt, args, tile) };
         }
     }
 }
@@ -57,6 +60,7 @@ pub(crate) unsafe fn get_tile<
     const F: u32,
     const G: u32,
     const Q: usize,
+    const STOP: bool,
 >(
     simt: S,
     args: &GetArgs<K, V>,
@@ -74,9 +78,9 @@ pub(crate) unsafe fn get_tile<
         for round in 0..Rounds::<G, Q>::COUNT {
             let keys = Rounds::<G, Q>::deal(simt, own, round);
             // SAFETY: the tree is valid and not empty.
-            let leaves = unsafe { descend::<S, K, SLOT, F, G, Q>(simt, &args.tree, keys) };
+            let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, STOP>(simt, &args.tree, keys) };
             // SAFETY: a descent ends at a leaf.
-            let hits = unsafe { probe::<S, K, V, F, G, Q>(simt, &args.tree, keys, leaves) };
+            let hits = unsafe { probe::<S, K, V, F, G, Q, STOP>(simt, &args.tree, keys, leaves) };
             for (j, (hit, hit_value)) in hits.into_iter().enumerate() {
                 let (own_hit, own_value) = hand_over::<S, V, G, Q>(simt, hit, hit_value);
                 if own_hit && Rounds::<G, Q>::is_own(lane, round, j) {
@@ -122,17 +126,17 @@ fn hand_over<S: Simt, V: Word, const G: u32, const Q: usize>(simt: S, hit: bool,
 /// # Safety
 /// The leaves are leaves of the tree.
 #[inline(always)]
-unsafe fn probe<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: usize>(
+unsafe fn probe<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: usize, const STOP: bool>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
     leaves: [u32; Q],
 ) -> [(bool, V); Q] {
     let member = simt.lane() % G;
-    if !Slots::<F, G>::whole::<K>() {
+    if !Slots::<F, G>::whole::<K, STOP>() {
         // In a wide leaf the slots are counted in steps, and then one lane looks at one slot.
         // SAFETY: the caller's promise.
-        let counts = unsafe { count_below::<S, K, V, F, G, Q>(simt, tree, keys, leaves) };
+        let counts = unsafe { count_below::<S, K, V, F, G, Q, STOP>(simt, tree, keys, leaves) };
         return core::array::from_fn(|j| {
             if member != 0 || counts[j] == F {
                 return (false, V::MIN);

@@ -74,5 +74,33 @@ with_table!(instances, u32, u64);
 with_table!(instances, u64, u32);
 with_table!(instances, u64, u64);
 
+/// The look-ups that read no node whole and stop early (the paper's section 4.2), by fanout: the widths at which a group
+/// takes several steps for a node, less those whose usual look-up does the same. They are there to be measured: for keys
+/// and values of 64 bits, with the paper's child region.
+macro_rules! with_stopping {
+    ($then:ident) => {
+        $then! {
+            8 => [1, 2];
+            16 => [2, 4];
+            32 => [4, 8];
+            64 => [8, 16];
+            128 => [16, 32];
+        }
+    };
+}
+#[cfg(not(target_os = "cuda"))]
+pub(crate) use with_stopping;
+
+macro_rules! stopping {
+    ($($fanout:literal => [$($g:literal),*];)*) => {
+        pastey::paste! {
+            $($(
+                lanetree_simt::instance!([<harmonia_stopping__get_f $fanout _g $g>], harmonia_stopping, Get<u64, u64, false, $fanout, $g, 1, true>);
+            )*)*
+        }
+    };
+}
+with_stopping!(stopping);
+
 /// The widths of thread groups, in lanes per range, with which [`Gather`] is compiled.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];

@@ -8,7 +8,8 @@
 //!
 //! Const parameters: `F`, the fanout; `G`, lanes of a thread group; `Q`, queries in flight per group;
 //! `SLOT`, whether first children are read from the nodes' spare slots
-//! ([`ChildRegion::NodeSlot`](crate::layout::ChildRegion)) or from the prefix-sum array.
+//! ([`ChildRegion::NodeSlot`](crate::layout::ChildRegion)) or from the prefix-sum array; `STOP`, whether every node is
+//! read in steps, which end once the warp's queries have their slots.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -34,4 +35,4 @@ pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};
 pub use scatter::{SCATTERED, Scatter, ScatterArgs};
 pub use sorted::{GetSorted, SORTED_TILE};
-pub use tree::{Side, THREADS, TreeRef};
+pub use tree::{Side, THREADS, TreeRef, slots_at_once};

@@ -2,6 +2,7 @@
 
 lanetree_simt::modules! {
     harmonia_scatter,
+    harmonia_stopping,
     harmonia_u32_u32_f128,
     harmonia_u32_u32_f16,
     harmonia_u32_u32_f32,

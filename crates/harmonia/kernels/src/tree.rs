@@ -91,22 +91,29 @@ pub enum Side {
     Upper = 1,
 }
 
+/// Slots of a node that a lane of a group of that many compares at a time: those of a vector, where a node has as many for
+/// each lane.
+pub const fn slots_at_once<T: Word>(fanout: u32, lanes: u32) -> u32 {
+    if fanout / lanes >= T::PER_VECTOR as u32 { T::PER_VECTOR as u32 } else { 1 }
+}
+
 /// The vectors (or single words) that one lane reads of a node, `G` lanes side by side.
 pub(crate) struct Slots<const F: u32, const G: u32>;
 
 impl<const F: u32, const G: u32> Slots<F, G> {
     /// Words that a lane reads at a time.
     pub(crate) const fn width<T: Word>() -> u32 {
-        if F / G >= T::PER_VECTOR as u32 { T::PER_VECTOR as u32 } else { 1 }
+        slots_at_once::<T>(F, G)
     }
     /// How many times it reads.
     pub(crate) const fn steps<T: Word>() -> u32 {
         F / G / Self::width::<T>()
     }
     /// Whether a node is read whole, all loads at once. Otherwise it is read in steps, until every group of the warp
-    /// has its slot: these are the comparisons that narrowed groups save (section 4.2).
-    pub(crate) const fn whole<T: Word>() -> bool {
-        Self::steps::<T>() <= 4
+    /// has its slot: these are the comparisons that narrowed groups save (section 4.2). With `STOP` that is so whatever
+    /// the number of steps.
+    pub(crate) const fn whole<T: Word, const STOP: bool>() -> bool {
+        Self::steps::<T>() <= if STOP { 1 } else { 4 }
     }
     /// The first slot that group member `member` reads in a step.
     #[inline(always)]
@@ -162,7 +169,15 @@ pub(crate) fn group_bits<const G: u32>(ballot: u32, group: u32) -> u32 {
 /// # Safety
 /// The nodes are inner nodes of the tree.
 #[inline(always)]
-pub(crate) unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
+pub(crate) unsafe fn children<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -177,7 +192,7 @@ pub(crate) unsafe fn children<S: Simt, K: Word, const SLOT: bool, const F: u32, 
             // SAFETY: the array has an entry for every inner node.
             parts[j] = unsafe { simt.load(tree.prefix_sum, u64::from(nodes[j]), Hint::ReadOnly) };
         }
-        if Slots::<F, G>::whole::<K>() {
+        if Slots::<F, G>::whole::<K, STOP>() {
             for step in 0..steps {
                 let slot = Slots::<F, G>::first::<K>(step, member);
                 let index = inner_slot(F, nodes[j], slot);
@@ -236,13 +251,21 @@ fn no_group_goes_on<S: Simt, const G: u32>(simt: S, passed: bool) -> bool {
 /// # Safety
 /// The tree is valid and not empty.
 #[inline(always)]
-pub(crate) unsafe fn descend<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
+pub(crate) unsafe fn descend<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
 ) -> [u32; Q] {
     // SAFETY: the caller's promise.
-    let nodes = unsafe { descend_levels::<S, K, SLOT, F, G, Q>(simt, tree, keys, tree.height) };
+    let nodes = unsafe { descend_levels::<S, K, SLOT, F, G, Q, STOP>(simt, tree, keys, tree.height) };
     nodes.map(|node| node - tree.first_leaf)
 }
 
@@ -252,7 +275,15 @@ pub(crate) unsafe fn descend<S: Simt, K: Word, const SLOT: bool, const F: u32, c
 /// # Safety
 /// The tree is valid and not empty, and has as many inner levels.
 #[inline(always)]
-pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F: u32, const G: u32, const Q: usize>(
+pub(crate) unsafe fn descend_levels<
+    S: Simt,
+    K: Word,
+    const SLOT: bool,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -261,7 +292,7 @@ pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F:
     let mut nodes = [0; Q];
     for _ in 0..levels {
         // SAFETY: the root is node 0, and children of inner nodes above the last level are inner nodes.
-        nodes = unsafe { children::<S, K, SLOT, F, G, Q>(simt, tree, keys, nodes) };
+        nodes = unsafe { children::<S, K, SLOT, F, G, Q, STOP>(simt, tree, keys, nodes) };
     }
     nodes
 }
@@ -272,7 +303,15 @@ pub(crate) unsafe fn descend_levels<S: Simt, K: Word, const SLOT: bool, const F:
 /// # Safety
 /// The leaves are leaves of the tree.
 #[inline(always)]
-pub(crate) unsafe fn count_below<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: usize>(
+pub(crate) unsafe fn count_below<
+    S: Simt,
+    K: Word,
+    V: Word,
+    const F: u32,
+    const G: u32,
+    const Q: usize,
+    const STOP: bool,
+>(
     simt: S,
     tree: &TreeRef<K>,
     keys: [K; Q],
@@ -294,7 +333,7 @@ pub(crate) unsafe fn count_below<S: Simt, K: Word, V: Word, const F: u32, const 
                     passed &= below;
                 });
             }
-            if !Slots::<F, G>::whole::<K>() && no_group_goes_on::<S, G>(simt, passed) {
+            if !Slots::<F, G>::whole::<K, STOP>() && no_group_goes_on::<S, G>(simt, passed) {
                 break;
             }
         }
@@ -359,9 +398,9 @@ pub(crate) unsafe fn locate<S: Simt, K: Word, V: Word, const SLOT: bool, const F
     for round in 0..Rounds::<G, Q>::COUNT {
         let keys = Rounds::<G, Q>::deal(simt, own, round);
         // SAFETY: the caller's promise.
-        let leaves = unsafe { descend::<S, K, SLOT, F, G, Q>(simt, tree, keys) };
+        let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, false>(simt, tree, keys) };
         // SAFETY: a descent ends at a leaf.
-        let counts = unsafe { count_below::<S, K, V, F, G, Q>(simt, tree, keys, leaves) };
+        let counts = unsafe { count_below::<S, K, V, F, G, Q, false>(simt, tree, keys, leaves) };
         for j in 0..Q {
             let server = Rounds::<G, Q>::server(lane) * G;
             let (leaf, count) = if G == 1 {

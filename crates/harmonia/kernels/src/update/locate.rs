@@ -109,15 +109,15 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
             let keys = Rounds::<G, Q>::deal(simt, own, round);
             let above = if tree.height > 0 { tree.height - 1 } else { 0 };
             // SAFETY: the tree is valid and not empty.
-            let parents = unsafe { descend_levels::<S, K, true, F, G, Q>(simt, tree, keys, above) };
+            let parents = unsafe { descend_levels::<S, K, true, F, G, Q, false>(simt, tree, keys, above) };
             let mut nodes = parents;
             if tree.height > 0 {
                 // SAFETY: inner nodes of the last level.
-                nodes = unsafe { children::<S, K, true, F, G, Q>(simt, tree, keys, parents) };
+                nodes = unsafe { children::<S, K, true, F, G, Q, false>(simt, tree, keys, parents) };
             }
             let leaves = nodes.map(|node| node - tree.first_leaf);
             // SAFETY: leaves of the tree.
-            let counts = unsafe { count_below::<S, K, V, F, G, Q>(simt, tree, keys, leaves) };
+            let counts = unsafe { count_below::<S, K, V, F, G, Q, false>(simt, tree, keys, leaves) };
             for j in 0..Q {
                 let server = Rounds::<G, Q>::server(lane) * G;
                 let found = if G == 1 {

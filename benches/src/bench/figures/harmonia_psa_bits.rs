@@ -1,0 +1,185 @@
+//! Equation 2: the time of sorting and looking up over the number of bits that queries are sorted by. Is the equation's
+//! number the best one?
+
+use crate::bench::columns::{BATCH, Column, FANOUT, Format, LANES, MS, N, TOP_BITS, figure, power};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::plan::Scale;
+use crate::bench::psa::{PartlySorted, psa_sort};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort, psa_bits};
+use lanetree::{Buffer, DeviceKind, Harmonia, Word};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-psa-bits",
+    about: "Harmonia's paper, equation 2: the time of sort and look-up over the number of sorted bits, at every fanout",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    sizes,
+    run: Run::OverKeys(At::EverySize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-psa-bits",
+    title: "Harmonia: total time by the number of sorted bits (the paper's equation 2)",
+    columns: &[
+        N,
+        FANOUT,
+        TOP_BITS,
+        Column::extra("passes", "passes", Format::Plain),
+        Column::words_of("is", |row| Some(marks(row))),
+        LANES,
+        BATCH,
+        Column::extra("sort ms", "sort_ms", Format::Digits(3)),
+        Column::extra("look-up ms", "lookup_ms", Format::Digits(3)),
+        Column::extra("both ms", "both_ms", Format::Digits(3)),
+        Column::extra("x best", "x_best", Format::Digits(3)),
+        MS.headed("with the way back: ms"),
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "Random hits. both: sort + look-up, as the paper counts; the way back, whose time does not depend on the bits, is in",
+        "the last column (get_by_sorting, in one piece). x best: the least of this fanout's both over this one. Equation 2:",
+        "with K = 16 keys of 8 bytes in a line. layout: with the keys that a line of this tree's leaves has. rounded: that, up",
+        "to whole passes of the sort, of 8 bits each: what the library takes.",
+    ],
+    summary: Some(best),
+};
+
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![26],
+        (DeviceKind::Cuda, true) => vec![23],
+        (DeviceKind::Host, _) => Vec::new(),
+        (DeviceKind::Emulated, false) => vec![12],
+        (DeviceKind::Emulated, true) => vec![9],
+    }
+}
+
+/// Bits, relative to those of equation 2; and absolute ones beside.
+const AROUND: core::ops::RangeInclusive<i32> = -4..=4;
+const ABSOLUTE: [u32; 5] = [0, 8, 12, 16, 32];
+
+/// What marks a number of bits.
+const MARKS: [(&str, &str); 3] = [("is_equation", "equation 2"), ("is_layout", "layout"), ("is_rounded", "rounded")];
+
+fn marks(row: &Row) -> String {
+    let marks: Vec<&str> = MARKS.iter().filter(|(name, _)| row.is(name)).map(|&(_, mark)| mark).collect();
+    if marks.is_empty() { "-".into() } else { marks.join(", ") }
+}
+
+/// All of it over the same keys and queries: every tree for each number of bits.
+fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
+    let mut trees = Vec::new();
+    for fanout in FANOUTS {
+        session.doing(format_args!("building at fanout {fanout}"));
+        trees.push(Harmonia::builder().fanout(fanout).build_sorted(&session.device, &data.keys, &data.values)?);
+    }
+    let count = 1 << session.plan.queries;
+    let sorted = data.sorted_batch(count, false, session.seed).expect("hits are always to be had");
+    let batch = sorted.ordered(Order::Random, session.seed);
+    drop(sorted);
+    let random = session.device.upload(&batch.queries)?;
+    let mut buffers = (session.device.alloc::<W>(count)?, PsaScratch::new(&session.device, count)?);
+    let (equation, width) = (psa_bits::<W>(data.len() as u64), <W as KeyWord>::BITS);
+    let around = AROUND.map(|more| (equation as i32 + more).clamp(0, width as i32) as u32);
+    let of_trees = trees.iter().flat_map(|tree| [layout_bits(tree), tree.psa_bits()]);
+    let bits: BTreeSet<u32> =
+        around.chain(of_trees).chain(ABSOLUTE).chain([width]).filter(|&bits| bits <= width).collect();
+    let mut rows = Vec::new();
+    for bits in bits {
+        if !session.has_time(format_args!("equation 2, {bits} bits")) {
+            break;
+        }
+        let sorted = psa_sort(session, &random, bits)?;
+        for tree in &trees {
+            rows.push(of_tree(session, &data, tree, (&batch, &random), (bits, &sorted), &mut buffers)?);
+        }
+    }
+    for mut row in rows.clone() {
+        let same = rows.iter().filter(|other| other.integer("fanout") == row.integer("fanout"));
+        let least = same.filter_map(|row| row.number("both_ms")).fold(f64::INFINITY, f64::min);
+        row.set("x_best", row.number("both_ms").map(|both| least / both));
+        session.push(row);
+    }
+    Ok(())
+}
+
+/// Equation 2 with the tree's own lines, not rounded.
+fn layout_bits<W: BenchWord>(tree: &Harmonia<W, W>) -> u32 {
+    tree.key_lines().max(1).ilog2()
+}
+
+fn of_tree<W: BenchWord>(
+    session: &Session,
+    data: &Data<W>,
+    tree: &Harmonia<W, W>,
+    (batch, random): (&Batch<W>, &Buffer<W>),
+    (bits, sorted): (u32, &PartlySorted<W>),
+    (out, scratch): &mut (Buffer<W>, PsaScratch<W, W>),
+) -> Result<Row> {
+    let PartlySorted { queries, positions, sort } = sorted;
+    let what = format!("equation 2, fanout {}, {bits} bits", tree.fanout());
+    let order = match bits {
+        bits if bits == <W as KeyWord>::BITS => BatchOrder::Sorted,
+        bits => BatchOrder::TopBits(bits),
+    };
+    let on = tree.on(&session.stream).order(order);
+    let lookup =
+        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
+    let value = |i: usize| batch.value(positions[i] as usize);
+    session.check(&what, "values", out, out.len(), miss(), value)?;
+    let on = tree.on(&session.stream);
+    let way = if bits == <W as KeyWord>::BITS { QuerySort::Full } else { QuerySort::TopBits(bits) };
+    let whole = session.time_on_stream(
+        out,
+        |out| session.poison(out),
+        |out| Ok(on.get_by_sorting(way, random, out, None, miss(), scratch)?),
+    )?;
+    let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
+    // Nothing is sorted by no bits, though the sort that was timed copies.
+    let sort_ms = sort.as_ref().map_or(0.0, |sort| if bits == 0 { 0.0 } else { sort.median_ms });
+    let lanes = tree.on(&session.stream).order(order).group_width()?;
+    let row = Row::new(TABLE.name, "harmonia", "get_by_sorting", out.len(), whole, checksum).on(session.device_name());
+    let row = data
+        .label(row)
+        .with("fanout", tree.fanout())
+        .with("group", lanes)
+        .with("sorted_bits", bits)
+        .with("passes", bits.div_ceil(8))
+        .with("order", Order::Random.name())
+        .with("hit_rate", 1.0)
+        .with("sort_ms", sort_ms)
+        .with("lookup_ms", lookup.median_ms)
+        .with("both_ms", sort_ms + lookup.median_ms);
+    let of_marks = [psa_bits::<W>(data.len() as u64), layout_bits(tree), tree.psa_bits()];
+    Ok(MARKS.iter().zip(of_marks).fold(row, |row, ((name, _), marked)| row.with(name, marked == bits)))
+}
+
+/// For each size and fanout, the best number of bits, and what the equation's and the library's take of its rate.
+fn best(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    let of = |row: &Row| (row.n, row.integer("fanout"));
+    for key in rows.iter().map(|row| of(row)).collect::<BTreeSet<_>>() {
+        let same = || rows.iter().filter(|row| of(row) == key);
+        let Some(best) = same().find(|row| row.number("x_best") == Some(1.0)) else { continue };
+        let rate = |mark: &str| {
+            let row = same().find(|row| row.is(mark));
+            row.and_then(|row| row.number("x_best")).map_or("-".into(), figure)
+        };
+        let [equation, layout, rounded] = MARKS.map(|(mark, _)| rate(mark));
+        writeln!(
+            out,
+            "  n = {}, fanout {}: best {} bits; x best: {equation} by equation 2, {layout} with this layout's K, {rounded} rounded",
+            power(best.n),
+            FANOUT.cell(best),
+            TOP_BITS.cell(best),
+        )?;
+    }
+    Ok(())
+}

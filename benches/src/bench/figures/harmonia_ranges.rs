@@ -1,0 +1,124 @@
+//! Section 3.2.1: a range as one descent and a scan, as in the paper, or as two descents, as in this library: what could
+//! a scan save?
+
+use crate::bench::columns::{BATCH, Column, FANOUT, Format, MS, N, ORDER, RATE, WORDS};
+use crate::bench::data::{BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{At, Figure, Needs, Run, either};
+use crate::bench::plan::Scale;
+use crate::bench::queries::batch_order;
+use crate::bench::session::Session;
+use crate::bench::subject::Subject;
+use crate::bench::table::{Clock, Table};
+use lanetree::{DeviceKind, DeviceRanges, RangeScratch};
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "harmonia-ranges",
+    about: "Harmonia's paper, section 3.2.1: the descent for a range's start, those for both ends, and the whole range",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    sizes,
+    run: Run::OverKeys(At::MainSize, |session, keys| either!(keys, data => measure(session, data))),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "harmonia-ranges",
+    title: "Harmonia: ranges by their length, and what their ends take",
+    columns: &[
+        WORDS,
+        N,
+        FANOUT,
+        ORDER,
+        Column::extra("pairs", "length", Format::Plain),
+        BATCH.headed("ranges"),
+        Column::extra("one descent ms", "one_ms", Format::Digits(3)),
+        Column::extra("two descents ms", "two_ms", Format::Digits(3)),
+        MS.headed("range ms"),
+        RATE.headed("G ranges/s"),
+        Column::extra("most a scan saves", "saved", Format::Percent),
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "one descent: lower_bound of the starts; two: count, both ends at the same time, which writes no more; range: these,",
+        "a prefix sum of the counts and the copy of the pairs. The paper descends once and scans to the range's end. most a",
+        "scan saves: the second descent, of the range's time, if the scan takes nothing. (The scan itself was not built: the",
+        "pairs' places in the output follow from the counts, so their number must be known before the first is copied.)",
+    ],
+    summary: None,
+};
+
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![26],
+        (DeviceKind::Cuda, true) => vec![23],
+        (DeviceKind::Host, _) => Vec::new(),
+        (DeviceKind::Emulated, false) => vec![12],
+        (DeviceKind::Emulated, true) => vec![9],
+    }
+}
+
+/// Pairs of a range.
+const LENGTHS: [usize; 5] = [1, 8, 32, 128, 1024];
+
+/// Pairs of all ranges together, and ranges, at most, as powers of two.
+const MOST: u32 = 27;
+const MOST_RANGES: u32 = 24;
+
+fn measure<W: BenchWord>(session: &mut Session, data: Data<W>) -> Result<()> {
+    let subject = Subject::build(session, data)?;
+    for length in LENGTHS {
+        for order in [Order::Random, Order::Sorted] {
+            let what = format!("ranges of {length}, {}, {}", subject.describe(), order.name());
+            if subject.data.len() >= length && session.has_time(&what) {
+                of_length(session, &subject, length, order, &what)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_length<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<W>,
+    length: usize,
+    order: Order,
+    what: &str,
+) -> Result<()> {
+    let pairs = 1_usize << session.plan.range_pairs.min(MOST);
+    let count = (pairs / length).clamp(1, 1 << session.plan.queries.min(MOST_RANGES));
+    let data = &subject.data;
+    let sorted = data.sorted_batch(count, false, session.seed ^ length as u64).expect("hits are always to be had");
+    let first = sorted.ordered(order, session.seed).first_ranks(data.len() - length);
+    let bounds = |offset: usize| -> Vec<W> { first.par_iter().map(|&rank| data.keys[rank + offset]).collect() };
+    let (starts, ends) = (session.device.upload(&bounds(0))?, session.device.upload(&bounds(length - 1))?);
+    let on = subject.tree.on(&session.stream).order(batch_order(order));
+    let mut ranks = session.device.alloc::<u64>(count)?;
+    let one = session.time_on_stream(
+        &mut ranks,
+        |ranks| session.poison(ranks),
+        |ranks| Ok(on.lower_bound(&starts, ranks)?),
+    )?;
+    session.check(&what, "ranks", &ranks, count, u64::MAX, |i| first[i] as u64)?;
+    let two = session.time_on_stream(
+        &mut ranks,
+        |ranks| session.poison(ranks),
+        |counts| Ok(on.count(&starts, &ends, None, u64::MAX, counts)?),
+    )?;
+    session.check(&what, "counts", &ranks, count, u64::MAX, |_| length as u64)?;
+    let scratch = RangeScratch::new(&session.device, count)?;
+    let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * length)?, scratch);
+    let whole = session.time_on_stream(
+        &mut out,
+        |(out, _)| session.poison(&mut out.values),
+        |(out, scratch)| Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?),
+    )?;
+    let value = |i: usize| data.values[first[i / length] + i % length];
+    let checksum = session.check(&what, "values", &out.0.values, count * length, miss(), value)?;
+    let saved = (two.median_ms - one.median_ms) / whole.median_ms;
+    let row = subject.row(session, TABLE.name, "range", count, whole, checksum);
+    let row = row.with("order", order.name()).with("length", length).with("pairs", (count * length) as u64);
+    session.push(row.with("one_ms", one.median_ms).with("two_ms", two.median_ms).with("saved", saved));
+    Ok(())
+}
