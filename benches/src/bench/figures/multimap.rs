@@ -107,7 +107,7 @@ impl Subject {
         let most = self.pairs.len() / self.pairs.distinct.len();
         let most = (1_usize << FOUND.min(session.plan.queries)) / most;
         self.queries(session, most)?;
-        self.from_host(session, most.min(1 << 22))?;
+        self.host_form(session, most.min(1 << 22))?;
         let quick = session.plan.scale.quick || session.plan.scale.kind != DeviceKind::Cuda;
         self.changes(session, if quick { 1 << 6 } else { 1 << 20 })
     }
@@ -237,7 +237,7 @@ impl Subject {
     }
 
     /// From and to host memory.
-    fn from_host(&self, session: &mut Session, most: usize) -> Result<()> {
+    fn host_form(&self, session: &mut Session, most: usize) -> Result<()> {
         let ranks = self.some_ranks(session, most);
         let keys = self.keys_of(&ranks);
         let mut rows = ValueRows::default();
@@ -283,9 +283,9 @@ impl Subject {
                     *map = Some(MultiMap::build_on(&self.stream, (keys, values), self.pairs.len()));
                 },
                 |(map, changed)| {
-                    let map = match map.as_mut().expect("made before") {
-                        Ok(map) => map,
-                        Err(_) => return Ok(drop(map.take().expect("made before")?)),
+                    let Some(Ok(map)) = map else {
+                        map.take().expect("made before")?;
+                        return Ok(());
                     };
                     let report = change(map)?;
                     *changed = report.inserted + report.removed;

@@ -102,7 +102,7 @@ fn with_bits(counts: core::ops::RangeInclusive<u32>, len: usize) -> Vec<u64> {
             keys.push(key);
             // The next number with the same count: the lowest run of ones gives one bit to the left, the others move down.
             let lowest = key & key.wrapping_neg();
-            next = key.checked_add(lowest).map(|moved| moved | ((moved ^ key) >> 2) / lowest);
+            next = key.checked_add(lowest).map(|moved| moved | (((moved ^ key) >> 2) / lowest));
         }
     }
     keys
