@@ -49,6 +49,8 @@
 
 mod build;
 mod bulk;
+#[cfg(test)]
+mod count;
 mod device;
 mod handle;
 mod native;

@@ -190,8 +190,8 @@ kernel_args! {
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
-        /// Pairs that a line is to have, in units of 1/256. The parts of a node that is divided are to have all of its lines, if
-        /// these are enough.
+        /// Pairs that a line is to have, in units of 1/256. The parts of a run of nodes that are divided are to have all of its
+        /// lines, if these are enough.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -396,8 +396,8 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
         let mut filling = args.filling;
         if args.divided.count > 0 {
             let divided = &args.divided;
-            let index = divided.upto(simt, DividedWord::Parts, part) - 1;
-            let of = |word| divided.get(simt, index + 1, word) - divided.get(simt, index, word);
+            let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
+            let of = |word| divided.get(simt, end, word) - divided.get(simt, run, word);
             let (pairs, lines) = (of(DividedWord::Pairs), of(DividedWord::Lines));
             // Somewhat more than evenly, since some lines will be shorter than they are to be.
             let even = (pairs * 272).div_ceil(lines.max(1));

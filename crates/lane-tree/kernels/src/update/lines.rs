@@ -512,7 +512,7 @@ unsafe fn mark<S: Simt, K: Word, V: Word>(simt: S, args: &LineChangesArgs<K, V>,
     }
 }
 
-/// Per thread. Whether a node is to be laid out anew.
+/// Per thread. Whether a node's bit is set.
 ///
 /// # Safety
 /// There is such a node.
