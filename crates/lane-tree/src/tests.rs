@@ -3,12 +3,13 @@
 use crate::parts::Parts;
 use crate::{LaneTree, Simd};
 use core::ops::Bound;
-use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_frame::{BatchOrder, Device, DeviceKind, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, RECORD_WORDS, Record, SEPARATORS, line_slots,
     pairs_of,
 };
 use lanetree_layout::{Key, Word};
+use lanetree_runtime::Failure;
 use std::collections::BTreeMap;
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
@@ -496,15 +497,15 @@ fn nodes_that_are_divided_take_lines_from_those_beside() {
 fn nodes_without_pairs_leave_their_lines_to_those_beside() {
     let mut both = of_blocks::<u32>(0.7);
     let removals = |keys: Vec<u64>| keys.into_iter().map(Op::Remove).collect::<Vec<_>>();
-    // The first, the last, one in the middle, and several across the end of a block.
-    let nodes = both.tree.stats().leaf_nodes as u32;
-    for of in [0..1, 30..31, 60..67, nodes - 9..nodes - 8] {
+    // The first, one in the middle, several across the end of a block, and the last.
+    let nodes = both.tree.stats().leaf_nodes;
+    for of in [0..1, 30..31, 60..67] {
         let ops = removals(both.keys_of(of.clone()));
         assert!(!both.moves_lines(&ops, &format!("without {of:?}")));
     }
-    let last = both.tree.stats().leaf_nodes as u32;
-    assert!(last < nodes);
-    assert!(!both.moves_lines(&removals(both.keys_of(last - 1..last)), "without the last"));
+    assert_eq!(both.tree.stats().leaf_nodes, nodes - 9);
+    let last = nodes as u32 - 10;
+    assert!(!both.moves_lines(&removals(both.keys_of(last..last + 1)), "without the last"));
     // Their lines are not lost: what was between two neighbouring keys comes back there.
     let lines = both.tree.stats().lines;
     let keys = both.keys_of(0..12);
@@ -571,4 +572,26 @@ fn appended_keys_take_lines_at_the_end() {
         })
         .collect();
     assert!(!both.moves_lines(&ops, "few"));
+}
+
+#[test]
+fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
+    let keys: Vec<u64> = (0..600).map(|i| i << 30).collect();
+    let removals = |both: &Pair<u64, u32>| both.keys_of(1..2).into_iter().map(Op::Remove).collect::<Vec<_>>();
+    let failed = Failure::at_every_point(
+        |device| {
+            let both = Pair::new(device, &keys, 0.7, 16384);
+            let ops = removals(&both);
+            (both, ops)
+        },
+        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+        |(both, ops), error| match both.tree.get_many(&keys) {
+            Ok(found) => {
+                assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
+                both.apply(ops, "again");
+            }
+            Err(lost) => assert!(matches!(lost, Error::Lost { .. }), "{lost}, after {error}"),
+        },
+    );
+    assert!(failed.len() > 40, "{failed:?}");
 }

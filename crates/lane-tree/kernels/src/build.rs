@@ -190,8 +190,8 @@ kernel_args! {
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
-        /// Pairs that a line is to have, in units of 1/256. The parts of a run of nodes that are divided are to have all of its
-        /// lines, if these are enough.
+        /// Pairs that a line is to have, in units of 1/256; more in a run of nodes that are divided, if its lines are enough only
+        /// then.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -394,6 +394,8 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
     // SAFETY: parts of the keys.
     unsafe {
         let mut filling = args.filling;
+        // The pairs and lines of which the part has its share; none if it gets as many lines as it needs.
+        let mut shared = None;
         if args.divided.count > 0 {
             let divided = &args.divided;
             let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
@@ -402,10 +404,10 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
             // Somewhat more than evenly, since some lines will be shorter than they are to be.
             let even = (pairs * 272).div_ceil(lines.max(1));
             if even <= u64::from(slots * 256) {
-                filling = if even < 256 { 256 } else { even as u32 };
+                filling = if even < u64::from(filling) { filling } else { even as u32 };
+                shared = Some((pairs, lines));
             }
         }
-        let filling = Filling::new(filling);
         let at = part * u64::from(PLAN_WORDS);
         if writes && simt.load(args.plans.as_const(), at + 1, Hint::ReadOnly) > 0 {
             return;
@@ -419,8 +421,16 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
         while start < len {
             let source = From { source: pairs, from: start };
             let mut own = len - start;
+            let mut is_even = shared.is_some();
             loop {
-                if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, SHIFTS), memory) {
+                // Evenly over its share of lines; if these are too few, into full ones.
+                let (mut line, mut most) = (filling, (BITMAP_CHILDREN, SHIFTS));
+                if let Some((pairs, lines)) = shared {
+                    let share = lines * u64::from(own) / pairs.max(1);
+                    let share = if share < u64::from(BITMAP_CHILDREN) { share as u32 } else { BITMAP_CHILDREN };
+                    (line, most) = if is_even { (filling, (share, 1)) } else { (slots * 256, most) };
+                }
+                if let Some(plan) = plan(simt, source, own, Filling::new(line), most, memory) {
                     if writes {
                         write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
                     }
@@ -433,7 +443,12 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
                     target.rank += u64::from(own);
                     break;
                 }
-                own = widest_gap(simt, source, own);
+                if is_even {
+                    is_even = false;
+                } else {
+                    own = widest_gap(simt, source, own);
+                    is_even = shared.is_some();
+                }
             }
             start += own;
         }

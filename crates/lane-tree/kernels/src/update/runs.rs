@@ -57,8 +57,8 @@ unsafe fn block_bits<S: Simt>(simt: S, bits: Global<u32>, block: u64) -> u64 {
 /// The lines that a node's pairs are likely to take, if all lines of its run are filled. Some will have fewer pairs than slots.
 #[inline(always)]
 fn lines_for(pairs: u64, slots: u32) -> u32 {
-    // 1.08 times as many, in units of 1/256.
-    let lines = (pairs * 277).div_ceil(u64::from(256 * slots)) + 1;
+    // 1.1 times as many, in units of 1/256.
+    let lines = (pairs * 282).div_ceil(u64::from(256 * slots)) + 1;
     match pairs {
         0 => 0,
         _ if lines < u64::from(MOST_LINES) => lines as u32,
