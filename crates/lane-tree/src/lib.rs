@@ -49,8 +49,6 @@
 
 mod build;
 mod bulk;
-#[cfg(test)]
-mod count;
 mod device;
 mod handle;
 mod native;

@@ -378,6 +378,34 @@ unsafe fn write_node<S: Simt, K: Word, V: Word, T: Source<K, V>>(
     }
 }
 
+/// Per thread. How many pairs a part's lines are to have, in units of 1/256; and how many lines there are for each of its pairs, in
+/// units of 2^-16, or 0 if it gets as many as it needs.
+///
+/// # Safety
+/// There is such a part.
+#[inline(always)]
+unsafe fn filling_of<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (u32, u32) {
+    let (filling, divided) = (args.filling, &args.divided);
+    if divided.count == 0 {
+        return (filling, 0);
+    }
+    // SAFETY: the node that has the part, and its run.
+    let (pairs, lines) = unsafe {
+        let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
+        let of = |word| divided.get(simt, end, word) - divided.get(simt, run, word);
+        (of(DividedWord::Pairs), of(DividedWord::Lines))
+    };
+    // Somewhat more than evenly, since some lines will be shorter than they are to be.
+    let even = (pairs * 272).div_ceil(lines.max(1));
+    if even > u64::from(line_slots::<K, V>() * 256) {
+        return (filling, 0);
+    }
+    let most = u64::from(BITMAP_CHILDREN) << 16;
+    let share = (lines << 16) / pairs.max(1);
+    let share = if share < most { share } else { most };
+    (if even < u64::from(filling) { filling } else { even as u32 }, share as u32)
+}
+
 /// Warp collective (all lanes). Divides a part into as few nodes as go, and counts them; or writes those of a part that is not one
 /// node.
 ///
@@ -393,21 +421,6 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.
     unsafe {
-        let mut filling = args.filling;
-        // The pairs and lines of which the part has its share; none if it gets as many lines as it needs.
-        let mut shared = None;
-        if args.divided.count > 0 {
-            let divided = &args.divided;
-            let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
-            let of = |word| divided.get(simt, end, word) - divided.get(simt, run, word);
-            let (pairs, lines) = (of(DividedWord::Pairs), of(DividedWord::Lines));
-            // Somewhat more than evenly, since some lines will be shorter than they are to be.
-            let even = (pairs * 272).div_ceil(lines.max(1));
-            if even <= u64::from(slots * 256) {
-                filling = if even < u64::from(filling) { filling } else { even as u32 };
-                shared = Some((pairs, lines));
-            }
-        }
         let at = part * u64::from(PLAN_WORDS);
         if writes && simt.load(args.plans.as_const(), at + 1, Hint::ReadOnly) > 0 {
             return;
@@ -421,16 +434,15 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
         while start < len {
             let source = From { source: pairs, from: start };
             let mut own = len - start;
-            let mut is_even = shared.is_some();
+            // Not known yet.
+            let (mut line, mut share) = (0, 0);
             loop {
-                // Evenly over its share of lines; if these are too few, into full ones.
-                let (mut line, mut most) = (filling, (BITMAP_CHILDREN, SHIFTS));
-                if let Some((pairs, lines)) = shared {
-                    let share = lines * u64::from(own) / pairs.max(1);
-                    let share = if share < u64::from(BITMAP_CHILDREN) { share as u32 } else { BITMAP_CHILDREN };
-                    (line, most) = if is_even { (filling, (share, 1)) } else { (slots * 256, most) };
+                if line == 0 {
+                    (line, share) = filling_of(simt, args, part);
                 }
-                if let Some(plan) = plan(simt, source, own, Filling::new(line), most, memory) {
+                let planned = plan(simt, source, own, Filling::new(line), (BITMAP_CHILDREN, SHIFTS), memory);
+                let has_room = |plan: &Plan| share == 0 || plan.lines <= (own * share) >> 16;
+                if let Some(plan) = planned.filter(has_room) {
                     if writes {
                         write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
                     }
@@ -443,11 +455,12 @@ unsafe fn divide<S: Simt, K: Word, V: Word>(simt: S, args: &NodesArgs<K, V>, wri
                     target.rank += u64::from(own);
                     break;
                 }
-                if is_even {
-                    is_even = false;
+                if share > 0 {
+                    // Into full lines, since its share is too small.
+                    (line, share) = (slots * 256, 0);
                 } else {
                     own = widest_gap(simt, source, own);
-                    is_even = shared.is_some();
+                    line = 0;
                 }
             }
             start += own;

@@ -16,7 +16,8 @@ use lanetree_layout::{Key, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{GlobalMut, WARP};
 
-/// Where more than one in so many nodes would be drawn in, it is cheaper to move all lines.
+/// Where more than one in so many nodes would be drawn in, lines move instead. By the rates that are known: to build a node takes
+/// about three times as long as to move its lines (experiment 24 of `docs/performance.md`).
 const MOST_DRAWN: u64 = 4;
 
 /// The nodes that are divided.
@@ -184,10 +185,6 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         let fitted = scratch.findings.to_vec()?;
         // Where all pairs of divided nodes are removed, nobody would fill their lines.
         let lines_move = list.count > 0 && (planned.is_none() || fitted[WITHOUT_LINES] > 0);
-        #[cfg(test)]
-        {
-            *super::PROBE.lock().unwrap() = [fitted[FOUND], list.count as u64, fitted[STUCK], fitted[WITHOUT_LINES]];
-        }
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
         let lines = match lines_move {
             true => u64::from(old.lines) - list.lines + lines,

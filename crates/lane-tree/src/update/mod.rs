@@ -402,11 +402,3 @@ impl<K: Key, V: Word> LaneTree<K, V> {
         Ok(SortedPairs { keys, values: values.to_vec()? })
     }
 }
-
-#[cfg(test)]
-pub(crate) static PROBE: std::sync::Mutex<[u64; 4]> = std::sync::Mutex::new([0; 4]);
-#[cfg(test)]
-pub(crate) fn probe() -> String {
-    let p = core::mem::take(&mut *PROBE.lock().unwrap());
-    format!("{p:?}")
-}
