@@ -3,13 +3,15 @@
 use crate::parts::Parts;
 use crate::{BuildScratch, LaneTree, Simd};
 use core::ops::Bound;
-use lanetree_frame::{BatchOrder, Bytes16, Device, DeviceKind, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_frame::{
+    BatchOrder, Bytes16, Device, DeviceKind, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map,
+};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
     pairs_of, record_words, words_of_lines,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_runtime::Pool;
+use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
 
 /// Keys that are hard to tell apart in one way or another, in ascending order; each at least two thousand.
@@ -86,7 +88,7 @@ pub(crate) fn validate<K: KeyWord, V: Word>(parts: &Parts<K>, what: &str) {
     let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
     let shape = parts.shape;
     let words_of_record = record_words::<K>() as usize;
-    assert_eq!(lines.len() as u64, words_of_lines::<K, V>(shape.lines.into()), "{what}");
+    assert!(lines.len() as u64 >= words_of_lines::<K, V>(shape.lines.into()), "{what}");
     assert_eq!(records.len(), shape.leaf_nodes as usize * words_of_record, "{what}");
     let slots = line_slots::<K, V>() as usize;
     let line_of = |line: usize| -> Vec<K> {
@@ -643,4 +645,174 @@ fn uniform_batches_find_room() {
         assert_eq!((report.inserted, report.path), (1 << size, UpdatePath::InPlace));
         assert!(tree.get_many(&new).unwrap().into_iter().eq(new.iter().map(|&key| Some(key))));
     }
+}
+
+impl<K: AnyKey, V: Word> Pair<K, V> {
+    /// Applies operations, and says whether all lines have moved.
+    fn moves_lines(&mut self, ops: &[Op<K, V>], what: &str) -> bool {
+        let at = |both: &Self| {
+            let stream = both.tree.device.stream().unwrap();
+            both.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr()
+        };
+        let before = at(self);
+        self.apply(ops, what);
+        at(self) != before
+    }
+
+    /// The keys of some nodes of the lowest level.
+    fn keys_of(&self, nodes: core::ops::Range<u32>) -> Vec<K> {
+        let parts = self.tree.parts.get().unwrap();
+        let records = parts.records.to_vec().unwrap();
+        let rank = |node: u32| match node == parts.shape.leaf_nodes {
+            true => parts.shape.len as usize,
+            false => Record::<K::Bits>::of(records.as_chunks().0[node as usize]).rank as usize,
+        };
+        let (from, to) = (rank(nodes.start), rank(nodes.end));
+        self.map.keys().copied().skip(from).take(to - from).collect()
+    }
+}
+
+/// A tree whose nodes are in more than two blocks.
+fn of_blocks<V: Word>(fill: f64) -> Pair<u64, V> {
+    let mut keys: Vec<u64> =
+        (0..(150.0 * 208.0 * fill) as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    keys.sort_unstable();
+    let both = Pair::new(&Device::emulated(), &keys, fill, 50);
+    let nodes = both.tree.stats().leaf_nodes;
+    assert!((130..190).contains(&nodes), "{nodes}");
+    both
+}
+
+/// Keys between neighbouring ones, which are far apart: several between any two.
+fn between(keys: &[u64], count: u64) -> impl Iterator<Item = Op<u64, u32>> {
+    keys.windows(2).flat_map(move |pair| {
+        (1..=count).map(move |i| Op::Insert(pair[0] + (pair[1] - pair[0]) / (count + 1) * i, i as u32))
+    })
+}
+
+#[test]
+fn nodes_that_are_divided_take_lines_from_those_beside() {
+    let mut both = of_blocks::<u32>(0.7);
+    // Half as many again into one node, which has room for a third; then into another, at the end of a block.
+    let mut ops = Vec::new();
+    for node in [20, 63, 64] {
+        let keys = both.keys_of(node..node + 1);
+        ops.extend(between(&keys, 1).step_by(2));
+        assert!(keys.len() > 100);
+    }
+    let lines = both.tree.stats().lines;
+    assert!(!both.moves_lines(&ops, "half as many again"));
+    // As many again, into all that node 20 has become.
+    let keys = both.keys_of(18..24);
+    assert!(!both.moves_lines(&between(&keys[150..400], 1).collect::<Vec<_>>(), "as many again"));
+    assert_eq!(both.tree.stats().lines, lines);
+    // Far more than a block has lines for.
+    let keys = both.keys_of(20..21);
+    assert!(both.moves_lines(&between(&keys, 60).collect::<Vec<_>>(), "far more"));
+    // There is room now.
+    let keys = both.keys_of(30..31);
+    assert!(!both.moves_lines(&between(&keys, 1).collect::<Vec<_>>(), "after that"));
+}
+
+#[test]
+fn nodes_without_pairs_leave_their_lines_to_those_beside() {
+    let mut both = of_blocks::<u32>(0.7);
+    let removals = |keys: Vec<u64>| keys.into_iter().map(Op::Remove).collect::<Vec<_>>();
+    // The first, one in the middle, several across the end of a block, and the last.
+    let nodes = both.tree.stats().leaf_nodes;
+    for of in [0..1, 30..31, 60..67] {
+        let ops = removals(both.keys_of(of.clone()));
+        assert!(!both.moves_lines(&ops, &format!("without {of:?}")));
+    }
+    assert_eq!(both.tree.stats().leaf_nodes, nodes - 9);
+    let last = nodes as u32 - 10;
+    assert!(!both.moves_lines(&removals(both.keys_of(last..last + 1)), "without the last"));
+    // Their lines are not lost: what was between two neighbouring keys comes back there.
+    let lines = both.tree.stats().lines;
+    let keys = both.keys_of(0..12);
+    assert!(!both.moves_lines(&between(&keys, 1).step_by(4).collect::<Vec<_>>(), "back again"));
+    assert_eq!(both.tree.stats().lines, lines);
+    // A whole block, and more.
+    assert!(both.moves_lines(&removals(both.keys_of(3..130)), "without a block"));
+}
+
+#[test]
+fn uniform_batches_leave_lines_where_they_are() {
+    let mut both = of_blocks::<u32>(0.7);
+    for batch in 0..3 {
+        // A sixteenth each.
+        let keys: Vec<u64> = both.map.keys().copied().collect();
+        let ops: Vec<_> = between(&keys, 1).skip(batch).step_by(16).collect();
+        assert!(!both.moves_lines(&ops, &format!("batch {batch}")));
+    }
+    // A tree without any room takes some by moving, once.
+    let mut full = of_blocks::<u32>(1.0);
+    let keys: Vec<u64> = full.map.keys().copied().collect();
+    let moved: Vec<bool> = (0..3)
+        .map(|batch| {
+            let ops: Vec<_> = between(&keys, 7).skip(5 * batch + 1).step_by(7 * 16).collect();
+            full.moves_lines(&ops, &format!("full, batch {batch}"))
+        })
+        .collect();
+    assert_eq!(moved, [true, false, false]);
+}
+
+#[test]
+fn appended_keys_take_lines_at_the_end() {
+    let mut both = of_blocks::<u32>(0.7);
+    let last = *both.map.keys().next_back().unwrap();
+    let step = (u64::MAX - last) / 4000;
+    let mut next = last;
+    let mut moves = Vec::new();
+    for batch in 0..8_u64 {
+        let ops: Vec<_> = (0..60 + batch)
+            .map(|i| {
+                next += step;
+                Op::Insert(next, i as u32)
+            })
+            .collect();
+        moves.push(both.moves_lines(&ops, &format!("appended, batch {batch}")));
+    }
+    // The first ones find room beside, later ones move all lines once and then have a sixteenth of all.
+    assert!(moves.iter().filter(|&&moved| moved).count() <= 1, "{moves:?}");
+    let stats = both.tree.stats();
+    let ops: Vec<_> = (0..1500)
+        .map(|i| {
+            next += step;
+            Op::Insert(next, i)
+        })
+        .collect();
+    both.moves_lines(&ops, "many");
+    assert!(both.tree.stats().lines > stats.lines);
+    let stats = both.tree.stats();
+    assert!(stats.line_bytes > stats.lines * 64, "{stats:?}");
+    let ops: Vec<_> = (0..200)
+        .map(|i| {
+            next += step;
+            Op::Insert(next, i)
+        })
+        .collect();
+    assert!(!both.moves_lines(&ops, "few"));
+}
+
+#[test]
+fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
+    let keys: Vec<u64> = (0..600).map(|i| i << 30).collect();
+    let removals = |both: &Pair<u64, u32>| both.keys_of(1..2).into_iter().map(Op::Remove).collect::<Vec<_>>();
+    let failed = Failure::at_every_point(
+        |device| {
+            let both = Pair::new(device, &keys, 0.7, 16384);
+            let ops = removals(&both);
+            (both, ops)
+        },
+        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+        |(both, ops), error| match both.tree.get_many(&keys) {
+            Ok(found) => {
+                assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
+                both.apply(ops, "again");
+            }
+            Err(lost) => assert!(matches!(lost, Error::Lost { .. }), "{lost}, after {error}"),
+        },
+    );
+    assert!(failed.len() > 40, "{failed:?}");
 }

@@ -190,8 +190,8 @@ kernel_args! {
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
-        /// Pairs that a line is to have, in units of 1/256. The parts of a node that is divided are to have all of its lines, if
-        /// these are enough.
+        /// Pairs that a line is to have, in units of 1/256; more in a run of nodes that are divided, if its lines are enough only
+        /// then.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -384,6 +384,34 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
     }
 }
 
+/// Per thread. How many pairs a part's lines are to have, in units of 1/256; and how many lines there are for each of its pairs, in
+/// units of 2^-16, or 0 if it gets as many as it needs.
+///
+/// # Safety
+/// There is such a part.
+#[inline(always)]
+unsafe fn filling_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (u32, u32) {
+    let (filling, divided) = (args.filling, &args.divided);
+    if divided.count == 0 {
+        return (filling, 0);
+    }
+    // SAFETY: the node that has the part, and its run.
+    let (pairs, lines) = unsafe {
+        let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
+        let of = |word| divided.get(simt, end, word) - divided.get(simt, run, word);
+        (of(DividedWord::Pairs), of(DividedWord::Lines))
+    };
+    // Somewhat more than evenly, since some lines will be shorter than they are to be.
+    let even = (pairs * 272).div_ceil(lines.max(1));
+    if even > u64::from(line_slots::<K, V>() * 256) {
+        return (filling, 0);
+    }
+    let most = u64::from(BITMAP_CHILDREN) << 16;
+    let share = (lines << 16) / pairs.max(1);
+    let share = if share < most { share } else { most };
+    (if even < u64::from(filling) { filling } else { even as u32 }, share as u32)
+}
+
 /// Warp collective (all lanes). Divides a part into as few nodes as go, and counts them; or writes those of a part that is not one
 /// node.
 ///
@@ -399,19 +427,6 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, 
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.
     unsafe {
-        let mut filling = args.filling;
-        if args.divided.count > 0 {
-            let divided = &args.divided;
-            let index = divided.upto(simt, DividedWord::Parts, part) - 1;
-            let of = |word| divided.get(simt, index + 1, word) - divided.get(simt, index, word);
-            let (pairs, lines) = (of(DividedWord::Pairs), of(DividedWord::Lines));
-            // Somewhat more than evenly, since some lines will be shorter than they are to be.
-            let even = (pairs * 272).div_ceil(lines.max(1));
-            if even <= u64::from(slots * 256) {
-                filling = if even < 256 { 256 } else { even as u32 };
-            }
-        }
-        let filling = Filling::new(filling);
         let at = part * u64::from(PLAN_WORDS);
         if writes && simt.load(args.plans.as_const(), at + 1, Hint::ReadOnly) > 0 {
             return;
@@ -425,8 +440,15 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, 
         while start < len {
             let source = From { source: pairs, from: start };
             let mut own = len - start;
+            // Not known yet.
+            let (mut line, mut share) = (0, 0);
             loop {
-                if let Some(plan) = plan(simt, source, own, filling, (BITMAP_CHILDREN, WAYS), memory) {
+                if line == 0 {
+                    (line, share) = filling_of(simt, args, part);
+                }
+                let planned = plan(simt, source, own, Filling::new(line), (BITMAP_CHILDREN, WAYS), memory);
+                let has_room = |plan: &Plan| share == 0 || plan.lines <= (own * share) >> 16;
+                if let Some(plan) = planned.filter(has_room) {
                     if writes {
                         write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
                     }
@@ -439,7 +461,13 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, 
                     target.rank += u64::from(own);
                     break;
                 }
-                own = widest_gap(simt, source, own);
+                if share > 0 {
+                    // Into full lines, since its share is too small.
+                    (line, share) = (slots * 256, 0);
+                } else {
+                    own = widest_gap(simt, source, own);
+                    line = 0;
+                }
             }
             start += own;
         }

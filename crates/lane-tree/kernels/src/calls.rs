@@ -4,9 +4,9 @@ use crate::{
     Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes,
     Gather, GatherArgs, Get, GetArgs, GetFew, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
-    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
-    RelocateArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
-    WriteShifts, WriteUpper,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
+    RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
+    WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
@@ -55,6 +55,8 @@ by_words! {
     plan_lines(LineChangesArgs<K, V>) => PlanLines<K, V>;
     /// The kernel that plans nodes that are laid out anew.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
+    /// The kernel that decides which nodes are divided.
+    plan_runs(RunsArgs<K, V>) => PlanRuns<K, V>;
     /// The kernel that plans what lines hand to others.
     plan_shifts(LineChangesArgs<K, V>) => PlanShifts<K, V>;
     /// The rank kernel.
@@ -96,7 +98,7 @@ by_key! {
     write_upper(UpperArgs) => WriteUpper<K>;
 }
 
-/// The kernel that counts divided nodes that have too few lines.
+/// The kernel that counts runs of divided nodes that have too few lines.
 pub fn fits(args: &FitsArgs) -> Call<'_> {
     Call::new(entry_by_words!(=> Fits), args)
 }

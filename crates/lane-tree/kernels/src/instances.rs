@@ -2,8 +2,8 @@
 
 use crate::{
     Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetFew, GetSorted, ListDivided, ListNodes,
-    Locate, MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate,
-    Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Locate, MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks,
+    Relocate, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -47,6 +47,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __place_parts>], [<lane_tree_ $k _ $v>], PlaceParts<$k, $v>);
             instance!([<lane_tree_ $k _ $v __plan_lines>], [<lane_tree_ $k _ $v>], PlanLines<$k, $v>);
             instance!([<lane_tree_ $k _ $v __plan_nodes>], [<lane_tree_ $k _ $v>], PlanNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $v __plan_runs>], [<lane_tree_ $k _ $v>], PlanRuns<$k, $v>);
             instance!([<lane_tree_ $k _ $v __plan_shifts>], [<lane_tree_ $k _ $v>], PlanShifts<$k, $v>);
             instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
             instance!([<lane_tree_ $k _ $v __ranks>], [<lane_tree_ $k _ $v>], Ranks<$k, $v>);

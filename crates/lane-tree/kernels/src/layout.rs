@@ -113,6 +113,15 @@ pub const fn words_of_lines<K: KeyWord, V: Word>(lines: u64) -> u64 {
     lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
 }
 
+/// How many lines have room in so many 64-bit words, with their values.
+pub const fn lines_in_words<K: KeyWord, V: Word>(words: u64) -> u64 {
+    if !has_values_beside::<K>() {
+        return words / LINE_WORDS as u64;
+    }
+    let together = lines_of_values::<K, V>() as u64;
+    words / ((together + 1) * LINE_WORDS as u64) * together
+}
+
 /// Where a line begins among all, in 64-bit words.
 #[inline(always)]
 pub const fn line_at<K: KeyWord, V: Word>(line: u32) -> u64 {

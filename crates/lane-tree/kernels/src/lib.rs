@@ -35,9 +35,9 @@ pub use range::{Advance, AdvanceArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate,
 pub use search::TreeRef;
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
-    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LINE_THREADS, LineChangesArgs,
-    ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
-    SearchArgs, WriteLines, WriteNodes, WriteShifts,
+    BLOCK_NODES, CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LINE_THREADS,
+    LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, RUN_WARPS, Ranks, RanksArgs, Relocate,
+    RelocateArgs, RunsArgs, SEARCH_THREADS, Search, SearchArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

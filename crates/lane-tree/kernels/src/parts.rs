@@ -8,8 +8,9 @@ pub const LINE_BITS: u32 = 34;
 /// 64-bit words that say where a part's nodes go.
 pub const TARGET_WORDS: u32 = 3;
 
-/// 64-bit words that say what is divided, for each node and once more for the end.
-pub const DIVIDED_WORDS: u32 = 5;
+/// 64-bit words that say what is divided, for each node and once more for the end. Neighbouring nodes may be a run: then they
+/// share their lines.
+pub const DIVIDED_WORDS: u32 = 7;
 
 /// A word of [`Divided::words`].
 #[derive(Clone, Copy)]
@@ -25,6 +26,10 @@ pub(crate) enum DividedWord {
     Parts = 3,
     /// Lines of divided nodes before its own.
     Lines = 4,
+    /// The first node of its run, by its place among divided ones.
+    RunFirst = 5,
+    /// The place after the run's last.
+    RunEnd = 6,
 }
 
 kernel_args! {
@@ -46,6 +51,16 @@ impl Divided {
     pub(crate) unsafe fn get<S: Simt>(&self, simt: S, at: u64, word: DividedWord) -> u64 {
         // SAFETY: the caller's.
         unsafe { simt.load(self.words, at * u64::from(DIVIDED_WORDS) + word as u64, Hint::ReadOnly) }
+    }
+
+    /// Per thread. The first node of a node's run, and the one after its last, by their places among divided ones.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn run_of<S: Simt>(&self, simt: S, at: u64) -> (u64, u64) {
+        // SAFETY: the caller's.
+        unsafe { (self.get(simt, at, DividedWord::RunFirst), self.get(simt, at, DividedWord::RunEnd)) }
     }
 
     /// Per thread. How many of them, not counting the end, have at most this in a word that ascends.

@@ -311,7 +311,8 @@ impl<K: KeyWord> TreeRef<K> {
                 return of_own;
             }
             let place = quantiser.place_of_any(word, first);
-            is_plain = place == of_own;
+            // Exact nodes compare whole keys, and have no places.
+            is_plain = place == of_own || quantiser == Quantiser::EXACT;
             place
         };
         // Something for each of the four words: a byte each.

@@ -1,24 +1,27 @@
 //! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
 
-use super::scratch::{DIVIDED, LISTED, WITHOUT_LINES};
+use super::scratch::{APPENDED, DIVIDED, FOUND, LISTED, STUCK, WITHOUT_LINES};
 use super::{Batch, UpdateScratch};
 use crate::LaneTree;
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, read, room};
 use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_kernels_lane_tree::layout::lines_in_words;
 use lanetree_kernels_lane_tree::{
-    DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs, RanksArgs,
-    RelocateArgs, TARGET_WORDS, calls,
+    BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs,
+    RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, TARGET_WORDS, calls,
 };
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{GlobalMut, WARP};
 
+/// Where more than one in so many nodes would be drawn in, lines move instead. By the rates that are known: to build a node takes
+/// about three times as long as to move its lines (experiment 24 of `docs/performance.md`).
+const MOST_DRAWN: u64 = 4;
+
 /// The nodes that are divided.
 struct List {
-    /// How many nodes were planned.
-    listed: u64,
     words: Buffer<u64>,
     count: usize,
     /// Their pairs, after the batch.
@@ -30,35 +33,99 @@ struct List {
 
 impl List {
     fn divided(&self, stream: &Stream) -> Result<Divided> {
+        if self.count == 0 {
+            return Ok(NOTHING_DIVIDED);
+        }
         Ok(Divided { words: self.words.read_on(stream)?, count: self.count as u64 })
     }
 }
 
+/// Lines that are allocated beyond those of a tree whose lines move: keys that are appended later take them.
+fn lines_to_append(lines: u32) -> u32 {
+    (lines / 16).min(u32::MAX - lines)
+}
+
 impl<K: AnyKey, V: Word> LaneTree<K, V> {
-    /// Lists the nodes that are divided. Waits for the stream.
-    fn list_divided(&self, stream: &Stream, scratch: &mut UpdateScratch<K>) -> Result<List> {
-        let found = scratch.findings.to_vec()?;
-        let [listed, count] = [LISTED, DIVIDED].map(|word| found[word] as usize);
-        let lists = &mut scratch.lists;
-        exclusive_scan(stream, &lists.pairs, listed, &mut lists.pairs_before, &mut scratch.scan)?;
-        exclusive_scan(stream, &lists.parts, listed, &mut lists.parts_before, &mut scratch.scan)?;
+    /// Lines that there is room for after those of the tree.
+    fn spare_lines(&self) -> Result<u32> {
+        let parts = self.parts.get()?;
+        Ok(lines_in_words::<K::Bits, V>(parts.lines.len() as u64) as u32 - parts.shape.lines)
+    }
+
+    /// Decides which nodes are divided, and how many these are. `found` is how many must be. Waits for the stream.
+    fn plan_runs(
+        &self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        found: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<u64> {
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        scratch.runs.reserve(&self.device, leaf_nodes as usize)?;
+        let findings = scratch.findings.write_on(stream)?;
+        let mut args = RunsArgs {
+            tree: self.tree_ref(stream)?,
+            changes: Self::changes(stream, batch, scratch)?,
+            found: scratch.found.read_on(stream)?,
+            divided: scratch.runs.divided.write_on(stream)?,
+            pairs: scratch.runs.pairs.write_on(stream)?,
+            parts: scratch.runs.parts.write_on(stream)?,
+            part: self.divided_filling().node as u32,
+            spare_lines: self.spare_lines()?,
+            draws: 1,
+            reserved: 0,
+            divided_count: findings.byte_add(DIVIDED as u64 * 8),
+            stuck_count: findings.byte_add(STUCK as u64 * 8),
+        };
+        let launch = |args: &RunsArgs<K::Bits, V>| -> Result<()> {
+            let blocks = leaf_nodes.div_ceil(u64::from(BLOCK_NODES));
+            // SAFETY: a bit and two words for each node.
+            unsafe { launch::over(stream, blocks, WARP, RUN_WARPS * WARP)?.run(calls::plan_runs(args))? };
+            Ok(())
+        };
+        launch(&args)?;
+        let planned = scratch.findings.to_vec()?;
+        let drawn = planned[DIVIDED] - found;
+        if planned[STUCK] == 0 && drawn <= leaf_nodes / MOST_DRAWN {
+            return Ok(planned[DIVIDED]);
+        }
+        // Lines will move.
+        args.draws = 0;
+        launch(&args)?;
+        Ok(found)
+    }
+
+    /// Lists the nodes that are divided. `found` is how many must be. Waits for the stream.
+    fn list_divided(
+        &self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        found: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<List> {
+        if found == 0 {
+            return Ok(List { words: self.device.alloc(0)?, count: 0, pairs: 0, parts: 0, lines: 0 });
+        }
+        let count = self.plan_runs(stream, batch, found, scratch)? as usize;
+        let (runs, nodes) = (&mut scratch.runs, self.parts.get()?.shape.leaf_nodes as usize);
+        exclusive_scan(stream, &runs.pairs, nodes, &mut runs.pairs_before, &mut runs.scan)?;
+        exclusive_scan(stream, &runs.parts, nodes, &mut runs.parts_before, &mut runs.scan)?;
         let mut words = self.device.alloc((count + 1) * DIVIDED_WORDS as usize)?;
         let args = ListDividedArgs {
-            listed: lists.listed.read_on(stream)?,
-            spans: lists.spans.read_on(stream)?,
-            pairs: lists.pairs.read_on(stream)?,
-            pairs_before: lists.pairs_before.read_on(stream)?,
-            parts_before: lists.parts_before.read_on(stream)?,
-            listed_count: listed as u64,
-            leaf_nodes: u64::from(self.parts.get()?.shape.leaf_nodes),
+            divided: runs.divided.read_on(stream)?,
+            pairs_before: runs.pairs_before.read_on(stream)?,
+            parts_before: runs.parts_before.read_on(stream)?,
+            leaf_nodes: nodes as u64,
+            nodes: scratch.nodes.read_on(stream)?,
+            count: batch.0.len() as u64,
+            marks: scratch.marks.write_on(stream)?,
             words: words.write_on(stream)?,
         };
-        // SAFETY: nodes that were planned.
-        unsafe { launch::over(stream, listed as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
-        let (pairs, parts) = (read(&lists.pairs_before, listed)?, read(&lists.parts_before, listed)?);
+        // SAFETY: the nodes of the tree, of which so many are divided.
+        unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
+        let (pairs, parts) = (read(&runs.pairs_before, nodes)?, read(&runs.parts_before, nodes)?);
         let low = (1 << LINE_BITS) - 1;
         Ok(List {
-            listed: listed as u64,
             words,
             count,
             pairs: (pairs & low) as usize,
@@ -77,8 +144,10 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
     ) -> Result<()> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
         let len = old.len.wrapping_add(growth);
-        let list = self.list_divided(stream, scratch)?;
-        let divided = if list.count > 0 { list.divided(stream)? } else { NOTHING_DIVIDED };
+        let planned_nodes = scratch.findings.to_vec()?;
+        let [listed, found] = [LISTED, FOUND].map(|word| planned_nodes[word]);
+        let list = self.list_divided(stream, batch, found, scratch)?;
+        let divided = list.divided(stream)?;
         let changes = Self::changes(stream, batch, scratch)?;
         // Their pairs, in order.
         let (mut keys, mut values) = (device.alloc::<K>(list.pairs)?, device.alloc::<V>(list.pairs)?);
@@ -102,7 +171,10 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             let args = FitsArgs {
                 divided,
                 before: made.before().read_on(stream)?,
+                leaf_nodes: u64::from(old.leaf_nodes),
+                spare_lines: u64::from(self.spare_lines()?),
                 without_lines: findings.byte_add(WITHOUT_LINES as u64 * 8),
+                appended: findings.byte_add(APPENDED as u64 * 8),
             };
             // SAFETY: the nodes and their parts.
             unsafe { launch::over(stream, list.count as u64, 1, THREADS)?.run(calls::fits(&args))? };
@@ -110,12 +182,17 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
         }
         // Nodes and lines that the divided nodes become.
         let (nodes, lines) = planned.as_mut().map_or(Ok((0, 0)), Planned::total)?;
+        let fitted = scratch.findings.to_vec()?;
         // Where all pairs of divided nodes are removed, nobody would fill their lines.
-        let lines_move = list.count > 0 && (planned.is_none() || scratch.findings.to_vec()?[WITHOUT_LINES] > 0);
+        let lines_move = list.count > 0 && (planned.is_none() || fitted[WITHOUT_LINES] > 0);
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
-        let lines = if lines_move { u64::from(old.lines) - list.lines + lines } else { u64::from(old.lines) };
+        let lines = match lines_move {
+            true => u64::from(old.lines) - list.lines + lines,
+            false => u64::from(old.lines) + fitted[APPENDED],
+        };
         let lines = line_count(lines, len)?;
-        let mut built = room::<_, V>(&device, options, leaf_nodes, if lines_move { lines as usize } else { 0 })?;
+        let new_lines = if lines_move { lines as usize + lines_to_append(lines) as usize } else { 0 };
+        let mut built = room::<_, V>(&device, options, leaf_nodes, new_lines)?;
         built.shape = Shape { len, lines, leaf_nodes: leaf_nodes as u32, formats: old.formats, ..Shape::default() };
         let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
         let mut targets = device.alloc::<u64>(list.parts * TARGET_WORDS as usize)?;
@@ -140,6 +217,9 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
         let tree = self.tree_ref(stream)?;
         let mut line_changes = self.changes_of_lines(stream, batch, scratch)?;
         let mut node_changes = self.changes_of_nodes(stream, batch, scratch)?;
+        if list.count > 0 {
+            node_changes.divided = scratch.runs.divided.write_on(stream)?;
+        }
         node_changes.formats = upper.formats.write_on(stream)?;
         self.parts.change(|parts| {
             let (nodes, records, lines) =
@@ -167,7 +247,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
             // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.
             unsafe {
-                Self::launch_changes(stream, &line_changes, (&node_changes, list.listed))?;
+                Self::launch_changes(stream, &line_changes, (&node_changes, listed))?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
                 over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?
                     .run(calls::relocate::<_, V>(&relocate))?;

@@ -21,7 +21,7 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{DIVIDED, FULL, LISTED, MARKED, SORTED_AT, TALLY};
+use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
@@ -36,9 +36,11 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
     ///
     /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
     /// by one; a node with a line that has none is laid out anew in its own lines. If these are too few, or keys so close that the
-    /// node cannot tell them apart, it is divided into several, filled to what the builder was told and at most to 0.75; all
-    /// nodes then move to new memory, but not their lines, unless a node needs more of them than it has. That takes memory for
-    /// second nodes, for the pairs of the divided nodes and, if lines move, for second lines.
+    /// node cannot tell them apart, it is divided into several, together with nodes beside that have lines to spare; all nodes
+    /// then move to new memory, but not their lines. Only where 64 neighbouring nodes have too few, or all pairs of these are
+    /// removed, lines move too: nodes that are divided are then filled to what the builder was told and at most to 0.75, and a
+    /// sixteenth of all lines is kept free at the end for keys that are appended. That takes memory for second nodes, for the pairs
+    /// of the divided nodes and, if lines move, for second lines.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
@@ -104,7 +106,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
         if found[MARKED] > 0 {
             // There are at least as many lines without room as nodes that have them.
             self.plan_nodes(stream, batch, found[MARKED] as usize, scratch)?;
-            divided = scratch.findings.to_vec()?[DIVIDED];
+            divided = scratch.findings.to_vec()?[FOUND];
         }
         if unreached + divided == 0 {
             self.write(stream, batch, growth, found[MARKED], scratch)?;
@@ -123,7 +125,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
     ) -> Result<()> {
         let count = keys.len();
         let parts = self.parts.get()?;
-        scratch.reserve_marks(&self.device, parts.shape.leaf_nodes as usize)?;
+        scratch.reserve_bits(&self.device, parts.shape.leaf_nodes as usize)?;
         scratch.marks.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
         scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORTED_AT)?;
@@ -216,11 +218,8 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
             spans: lists.spans.read_on(stream)?,
             sizes: lists.sizes.write_on(stream)?,
-            divided_count: findings.byte_add(DIVIDED as u64 * 8),
-            pairs: lists.pairs.write_on(stream)?,
-            parts: lists.parts.write_on(stream)?,
-            part: self.divided_filling().node as u32,
-            reserved: 0,
+            divided_count: findings.byte_add(FOUND as u64 * 8),
+            divided: scratch.found.write_on(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
@@ -239,6 +238,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
     ) -> Result<()> {
         let count = batch.0.len();
         scratch.lists.reserve(&self.device, most)?;
+        scratch.found.fill_zero(stream)?;
         let mut args = ListNodesArgs {
             changes: Self::changes(stream, batch, scratch)?,
             marks: scratch.marks.read_on(stream)?,

@@ -1,6 +1,7 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
+use lanetree_kernels_lane_tree::BLOCK_NODES;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
@@ -11,16 +12,22 @@ pub(super) const MARKED: usize = 5;
 /// How many nodes are listed, to be laid out anew.
 pub(super) const LISTED: usize = 6;
 /// How many of these must be divided.
-pub(super) const DIVIDED: usize = 7;
-/// How many of these have too few lines.
-pub(super) const WITHOUT_LINES: usize = 8;
+pub(super) const FOUND: usize = 7;
+/// How many are divided, with those that are drawn in.
+pub(super) const DIVIDED: usize = 8;
+/// How many runs of them have too few lines, though they have all nodes of their block.
+pub(super) const STUCK: usize = 9;
+/// How many runs have too few lines.
+pub(super) const WITHOUT_LINES: usize = 10;
+/// How many lines the run with the last node takes from those after all others.
+pub(super) const APPENDED: usize = 11;
 /// How many lines have no room of their own.
-pub(super) const FULL: usize = 9;
+pub(super) const FULL: usize = 12;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 10;
+pub(super) const SORTED_AT: usize = 13;
 
-/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 60
-/// for each node that such a batch has laid out anew.
+/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 30
+/// for each node that such a batch has laid out anew. A batch that divides nodes takes about 32 more for each node of the tree.
 #[derive(Debug)]
 pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
@@ -48,7 +55,10 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) scan: ScanScratch,
     /// A bit for each node of the tree: whether it is to be laid out anew.
     pub(super) marks: Buffer<u32>,
+    /// Likewise: whether it must be divided.
+    pub(super) found: Buffer<u32>,
     pub(super) lists: NodeLists,
+    pub(super) runs: RunLists,
 }
 
 /// What is known of nodes that are to be laid out anew.
@@ -62,28 +72,11 @@ pub(super) struct NodeLists {
     pub(super) spans: Buffer<u64>,
     /// The pairs and the lines of each.
     pub(super) sizes: Buffer<u32>,
-    /// What each adds to the pairs that are divided.
-    pub(super) pairs: Buffer<u64>,
-    /// Their sums.
-    pub(super) pairs_before: Buffer<u64>,
-    /// What each adds to parts and lines.
-    pub(super) parts: Buffer<u64>,
-    /// Their sums.
-    pub(super) parts_before: Buffer<u64>,
 }
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        Ok(Self {
-            len,
-            listed: device.alloc(len)?,
-            spans: device.alloc(2 * len)?,
-            sizes: device.alloc(2 * len)?,
-            pairs: device.alloc(len)?,
-            pairs_before: device.alloc(len + 1)?,
-            parts: device.alloc(len)?,
-            parts_before: device.alloc(len + 1)?,
-        })
+        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, sizes: device.alloc(2 * len)? })
     }
 
     /// Makes room for so many nodes.
@@ -95,9 +88,59 @@ impl NodeLists {
     }
 
     fn bytes(&self) -> usize {
-        let words = self.listed.bytes() + self.spans.bytes() + self.sizes.bytes();
-        words + self.pairs.bytes() + self.pairs_before.bytes() + self.parts.bytes() + self.parts_before.bytes()
+        self.listed.bytes() + self.spans.bytes() + self.sizes.bytes()
     }
+}
+
+/// What is known of all nodes of the lowest level, where some are divided.
+#[derive(Debug)]
+pub(super) struct RunLists {
+    /// Nodes that there is room for.
+    len: usize,
+    /// A bit for each: whether it is divided.
+    pub(super) divided: Buffer<u32>,
+    /// What each adds to the pairs that are divided.
+    pub(super) pairs: Buffer<u64>,
+    /// Their sums.
+    pub(super) pairs_before: Buffer<u64>,
+    /// What each adds to parts and lines.
+    pub(super) parts: Buffer<u64>,
+    /// Their sums.
+    pub(super) parts_before: Buffer<u64>,
+    pub(super) scan: ScanScratch,
+}
+
+impl RunLists {
+    fn new(device: &Device, len: usize) -> Result<Self> {
+        Ok(Self {
+            len,
+            divided: device.alloc(words_of_bits(len))?,
+            pairs: device.alloc(len)?,
+            pairs_before: device.alloc(len + 1)?,
+            parts: device.alloc(len)?,
+            parts_before: device.alloc(len + 1)?,
+            scan: ScanScratch::new(device, len)?,
+        })
+    }
+
+    /// Makes room for so many nodes.
+    pub(super) fn reserve(&mut self, device: &Device, len: usize) -> Result<()> {
+        if self.len < len {
+            // Batches come one after another, and each adds nodes.
+            *self = Self::new(device, len + len / 4)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let sums = self.pairs_before.bytes() + self.parts_before.bytes();
+        self.divided.bytes() + self.pairs.bytes() + self.parts.bytes() + sums + self.scan.bytes()
+    }
+}
+
+/// Words of a bit for each of so many nodes, in whole blocks.
+fn words_of_bits(nodes: usize) -> usize {
+    nodes.div_ceil(BLOCK_NODES as usize) * (BLOCK_NODES / 32) as usize
 }
 
 impl<K: AnyKey> UpdateScratch<K> {
@@ -125,14 +168,19 @@ impl<K: AnyKey> UpdateScratch<K> {
             // The lists are not longer.
             scan: ScanScratch::new(device, n)?,
             marks: device.alloc(0)?,
+            found: device.alloc(0)?,
             lists: NodeLists::new(device, 0)?,
+            runs: RunLists::new(device, 0)?,
         })
     }
 
-    /// Makes room for a bit for each of so many nodes.
-    pub(super) fn reserve_marks(&mut self, device: &Device, nodes: usize) -> Result<()> {
-        if self.marks.len() * 32 < nodes {
-            self.marks = device.alloc(nodes.div_ceil(32).next_power_of_two())?;
+    /// Makes room for a bit of each kind for each of so many nodes.
+    pub(super) fn reserve_bits(&mut self, device: &Device, nodes: usize) -> Result<()> {
+        let words = words_of_bits(nodes);
+        for bits in [&mut self.marks, &mut self.found] {
+            if bits.len() < words {
+                *bits = device.alloc(words.next_power_of_two())?;
+            }
         }
         Ok(())
     }
@@ -149,9 +197,10 @@ impl<K: AnyKey> UpdateScratch<K> {
             + self.nodes.bytes()
             + self.places.bytes()
             + self.flags.bytes()
-            + self.marks.bytes();
+            + self.marks.bytes()
+            + self.found.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
-        let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes() + self.lists.bytes();
-        self.sort.bytes() + words + sums + rest
+        let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
+        self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.runs.bytes()
     }
 }

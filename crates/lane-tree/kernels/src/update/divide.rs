@@ -1,69 +1,10 @@
 //! Nodes that are divided: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
 use super::{Changes, Effect};
-use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, Word, kernel_args};
-
-kernel_args! {
-    /// Arguments of [`ListDivided`].
-    pub struct ListDividedArgs {
-        /// The nodes that were planned: `[listed_count]`.
-        pub listed: Global<u32>,
-        /// The first operation of each, and the one after its last.
-        pub spans: Global<u64>,
-        /// For each that is divided 1 << [`LINE_BITS`], and its pairs; 0 for others.
-        pub pairs: Global<u64>,
-        /// Sums of these before each, and the total: `[listed_count + 1]`.
-        pub pairs_before: Global<u64>,
-        /// Sums of parts << [`LINE_BITS`] and lines, likewise.
-        pub parts_before: Global<u64>,
-        /// How many were planned.
-        pub listed_count: u64,
-        /// Nodes of the lowest level.
-        pub leaf_nodes: u64,
-        /// Out: as [`Divided::words`].
-        pub words: GlobalMut<u64>,
-    }
-}
-
-/// Lists the nodes that are divided: a thread for each that was planned, and one for the end.
-#[derive(Debug)]
-pub struct ListDivided;
-
-impl Kernel for ListDivided {
-    type Args = ListDividedArgs;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let at = simt.global_index();
-        let is_end = at == args.listed_count;
-        if at > args.listed_count {
-            return;
-        }
-        // SAFETY: nodes that were planned, and the end; there is room for those that are divided, and the end.
-        unsafe {
-            if !is_end && simt.load(args.pairs, at, Hint::ReadOnly) == 0 {
-                return;
-            }
-            let (pairs, parts) =
-                (simt.load(args.pairs_before, at, Hint::ReadOnly), simt.load(args.parts_before, at, Hint::ReadOnly));
-            let (mut node, mut from) = (args.leaf_nodes, 0);
-            if !is_end {
-                node = u64::from(simt.load(args.listed, at, Hint::ReadOnly));
-                from = simt.load(args.spans, 2 * at, Hint::ReadOnly);
-            }
-            let low = (1 << LINE_BITS) - 1;
-            let to = (pairs >> LINE_BITS) * u64::from(DIVIDED_WORDS);
-            simt.store(args.words, to + DividedWord::Node as u64, node, Hint::Default);
-            simt.store(args.words, to + DividedWord::From as u64, from, Hint::Default);
-            simt.store(args.words, to + DividedWord::Pairs as u64, pairs & low, Hint::Default);
-            simt.store(args.words, to + DividedWord::Parts as u64, parts >> LINE_BITS, Hint::Default);
-            simt.store(args.words, to + DividedWord::Lines as u64, parts & low, Hint::Default);
-        }
-    }
-}
 
 kernel_args! {
     /// Arguments of [`MovePairs`] and [`MoveInserts`].
@@ -160,12 +101,18 @@ kernel_args! {
         pub divided: Divided,
         /// Nodes << [`LINE_BITS`] and lines of the parts before each, and the total.
         pub before: Global<u64>,
-        /// In and out: how many nodes have too few lines for those into which they are divided; added to the former value.
+        /// Nodes of the lowest level.
+        pub leaf_nodes: u64,
+        /// Lines that there is room for after all others: for the run that has the last node.
+        pub spare_lines: u64,
+        /// In and out: how many runs have too few lines for the nodes into which they are divided; added to the former value.
         pub without_lines: GlobalMut<u64>,
+        /// In and out: how many lines the run with the last node takes beyond its own; added to the former value.
+        pub appended: GlobalMut<u64>,
     }
 }
 
-/// Counts the divided nodes that have too few lines: a thread for each.
+/// Counts the runs of divided nodes that have too few lines: a thread for each node.
 #[derive(Debug)]
 pub struct Fits;
 
@@ -178,19 +125,39 @@ impl Kernel for Fits {
         if at >= divided.count {
             return;
         }
-        // SAFETY: a node that is divided, and the next; their parts.
+        // SAFETY: a node that is divided, and its run; their parts.
         unsafe {
-            let lines_before = |at: u64| {
-                let part = divided.get(simt, at, DividedWord::Parts);
-                simt.load(args.before, part, Hint::ReadOnly) & ((1 << LINE_BITS) - 1)
-            };
-            let room = divided.get(simt, at + 1, DividedWord::Lines) - divided.get(simt, at, DividedWord::Lines);
-            // A node without parts has no pairs: nobody would fill its lines.
-            let needed = lines_before(at + 1) - lines_before(at);
-            if needed > room || needed == 0 {
+            let (run, end) = divided.run_of(simt, at);
+            if run != at {
+                return;
+            }
+            let (room, needed) = lines_of_run(simt, divided, args.before, (run, end));
+            let has_last = divided.get(simt, end - 1, DividedWord::Node) + 1 == args.leaf_nodes;
+            let spare = if has_last { args.spare_lines } else { 0 };
+            // A run without pairs has no parts: nobody would fill its lines.
+            if needed > room + spare || needed == 0 {
                 simt.atomic_add(args.without_lines, 0, 1, Order::Relaxed, Scope::Device);
+            } else if needed > room {
+                simt.atomic_add(args.appended, 0, needed - room, Order::Relaxed, Scope::Device);
             }
         }
+    }
+}
+
+/// Per thread. The lines that a run has, and those that its parts need.
+///
+/// # Safety
+/// There is such a run.
+#[inline(always)]
+unsafe fn lines_of_run<S: Simt>(simt: S, divided: &Divided, before: Global<u64>, (run, end): (u64, u64)) -> (u64, u64) {
+    // SAFETY: the caller's.
+    unsafe {
+        let lines_before = |at: u64| {
+            let part = divided.get(simt, at, DividedWord::Parts);
+            simt.load(before, part, Hint::ReadOnly) & ((1 << LINE_BITS) - 1)
+        };
+        let room = divided.get(simt, end, DividedWord::Lines) - divided.get(simt, run, DividedWord::Lines);
+        (room, lines_before(end) - lines_before(run))
     }
 }
 
@@ -209,7 +176,7 @@ kernel_args! {
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
-        /// 1 if lines move, so that each node has as many as it needs; 0 if they stay where they are.
+        /// 1 if lines move, so that each node has as many as it needs; 0 if they stay where they are, and runs share theirs.
         pub lines_move: u64,
         /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the
         /// line after its last; the rank of its first pair.
@@ -235,19 +202,29 @@ impl<K: KeyWord, V: Word> Kernel for PlaceParts<K, V> {
             // Nodes without parts come before the one that has the part.
             let index = divided.upto(simt, DividedWord::Parts, part) - 1;
             let number = divided.get(simt, index, DividedWord::Node);
-            let first_part = divided.get(simt, index, DividedWord::Parts);
-            let is_last = part + 1 == divided.get(simt, index + 1, DividedWord::Parts);
-            let (lines, next_lines) =
-                (divided.get(simt, index, DividedWord::Lines), divided.get(simt, index + 1, DividedWord::Lines));
+            let lines = divided.get(simt, index, DividedWord::Lines);
             let before = |part: u64| {
                 let before = simt.load(args.before, part, Hint::ReadOnly);
                 (before >> LINE_BITS, before & ((1 << LINE_BITS) - 1))
             };
-            let (own, after, first) = (before(part), before(part + 1), before(first_part));
+            let (own, after) = (before(part), before(part + 1));
             let first_line = u64::from(args.tree.first_line(simt, number as u32));
-            let stays = args.lines_move == 0;
-            let base = if stays { first_line.wrapping_sub(first.1) } else { first_line.wrapping_sub(lines) };
-            let end = if stays && is_last { first_line + (next_lines - lines) } else { base.wrapping_add(after.1) };
+            // Where lines move, those of the parts follow one another.
+            let mut base = first_line.wrapping_sub(lines);
+            let mut end = base.wrapping_add(after.1);
+            if args.lines_move == 0 {
+                let (run, run_end) = divided.run_of(simt, index);
+                let (first_part, end_part) =
+                    (divided.get(simt, run, DividedWord::Parts), divided.get(simt, run_end, DividedWord::Parts));
+                let (room, needed) = lines_of_run(simt, divided, args.before, (run, run_end));
+                // Each part has its share of the lines that are left, so that later batches find some everywhere.
+                let left = room.saturating_sub(needed);
+                let share = |part: u64| left * (part - first_part) / (end_part - first_part).max(1);
+                let run_line = first_line - (lines - divided.get(simt, run, DividedWord::Lines));
+                let run_base = run_line.wrapping_sub(before(first_part).1);
+                base = run_base.wrapping_add(share(part));
+                end = run_base.wrapping_add(after.1 + share(part + 1));
+            }
             let rank = args.tree.rank_of(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
                 - divided.get(simt, index, DividedWord::Pairs);
             let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));

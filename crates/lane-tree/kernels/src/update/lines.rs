@@ -523,7 +523,7 @@ unsafe fn mark<S: Simt, K: KeyWord, V: Word>(simt: S, args: &LineChangesArgs<K, 
     }
 }
 
-/// Per thread. Whether a node is to be laid out anew.
+/// Per thread. Whether a node's bit is set.
 ///
 /// # Safety
 /// There is such a node.

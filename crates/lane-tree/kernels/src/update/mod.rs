@@ -3,8 +3,9 @@
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
 //! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
 //! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
-//! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, as in a build
-//! ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]).
+//! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, with those of nodes beside that
+//! have lines to spare ([`PlanRuns`]), as in a build ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move
+//! aside ([`Relocate`]). Lines move only where whole blocks of nodes have too few.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -12,14 +13,14 @@ mod divide;
 mod lines;
 mod nodes;
 mod relocate;
+mod runs;
 mod search;
 
-pub use divide::{
-    DivideArgs, Fits, FitsArgs, ListDivided, ListDividedArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
-};
+pub use divide::{DivideArgs, Fits, FitsArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs};
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
 pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
+pub use runs::{BLOCK_NODES, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words};
@@ -101,6 +102,27 @@ impl Place {
     }
 }
 
+/// Per thread. The first operation from `from` to `to` for which something does not hold that holds for all before it.
+#[inline(always)]
+fn first_not(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut base, mut left) = (from, to - from);
+    while left > 0 {
+        let half = left / 2;
+        (base, left) = if holds(base + half) { (base + half + 1, left - half - 1) } else { (base, half) };
+    }
+    base
+}
+
+/// Per thread. The first operation of a node, or of those after it; `nodes` are those of all operations.
+///
+/// # Safety
+/// There are so many, in ascending order.
+#[inline(always)]
+unsafe fn first_of_node<S: Simt>(simt: S, nodes: Global<u32>, count: u64, node: u32) -> u64 {
+    // SAFETY: an operation.
+    first_not(0, count, |at| unsafe { simt.load(nodes, at, Hint::ReadOnly) } < node)
+}
+
 /// A removal in [`SearchArgs::counts`]; an insert is 1.
 const ONE_REMOVED: u64 = 1 << 32;
 
@@ -138,25 +160,14 @@ impl<K: KeyWord, V: Word> Changes<K, V> {
         (counts & (ONE_REMOVED - 1)).wrapping_sub(counts >> 32)
     }
 
-    /// Per thread. The first operation from `from` to `to` for which something does not hold that holds for all before it.
-    #[inline(always)]
-    fn first_not(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
-        let (mut base, mut left) = (from, to - from);
-        while left > 0 {
-            let half = left / 2;
-            (base, left) = if holds(base + half) { (base + half + 1, left - half - 1) } else { (base, half) };
-        }
-        base
-    }
-
     /// Per thread. The first operation of a node, or of those after it.
     ///
     /// # Safety
     /// The operations are sorted.
     #[inline(always)]
     unsafe fn of_node<S: Simt>(&self, simt: S, node: u32) -> u64 {
-        // SAFETY: an operation.
-        Self::first_not(0, self.count, |at| unsafe { self.node(simt, at) } < node)
+        // SAFETY: the nodes of the operations.
+        unsafe { first_of_node(simt, self.nodes, self.count, node) }
     }
 
     /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after those of its
@@ -168,7 +179,7 @@ impl<K: KeyWord, V: Word> Changes<K, V> {
     unsafe fn fate<S: Simt>(&self, simt: S, key: K, flip: K, from: u64, to: u64) -> (u64, Effect) {
         // SAFETY: operations.
         unsafe {
-            let after = Self::first_not(from, to, |at| self.key(simt, at, flip) <= key);
+            let after = first_not(from, to, |at| self.key(simt, at, flip) <= key);
             let mut effect = Effect::None;
             if after > from && self.key(simt, after - 1, flip) == key {
                 effect = self.place(simt, after - 1).effect();

@@ -4,7 +4,6 @@ use super::lines::is_marked;
 use super::{Changes, Effect};
 use crate::layout::{BITMAP_CHILDREN, SHIFTS, line_slots};
 use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
-use crate::parts::LINE_BITS;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_simt::{
@@ -149,16 +148,9 @@ kernel_args! {
         pub sizes: GlobalMut<u32>,
         /// In and out, of [`PlanNodes`]: how many nodes must be divided; added to the former value.
         pub divided_count: GlobalMut<u64>,
-        /// Out, of [`PlanNodes`]: for a node that must be divided 1, above [`LINE_BITS`] bits with its pairs after the batch;
-        /// else 0. [`WriteNodes`] leaves such nodes alone.
-        pub pairs: GlobalMut<u64>,
-        /// Out, of [`PlanNodes`]: for a node that must be divided the parts in which it is, above [`LINE_BITS`] bits with its lines;
-        /// else 0.
-        pub parts: GlobalMut<u64>,
-        /// Pairs of a part, at least 1.
-        pub part: u32,
-        /// 0, so that there is no padding.
-        pub reserved: u32,
+        /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be divided; [`WriteNodes`] leaves
+        /// nodes alone whose bits are set.
+        pub divided: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its records.
@@ -225,12 +217,13 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
     let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES, slots);
     // SAFETY: nodes of the tree and their operations.
     unsafe {
-        if index >= simt.load(args.listed_count, 0, Hint::ReadOnly)
-            || writes && simt.load(args.pairs.as_const(), index, Hint::ReadOnly) != 0
-        {
+        if index >= simt.load(args.listed_count, 0, Hint::ReadOnly) {
             return;
         }
         let number = simt.load(args.listed, index, Hint::ReadOnly);
+        if writes && is_marked(simt, args.divided.as_const(), number) {
+            return;
+        }
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
         let (rank, first_line) = (tree.rank_of(simt, number), tree.first_line(simt, number));
@@ -345,19 +338,10 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
             }
         }
         if !writes {
-            let (mut pairs, mut parts) = (0, 0);
-            if is_planned.is_none() {
-                // As many parts as a build has for so many pairs.
-                let wanted = new_len / u64::from(args.part.max(1));
-                let wanted = if wanted == 0 && new_len > 0 { 1 } else { wanted };
-                (pairs, parts) = (1 << LINE_BITS | new_len, wanted << LINE_BITS | u64::from(room));
-            }
-            if lane == 0 {
-                simt.store(args.pairs, index, pairs, Hint::Default);
-                simt.store(args.parts, index, parts, Hint::Default);
-                if is_planned.is_none() {
-                    simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
-                }
+            if lane == 0 && is_planned.is_none() {
+                let bit = 1 << (number % 32);
+                simt.atomic_or(args.divided, u64::from(number / 32), bit, Order::Relaxed, Scope::Device);
+                simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
             }
         } else if let Some(plan) = is_planned {
             let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
