@@ -665,7 +665,10 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
         let records = parts.records.to_vec().unwrap();
         let rank = |node: u32| match node == parts.shape.leaf_nodes {
             true => parts.shape.len as usize,
-            false => Record::<K::Bits>::of(records.as_chunks().0[node as usize]).rank as usize,
+            false => {
+                let words = record_words::<K::Bits>() as usize;
+                Record::<K::Bits>::of_slice(&records[node as usize * words..][..words]).rank as usize
+            }
         };
         let (from, to) = (rank(nodes.start), rank(nodes.end));
         self.map.keys().copied().skip(from).take(to - from).collect()
