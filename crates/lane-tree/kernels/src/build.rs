@@ -236,8 +236,10 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if line_slots::<K, V>() == 8 { 3 } else { 5 } });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
+        threads: BUILD_WARPS * WARP,
+        blocks: if line_slots::<K, V>() == 8 || K::BITS == 128 { 3 } else { 4 },
+    });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
