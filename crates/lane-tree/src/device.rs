@@ -7,8 +7,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, ORDERED_THREADS, QUERY_THREADS,
-    RankArgs, SORTED_BYTES, SORTED_THREADS, SORTED_TILE, TreeRef, calls, found_bytes, found_pair_bytes, query_shared,
+    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_THREADS,
+    SORTED_TILE, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
@@ -121,7 +121,7 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
                 (over_queries(stream, tiles, threads, &args.tree)?, calls::get_sorted(&args))
             }
             false => {
-                let threads = (QUERY_THREADS, found_bytes::<K::Bits, V>());
+                let threads = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
                 (over_queries(stream, count, threads, &args.tree)?, calls::get(&args))
             }
         };
@@ -140,7 +140,9 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
         let upper = u32::from(side == Side::Upper);
         let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::rank::<_, V>(&args)) }?)
+        Ok(unsafe {
+            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::rank::<_, V>(&args))
+        }?)
     }
 
     unsafe fn launch_neighbor(
@@ -156,7 +158,7 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ORDERED_THREADS, found_pair_bytes::<K::Bits, V>()), &args.tree)?
+            over_queries(stream, count, (ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
                 .run(calls::neighbor(&args))
         }?)
     }
@@ -174,7 +176,10 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
         let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
-        Ok(unsafe { over_queries(stream, count, (ORDERED_THREADS, 0), &args.tree)?.run(calls::locate::<_, V>(&args)) }?)
+        Ok(unsafe {
+            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?
+                .run(calls::locate::<_, V>(&args))
+        }?)
     }
 
     unsafe fn launch_gather(

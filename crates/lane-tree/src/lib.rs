@@ -36,8 +36,8 @@
 //! # Ok(())
 //! # }
 //! ```
-//! `u128` and `i128` are keys, too. All calls are the same. A pair takes 24 bytes, or 20 with a value of 32 bits, and one or two for
-//! the nodes. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
+//! `u128` and `i128` are keys, too. All calls are the same. Built full over random keys, a pair takes less than 26.7 bytes,
+//! or 22.4 with a value of 32 bits, all told. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
 //!
 //! # Joins, and new indexes from two
 //! ```

@@ -172,7 +172,7 @@ fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
                 })
                 .collect(),
         ),
-        ("equal halves", (0..3000_u128).map(|i| (i / 50) << 100 | i % 50).collect()),
+        ("equal halves", (0..3000_u128).map(|i| (i / 50) << 100 | (i % 50)).collect()),
     ];
     for (_, keys) in &mut all {
         let keys: &mut Vec<u128> = keys;

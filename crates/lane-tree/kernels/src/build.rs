@@ -232,7 +232,8 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: 6 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 4 } else { 6 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -32,7 +32,7 @@
 //! A pair with a key of 128 bits and a value of 64 would take 24 bytes, of which two fill three quarters of a line. With the keys
 //! alone a line has four, so there are half as many lines, and half as many nodes above them; look-ups of absent keys, ranks and
 //! bounds read one line. A hit reads its value in addition, 32 bytes at most 320 bytes away, once it is known which one. So a
-//! pair takes 24 bytes, or 20, and about one for the nodes and records.
+//! pair takes 24 bytes, or 20; with slots that stay free, nodes and records less than 26.7, or 22.4 (random keys, built full).
 //!
 //! The children of a node are consecutive: nodes of the level below or, at the lowest level, lines. A node maps a key to a
 //! small number, its *place*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a

@@ -7,17 +7,21 @@ use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
 };
 
-/// Most threads of a block of queries: one block fills a multiprocessor, so there is one copy of the table.
-pub const QUERY_THREADS: u32 = 1024;
-
-/// What the compiler may assume.
-const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: QUERY_THREADS, blocks: 1 });
+/// Most threads of a block of look-ups: one block fills a multiprocessor, so there is one copy of the table. Keys of 128 bits take more
+/// registers.
+pub const fn query_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 896 } else { 1024 }
+}
 
 /// Most threads of a block of ordered queries, which take more registers.
-pub const ORDERED_THREADS: u32 = 896;
+pub const fn ordered_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 768 } else { 896 }
+}
 
 /// What the compiler may assume of ordered queries.
-pub(crate) const ORDERED_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: ORDERED_THREADS, blocks: 1 });
+pub(crate) const fn ordered_bounds<K: KeyWord>() -> Option<LaunchBounds> {
+    Some(LaunchBounds { threads: ordered_threads::<K>(), blocks: 1 })
+}
 
 /// Block collective. Calls `each` for every tile of queries that the warp has, all lanes at once, each with the place of its
 /// query and its word; the grid may be smaller than the batch. The next word is loaded meanwhile.
@@ -34,17 +38,53 @@ pub(crate) unsafe fn for_each_tile<S: Simt, K: KeyWord>(
 ) {
     // SAFETY: the caller's contract.
     unsafe {
-        load_top(simt, tree);
-        let mut at = simt.global_index();
-        let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
-        let mut word = tree.load(simt, queries, at, count);
-        // The same for all lanes of a warp.
-        while at - u64::from(simt.lane()) < count {
-            let next = tree.load(simt, queries, at + stride, count);
+        let mut tiles = Tiles::new(simt, tree, queries, count);
+        while let Some((at, word)) = tiles.next(simt) {
             each(at, word);
-            at += stride;
-            word = next;
         }
+    }
+}
+
+/// The tiles of queries that a warp has: see [`for_each_tile`], whose callee the compiler does not inline if it is very large.
+pub(crate) struct Tiles<'a, K> {
+    tree: &'a TreeRef<K>,
+    queries: Global<K>,
+    count: u64,
+    /// The next query, and its word.
+    at: u64,
+    word: K,
+}
+
+impl<'a, K: KeyWord> Tiles<'a, K> {
+    /// Block collective. Copies the table to shared memory.
+    ///
+    /// # Safety
+    /// As [`for_each_tile`].
+    #[inline(always)]
+    pub(crate) unsafe fn new<S: Simt>(simt: S, tree: &'a TreeRef<K>, queries: Global<K>, count: u64) -> Self {
+        let at = simt.global_index();
+        // SAFETY: the caller's contract.
+        unsafe {
+            load_top(simt, tree);
+            Self { tree, queries, count, at, word: tree.load(simt, queries, at, count) }
+        }
+    }
+
+    /// Per thread, with all lanes of its warp alike. The place and the word of the lane's query in the next tile.
+    ///
+    /// # Safety
+    /// As [`for_each_tile`].
+    #[inline(always)]
+    pub(crate) unsafe fn next<S: Simt>(&mut self, simt: S) -> Option<(u64, K)> {
+        let (at, word) = (self.at, self.word);
+        // The same for all lanes of a warp.
+        if at - u64::from(simt.lane()) >= self.count {
+            return None;
+        }
+        self.at += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+        // SAFETY: the caller's contract.
+        self.word = unsafe { self.tree.load(simt, self.queries, self.at, self.count) };
+        Some((at, word))
     }
 }
 
@@ -95,7 +135,7 @@ pub struct Get<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Get<K, V> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: query_threads::<K>(), blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -132,14 +172,14 @@ kernel_args! {
     }
 }
 
-/// Ranks a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
+/// Ranks a batch of keys; launched as [`Get`], in blocks of at most [`ordered_threads`].
 #[derive(Debug)]
 pub struct Rank<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Word> Kernel for Rank<K, V> {
     type Args = RankArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -181,14 +221,14 @@ kernel_args! {
     }
 }
 
-/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ORDERED_THREADS`].
+/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ordered_threads`].
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Word> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -2,7 +2,7 @@
 //! pairs it has, [`Gather`] copies the pairs along the lines.
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
-use crate::queries::{ORDERED_BOUNDS, for_each_tile};
+use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{TABLE_BYTES, TreeRef, own, quad};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args};
@@ -37,14 +37,15 @@ pub struct Locate<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Locate<K, V> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ORDERED_BOUNDS;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
         // SAFETY: there are as many ranges, and the tree is valid.
         unsafe {
-            for_each_tile(simt, tree, args.starts, args.count, |index, start| {
+            let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
+            while let Some((index, start)) = tiles.next(simt) {
                 let store_cursor = |cursor: u64| {
                     if !args.cursors.is_null() && simt.opaque(index) < args.count {
                         simt.store(args.cursors, index, cursor, Hint::Default);
@@ -78,7 +79,7 @@ impl<K: KeyWord, V: Word> Kernel for Locate<K, V> {
                     }
                     simt.store(args.counts, index, pairs.min(limit), Hint::Default);
                 }
-            });
+            }
         }
     }
 }

@@ -179,11 +179,10 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, V
             kept |= u32::from(!replaced && diagonal + (item as u32) < len) << item;
             let next = if takes_first { first + 1 } else { (second + 1).min(len) };
             let next_key = key(next);
-            if takes_first {
-                (first, first_key) = (next, next_key);
-            } else {
-                (second, second_key) = (next, next_key);
-            }
+            // Selections: of keys of 128 bits, the compiler would branch between places in memory.
+            (first, second) = if takes_first { (next, second) } else { (first, next) };
+            first_key = if takes_first { next_key } else { first_key };
+            second_key = if takes_first { second_key } else { next_key };
         });
         (sources, kept)
     }

@@ -81,7 +81,10 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram
         }
         simt.barrier();
 
-        let digits = core::array::from_fn(|pass| Extract::new(args.digits[pass], args.flip));
+        let mut digits = [Extract::new(args.digits[0], args.flip); PASSES];
+        unroll!(PASSES, pass => {
+            digits[pass] = Extract::new(args.digits[pass % MAX_PASSES], args.flip);
+        });
         let mut first = u64::from(simt.block_index()) * Self::CHUNK;
         while first < args.len {
             if args.len - first >= Self::CHUNK {
