@@ -1,0 +1,377 @@
+//! Batches of changes.
+
+use super::{distributions, validate, wide_distributions};
+use crate::LaneTree;
+use core::ops::Bound;
+use lanetree_frame::{Bytes16, Device, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_kernels_lane_tree::layout::{Record, record_words};
+use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_runtime::Failure;
+use std::collections::BTreeMap;
+
+/// A tree beside a map, both changed by the same batches.
+struct Pair<K: AnyKey, V: Word> {
+    tree: LaneTree<K, V>,
+    map: BTreeMap<K, V>,
+}
+
+impl<K: AnyKey, V: Word> Pair<K, V> {
+    fn new(device: &Device, keys: &[K], fill: f64, table: u32) -> Self {
+        let values: Vec<V> = keys.iter().map(|key| V::truncate(key.encode().parts()[0] ^ 5)).collect();
+        let map = keys.iter().copied().zip(values.iter().copied()).collect();
+        let builder = LaneTree::builder().fill(fill).table_nodes(table);
+        Self { tree: builder.build(device, keys, &values).unwrap(), map }
+    }
+
+    fn apply(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+        let report = self.tree.apply(ops).unwrap();
+        let expected = apply_to_map(&mut self.map, ops);
+        assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
+        validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
+        let pairs = self.map.iter().map(|(&key, &value)| (key, value));
+        assert!(self.tree.pairs().unwrap().into_iter().eq(pairs), "{what}");
+        let keys: Vec<K> = self.map.keys().copied().collect();
+        let found = self.tree.get_many(&keys).unwrap();
+        assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");
+        assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(0..keys.len() as u64), "{what}");
+        // From after every key: where a line ends, free ones may follow.
+        let after = keys.iter().map(|&key| KeyRange::new((Bound::Excluded(key), Bound::Unbounded)).limit(2));
+        let rows = self.tree.range_many(after).unwrap();
+        for i in 0..keys.len() {
+            let to = (i + 3).min(keys.len());
+            assert_eq!(rows.get(i).0, &keys[i + 1..to], "{what}: after {}", keys[i]);
+        }
+        report.path
+    }
+}
+
+fn batches_of<K: AnyKey, V: Word>(key: impl Fn(u64) -> K::Bits) {
+    let device = Device::emulated();
+    let mut state = 77_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 29
+    };
+    for (fill, table) in [(0.6, 16384), (0.7, 2), (1.0, 3)] {
+        let keys: Vec<K> = (0..6000).map(|_| K::decode(key(random()))).collect();
+        let mut both = Pair::<K, V>::new(&device, &keys, fill, table);
+        let mut paths = Vec::new();
+        for batch in 0..6 {
+            let ops: Vec<Op<K, V>> = (0..400)
+                .map(|_| {
+                    let own = keys[random() as usize % keys.len()];
+                    match random() % 8 {
+                        0 => Op::Remove(own),
+                        1 => Op::Update(own, V::truncate(random())),
+                        _ => Op::Insert(K::decode(key(random())), V::truncate(random())),
+                    }
+                })
+                .collect();
+            paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
+        }
+        // Lines with room take the first batches; full ones do not.
+        assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Moved }, "{paths:?}");
+        // Values only, which is in place whatever the fill.
+        let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, V::MAX)).collect();
+        assert_eq!(both.apply(&ops, "updates"), UpdatePath::InPlace);
+        // Into one node.
+        let start = key(1 << 62);
+        let ops: Vec<_> =
+            (0..700).map(|i| Op::Insert(K::decode(start.wrapping_add(K::Bits::truncate(i))), V::MIN)).collect();
+        assert_eq!(both.apply(&ops, "one node"), UpdatePath::Moved);
+        // Past all others, and before.
+        let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), V::MAX));
+        both.apply(&ends, "both ends");
+        let ops: Vec<_> = both.map.keys().copied().step_by(3).map(Op::Remove).collect();
+        assert_eq!(both.apply(&ops, "removals"), UpdatePath::InPlace);
+        let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
+        assert_eq!(both.apply(&ops, "all removed"), UpdatePath::Rebuilt);
+        assert_eq!(both.tree.iter().count(), 0);
+        let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, V::MIN)).collect();
+        assert_eq!(both.apply(&ops, "into an empty tree"), UpdatePath::Rebuilt);
+    }
+}
+
+#[test]
+fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
+    batches_of::<u64, u64>(|wide| wide);
+}
+
+#[test]
+fn batches_have_the_same_effect_on_narrow_pairs() {
+    batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
+}
+
+#[test]
+fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
+    batches_of::<Bytes16, u64>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
+}
+
+/// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
+fn batches_into<K: AnyKey>(distributions: Vec<(&'static str, Vec<K>)>) {
+    let device = Device::emulated();
+    let mix = |key: &K| key.encode().parts().iter().fold(0, |mixed: u64, &part| (mixed ^ part).wrapping_mul(0x9e37));
+    for (what, keys) in distributions {
+        let keys: Vec<K> = keys.into_iter().step_by(3).collect();
+        let (half, others): (Vec<K>, Vec<K>) = keys.iter().copied().partition(|key| mix(key) >> 8 & 1 == 0);
+        let mut both = Pair::<K, u64>::new(&device, &half, 0.7, 5);
+        let batches = 3;
+        for batch in 0..batches {
+            // One batch after the other is dense in one region.
+            let own = others.len() * batch / batches..others.len() * (batch + 1) / batches;
+            let inserts = others[own].iter().map(|&key| Op::Insert(key, !mix(&key)));
+            let removals = half.iter().skip(batch).step_by(7).map(|&key| Op::Remove(key));
+            let ops: Vec<_> = inserts.chain(removals).collect();
+            both.apply(&ops, &format!("{what}, batch {batch}"));
+        }
+        let spread: Vec<_> = half.iter().step_by(5).map(|&key| Op::Insert(key, 7)).collect();
+        both.apply(&spread, &format!("{what}, at last"));
+    }
+}
+
+#[test]
+fn batches_come_into_every_distribution() {
+    batches_into(distributions());
+}
+
+#[test]
+fn batches_come_into_every_distribution_of_keys_of_128_bits() {
+    batches_into(wide_distributions());
+}
+
+#[test]
+fn ascending_batches_are_appended() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (0..3000).map(|i| i * i).collect();
+    let mut both = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    let mut next = 3000 * 3000;
+    for batch in 0..4_u64 {
+        let ops: Vec<_> = (0..500).map(|i| Op::Insert(next + i * (batch + 1), batch as u32)).collect();
+        next += 1000 << (10 * batch);
+        assert_eq!(both.apply(&ops, "appended"), UpdatePath::Moved);
+    }
+}
+
+#[test]
+fn batches_go_below_all_keys_and_to_both_ends() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (0..2000).map(|i| (1 << 40) + i * i).collect();
+    let (first, last) = (keys[0], keys[1999]);
+    let mut descending = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    let mut alternating = Pair::<u64, u32>::new(&device, &keys, 0.8, 3);
+    for batch in 0..3_u64 {
+        let below = |i: u64| first - 1 - batch * 400 - i;
+        let ops: Vec<_> = (0..400).map(|i| Op::Insert(below(i), batch as u32)).collect();
+        assert_eq!(descending.apply(&ops, "descending"), UpdatePath::Moved);
+        let ends = |i| if i % 2 == 0 { below(i) } else { last + 1 + batch * 400 + i };
+        let ops: Vec<_> = (0..400).map(|i| Op::Insert(ends(i), batch as u32)).collect();
+        assert_eq!(alternating.apply(&ops, "alternating"), UpdatePath::Moved);
+    }
+}
+
+#[test]
+fn lines_without_room_hand_pairs_to_those_beside() {
+    let device = Device::emulated();
+    let keys: Vec<u64> = (1..4000).map(|i| i << 20).collect();
+    let mut both = Pair::<u64, u64>::new(&device, &keys, 0.7, 16384);
+    let nodes = both.tree.parts.get().unwrap().nodes.to_vec().unwrap();
+    // Two into one of twenty lines, nearly all of which had three.
+    let ops: Vec<_> =
+        (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert(((i * 20) << 20) + (part << 18), part))).collect();
+    assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
+    assert_ne!(nodes, both.tree.parts.get().unwrap().nodes.to_vec().unwrap());
+}
+
+#[test]
+fn uniform_batches_find_room() {
+    let device = Device::emulated();
+    let mut state = 77_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 4
+    };
+    let keys: Vec<u64> = (0..1 << 18).map(|_| random()).collect();
+    let mut tree = LaneTree::<u64, u64>::builder().fill(0.7).table_nodes(20).build(&device, &keys, &keys).unwrap();
+    // A tenth in all. With cells that could not be shifted at the right end of a node, some nodes had to be divided.
+    for size in [10, 12, 13, 13] {
+        let new: Vec<u64> = (0..1 << size).map(|_| random()).collect();
+        let report = tree.insert_many(&new, &new).unwrap();
+        assert_eq!((report.inserted, report.path), (1 << size, UpdatePath::InPlace));
+        assert!(tree.get_many(&new).unwrap().into_iter().eq(new.iter().map(|&key| Some(key))));
+    }
+}
+
+impl<K: AnyKey, V: Word> Pair<K, V> {
+    /// Applies operations, and says whether all lines have moved.
+    fn moves_lines(&mut self, ops: &[Op<K, V>], what: &str) -> bool {
+        let at = |both: &Self| {
+            let stream = both.tree.device.stream().unwrap();
+            both.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr()
+        };
+        let before = at(self);
+        self.apply(ops, what);
+        at(self) != before
+    }
+
+    /// The keys of some nodes of the lowest level.
+    fn keys_of(&self, nodes: core::ops::Range<u32>) -> Vec<K> {
+        let parts = self.tree.parts.get().unwrap();
+        let records = parts.records.to_vec().unwrap();
+        let rank = |node: u32| match node == parts.shape.leaf_nodes {
+            true => parts.shape.len as usize,
+            false => {
+                let words = record_words::<K::Bits>() as usize;
+                Record::<K::Bits>::of_slice(&records[node as usize * words..][..words]).rank as usize
+            }
+        };
+        let (from, to) = (rank(nodes.start), rank(nodes.end));
+        self.map.keys().copied().skip(from).take(to - from).collect()
+    }
+}
+
+/// A tree whose nodes are in more than two blocks.
+fn of_blocks<V: Word>(fill: f64) -> Pair<u64, V> {
+    let mut keys: Vec<u64> =
+        (0..(150.0 * 208.0 * fill) as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    keys.sort_unstable();
+    let both = Pair::new(&Device::emulated(), &keys, fill, 50);
+    let nodes = both.tree.stats().leaf_nodes;
+    assert!((130..190).contains(&nodes), "{nodes}");
+    both
+}
+
+/// Keys between neighbouring ones, which are far apart: several between any two.
+fn between(keys: &[u64], count: u64) -> impl Iterator<Item = Op<u64, u32>> {
+    keys.windows(2).flat_map(move |pair| {
+        (1..=count).map(move |i| Op::Insert(pair[0] + (pair[1] - pair[0]) / (count + 1) * i, i as u32))
+    })
+}
+
+#[test]
+fn nodes_that_are_divided_take_lines_from_those_beside() {
+    let mut both = of_blocks::<u32>(0.7);
+    // Half as many again into one node, which has room for a third; then into another, at the end of a block.
+    let mut ops = Vec::new();
+    for node in [20, 63, 64] {
+        let keys = both.keys_of(node..node + 1);
+        ops.extend(between(&keys, 1).step_by(2));
+        assert!(keys.len() > 100);
+    }
+    let lines = both.tree.stats().lines;
+    assert!(!both.moves_lines(&ops, "half as many again"));
+    // As many again, into all that node 20 has become.
+    let keys = both.keys_of(18..24);
+    assert!(!both.moves_lines(&between(&keys[150..400], 1).collect::<Vec<_>>(), "as many again"));
+    assert_eq!(both.tree.stats().lines, lines);
+    // Far more than a block has lines for.
+    let keys = both.keys_of(20..21);
+    assert!(both.moves_lines(&between(&keys, 60).collect::<Vec<_>>(), "far more"));
+    // There is room now.
+    let keys = both.keys_of(30..31);
+    assert!(!both.moves_lines(&between(&keys, 1).collect::<Vec<_>>(), "after that"));
+}
+
+#[test]
+fn nodes_without_pairs_leave_their_lines_to_those_beside() {
+    let mut both = of_blocks::<u32>(0.7);
+    let removals = |keys: Vec<u64>| keys.into_iter().map(Op::Remove).collect::<Vec<_>>();
+    // The first, one in the middle, several across the end of a block, and the last.
+    let nodes = both.tree.stats().leaf_nodes;
+    for of in [0..1, 30..31, 60..67] {
+        let ops = removals(both.keys_of(of.clone()));
+        assert!(!both.moves_lines(&ops, &format!("without {of:?}")));
+    }
+    assert_eq!(both.tree.stats().leaf_nodes, nodes - 9);
+    let last = nodes as u32 - 10;
+    assert!(!both.moves_lines(&removals(both.keys_of(last..last + 1)), "without the last"));
+    // Their lines are not lost: what was between two neighbouring keys comes back there.
+    let lines = both.tree.stats().lines;
+    let keys = both.keys_of(0..12);
+    assert!(!both.moves_lines(&between(&keys, 1).step_by(4).collect::<Vec<_>>(), "back again"));
+    assert_eq!(both.tree.stats().lines, lines);
+    // A whole block, and more.
+    assert!(both.moves_lines(&removals(both.keys_of(3..130)), "without a block"));
+}
+
+#[test]
+fn uniform_batches_leave_lines_where_they_are() {
+    let mut both = of_blocks::<u32>(0.7);
+    for batch in 0..3 {
+        // A sixteenth each.
+        let keys: Vec<u64> = both.map.keys().copied().collect();
+        let ops: Vec<_> = between(&keys, 1).skip(batch).step_by(16).collect();
+        assert!(!both.moves_lines(&ops, &format!("batch {batch}")));
+    }
+    // A tree without any room takes some by moving, once.
+    let mut full = of_blocks::<u32>(1.0);
+    let keys: Vec<u64> = full.map.keys().copied().collect();
+    let moved: Vec<bool> = (0..3)
+        .map(|batch| {
+            let ops: Vec<_> = between(&keys, 7).skip(5 * batch + 1).step_by(7 * 16).collect();
+            full.moves_lines(&ops, &format!("full, batch {batch}"))
+        })
+        .collect();
+    assert_eq!(moved, [true, false, false]);
+}
+
+#[test]
+fn appended_keys_take_lines_at_the_end() {
+    let mut both = of_blocks::<u32>(0.7);
+    let last = *both.map.keys().next_back().unwrap();
+    let step = (u64::MAX - last) / 4000;
+    let mut next = last;
+    let mut moves = Vec::new();
+    for batch in 0..8_u64 {
+        let ops: Vec<_> = (0..60 + batch)
+            .map(|i| {
+                next += step;
+                Op::Insert(next, i as u32)
+            })
+            .collect();
+        moves.push(both.moves_lines(&ops, &format!("appended, batch {batch}")));
+    }
+    // The first ones find room beside, later ones move all lines once and then have a sixteenth of all.
+    assert!(moves.iter().filter(|&&moved| moved).count() <= 1, "{moves:?}");
+    let stats = both.tree.stats();
+    let ops: Vec<_> = (0..1500)
+        .map(|i| {
+            next += step;
+            Op::Insert(next, i)
+        })
+        .collect();
+    both.moves_lines(&ops, "many");
+    assert!(both.tree.stats().lines > stats.lines);
+    let stats = both.tree.stats();
+    assert!(stats.line_bytes > stats.lines * 64, "{stats:?}");
+    let ops: Vec<_> = (0..200)
+        .map(|i| {
+            next += step;
+            Op::Insert(next, i)
+        })
+        .collect();
+    assert!(!both.moves_lines(&ops, "few"));
+}
+
+#[test]
+fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
+    let keys: Vec<u64> = (0..600).map(|i| i << 30).collect();
+    let removals = |both: &Pair<u64, u32>| both.keys_of(1..2).into_iter().map(Op::Remove).collect::<Vec<_>>();
+    let failed = Failure::at_every_point(
+        |device| {
+            let both = Pair::new(device, &keys, 0.7, 16384);
+            let ops = removals(&both);
+            (both, ops)
+        },
+        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+        |(both, ops), error| match both.tree.get_many(&keys) {
+            Ok(found) => {
+                assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
+                both.apply(ops, "again");
+            }
+            Err(lost) => assert!(matches!(lost, Error::Lost { .. }), "{lost}, after {error}"),
+        },
+    );
+    assert!(failed.len() > 40, "{failed:?}");
+}
