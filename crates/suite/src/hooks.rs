@@ -3,7 +3,7 @@
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
+use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream};
 use lanetree_frame::fixed::{
     Combine, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
 };

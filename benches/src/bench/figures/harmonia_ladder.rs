@@ -16,7 +16,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use crate::kernels::{group_widths, queries_in_flight};
 use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
-use lanetree::{Buffer, DeviceKind, Word};
+use lanetree::{Buffer, DeviceKind, KeyWord};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
 use rayon::prelude::*;
 use std::collections::BTreeSet;

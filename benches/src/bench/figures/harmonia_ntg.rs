@@ -14,7 +14,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use crate::kernels::group_widths;
 use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading};
-use lanetree::{Buffer, Word};
+use lanetree::{Buffer, KeyWord};
 use lanetree_baselines::device::BinarySearch;
 use std::io::{self, Write};
 

@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
-use lanetree::{Buffer, Device, Key, LaneTree, Pool, Stream};
+use lanetree::{AnyKey, Buffer, Device, LaneTree, Pool, Stream};
 use lanetree_record::Timing;
 use rayon::prelude::*;
 use std::time::Instant;
@@ -123,7 +123,7 @@ fn of_words<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
         (Way::HostSorted, "sorted, in host memory", &data.keys),
         (Way::Host, "unsorted, in host memory", &unsorted),
     ] {
-        let what = format!("{}, {} keys, {pairs_are}", way.name(), <W as Key>::NAME);
+        let what = format!("{}, {} keys, {pairs_are}", way.name(), <W as AnyKey>::NAME);
         if session.has_time(&what) {
             one(session, way, keys, pairs_are, &what)?;
         }
@@ -178,7 +178,7 @@ fn one<W: BenchWord>(session: &mut Session, way: Way, keys: &[W], pairs_are: &'s
     let stats = tree.stats();
     let per_key = |bytes: u64| bytes as f64 / stats.len as f64;
     let row = Row::new(TABLE.name, "lanetree", way.name(), keys.len(), timing, checksum).on(session.device_name());
-    let row = row.over(keys.len(), (<W as Key>::NAME, <W as Key>::NAME), "uniform").with("pairs_are", pairs_are);
+    let row = row.over(keys.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), "uniform").with("pairs_are", pairs_are);
     let row = row.with("line_bytes_per_key", per_key(stats.line_bytes));
     let row = row.with("node_bytes_per_key", per_key(stats.node_bytes));
     let row = row.with("record_bytes_per_key", per_key(stats.record_bytes));
