@@ -157,7 +157,7 @@ impl<'a, K: AnyKey, V: Word> Planned<'a, K, V> {
         unsafe {
             self.over_parts(stream)?.run(calls::write(&args))?;
             if self.nodes != self.parts {
-                self.over_parts(stream)?.run(calls::write_others(&args))?;
+                launch::over(stream, self.parts as u64, 1, BUILD_WARPS * WARP)?.run(calls::write_others(&args))?;
             }
         }
         Ok(())

@@ -7,9 +7,9 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, FEW_THREADS, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared,
-    query_threads, sorted_tile,
+    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN,
+    SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
+    sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
@@ -31,9 +31,6 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
         SORTED_OWN.into_iter().find(|&own| lines > 0 && count as u64 * 16 >= lines * 9 * own as u64)
     }
 }
-
-/// Most queries that are looked up without a copy of the table in shared memory.
-const FEW: usize = 1 << 17;
 
 /// Fewest threads of a block of queries: each block copies the table.
 const FEWEST_THREADS: u64 = 128;
@@ -126,7 +123,6 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
                 let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
                 (over_queries(stream, tiles, threads, &args.tree)?, call(&args))
             }
-            None if count <= FEW => (launch::over(stream, count as u64, 1, FEW_THREADS)?, calls::get_few(&args)),
             None => {
                 let threads = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
                 (over_queries(stream, count, threads, &args.tree)?, calls::get(&args))

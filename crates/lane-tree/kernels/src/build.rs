@@ -222,8 +222,8 @@ kernel_args! {
     }
 }
 
-/// In how many of [`SHIFTS`](crate::layout::SHIFTS) ways a build lays out a bitmap's cells. A part that fits in none becomes several
-/// nodes; with all ways, the few such parts would take longer than all others.
+/// In how many of [`SHIFTS`](crate::layout::SHIFTS) ways a build lays out a bitmap's cells: enough for nearly all parts. The others
+/// become several nodes; if they tried all ways, everybody would wait for them.
 const WAYS: u32 = 8;
 
 /// Words of a part's plan.
@@ -236,15 +236,16 @@ pub struct Count<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds {
-        threads: BUILD_WARPS * WARP,
-        blocks: if line_slots::<K, V>() == 8 || K::BITS == 128 { 3 } else { 4 },
-    });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 4 } else { 6 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: the same contract.
-        unsafe { divide(simt, args, false) };
+        let part = simt.global_index() / u64::from(WARP);
+        if part < args.parts {
+            // SAFETY: a part.
+            unsafe { divide(simt, args, part, false) };
+        }
     }
 }
 
@@ -291,7 +292,8 @@ impl<K: KeyWord, V: Word> Kernel for Write<K, V> {
     }
 }
 
-/// Writes the nodes of the other parts: launched as [`Count`].
+/// Writes the nodes of the other parts, which are few: a thread per part looks for them, and its warp writes them; blocks of
+/// [`BUILD_WARPS`] warps.
 #[derive(Debug)]
 pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
@@ -301,8 +303,18 @@ impl<K: KeyWord, V: Word> Kernel for WriteOthers<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: the same contract.
-        unsafe { divide(simt, args, true) };
+        let own = simt.global_index();
+        // SAFETY: parts, and the plans of their nodes.
+        unsafe {
+            let is_other = own < args.parts
+                && simt.load(args.plans.as_const(), own * u64::from(PLAN_WORDS) + 1, Hint::ReadOnly) == 0;
+            let mut others = simt.ballot(FULL_MASK, is_other);
+            while others > 0 {
+                let first = own - u64::from(simt.lane());
+                divide(simt, args, first + u64::from(others.trailing_zeros()), true);
+                others &= others - 1;
+            }
+        }
     }
 }
 
@@ -420,19 +432,12 @@ unsafe fn filling_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, 
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
-    let part = simt.global_index() / u64::from(WARP);
-    if part >= args.parts {
-        return;
-    }
+unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, writes: bool) {
     let slots = line_slots::<K, V>();
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.
     unsafe {
         let at = part * u64::from(PLAN_WORDS);
-        if writes && simt.load(args.plans.as_const(), at + 1, Hint::ReadOnly) > 0 {
-            return;
-        }
         let (pairs, len) = part_of(simt, args, part);
         let mut target = match writes {
             true => target(simt, args, part, pairs.from),

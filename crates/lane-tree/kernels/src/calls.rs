@@ -2,7 +2,7 @@
 
 use crate::{
     Advance, AdvanceArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes,
-    Gather, GatherArgs, Get, GetArgs, GetFew, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
+    Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
     PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
     RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
@@ -29,8 +29,6 @@ by_words! {
     flag_nodes(ListNodesArgs<K, V>) => FlagNodes<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
-    /// The look-up of small batches.
-    get_few(GetArgs<K, V>) => GetFew<K, V>;
     /// The kernel that copies ranges, with 8 lanes per range.
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.

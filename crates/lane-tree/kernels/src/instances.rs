@@ -1,9 +1,9 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
 use crate::{
-    Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetFew, GetSorted, ListDivided, ListNodes,
-    Locate, MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks,
-    Relocate, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Advance, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
+    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate,
+    Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -34,7 +34,6 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $v __ends>], [<lane_tree_ $k _ $v>], Ends<$k, $v>);
             instance!([<lane_tree_ $k _ $v __flag_nodes>], [<lane_tree_ $k _ $v>], FlagNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __get_few>], [<lane_tree_ $k _ $v>], GetFew<$k, $v>);
             instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $v __get_sorted_1>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v, 1>);

@@ -21,7 +21,7 @@ const ROUNDS: usize = rounds(8);
 pub(crate) struct PlanMemory {
     /// A bit for each pair: a line may begin with it; and one after the last.
     begins: Shared<u32>,
-    /// For each pair the one with which the next line begins, if a line begins with it; then the one after two lines, and so on.
+    /// For each pair the one with which the next line begins, if a line begins with it.
     next: Shared<u32>,
     /// The first pair of each line, and the number of pairs after the last.
     pub(crate) starts: Shared<u32>,
@@ -181,67 +181,41 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
             round += TOGETHER as u32;
         }
         simt.sync_warp(FULL_MASK);
-        // Where the line that begins with each of the lane's pairs ends, two in a word: one that cannot leads past the end.
-        let mut jumps = [0; ROUNDS / 2];
-        unroll!(ROUNDS, round => {
-            if round < rounds(slots) && round as u32 * WARP < len {
-                let start = round as u32 * WARP + lane;
-                // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
-                unsafe {
-                    let low = simt.shared_load(memory.begins, round as u32);
-                    let high = simt.shared_load(memory.begins, round as u32 + 1);
-                    // Bit `i`: a line that begins here may have `i + 1` pairs.
-                    let following = u64::from(high) << 32 | u64::from(low);
-                    let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
-                    let wanted = filling.from(start, slots);
-                    let short = ends & ((1 << wanted) - 1);
-                    let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
-                    let end = if ends == 0 { len + 1 } else { start + pairs };
-                    jumps[round / 2] |= end << (round % 2 * 16);
-                    simt.shared_store(memory.next, start, end);
-                }
-            }
-        });
-        simt.sync_warp(FULL_MASK);
-        // From a pair over as many lines as the table is for; the end leads to itself.
-        // SAFETY: there is an element for each pair.
-        let jump = |from: u32| if from < len { unsafe { simt.shared_load(memory.next, from) } } else { from };
-        // The beginnings of the lines `lane` and `lane + 32`: twice as many with each step, as the table's jumps are twice as far.
-        let mut first_half = 0;
-        let mut step = 1;
-        while step < WARP {
-            let from = simt.shuffle(FULL_MASK, first_half, lane.wrapping_sub(step) % WARP);
-            let to = jump(from);
-            first_half = if lane >= step && lane < 2 * step { to } else { first_half };
-            unroll!(ROUNDS / 2, two => {
-                if 2 * two < rounds(slots) && 2 * two as u32 * WARP < len {
-                    jumps[two] = jump(jumps[two] & 0xffff) | jump(jumps[two] >> 16) << 16;
-                }
-            });
-            simt.sync_warp(FULL_MASK);
-            unroll!(ROUNDS, round => {
-                if round < rounds(slots) && round as u32 * WARP < len {
-                    // SAFETY: an element for each pair of a part.
-                    unsafe { simt.shared_store(memory.next, round as u32 * WARP + lane, jumps[round / 2] >> (round % 2 * 16) & 0xffff) };
-                }
-            });
-            simt.sync_warp(FULL_MASK);
-            step *= 2;
-        }
-        let second_half = jump(first_half);
-        let begun = |first: u32| simt.ballot(FULL_MASK, first < len).count_ones();
-        let lines = begun(first_half) + begun(second_half);
-        let after = simt.shuffle(FULL_MASK, if lines < WARP { first_half } else { second_half }, lines % WARP);
-        let after = if lines == 2 * WARP { jump(simt.shuffle(FULL_MASK, second_half, 0)) } else { after };
-        if lines <= most && after == len {
-            // SAFETY: one more than the lines.
+        let mut round = 0;
+        while round * WARP < len {
+            let start = round * WARP + lane;
+            // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
             unsafe {
-                if lane < lines {
-                    simt.shared_store(memory.starts, lane, first_half);
+                let low = simt.shared_load(memory.begins, round);
+                let high = simt.shared_load(memory.begins, round + 1);
+                // Bit `i`: a line that begins here may have `i + 1` pairs.
+                let following = u64::from(high) << 32 | u64::from(low);
+                let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
+                let wanted = filling.from(start, slots);
+                let short = ends & ((1 << wanted) - 1);
+                let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
+                // A line that cannot end leads past the end.
+                simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
+            }
+            round += 1;
+        }
+        simt.sync_warp(FULL_MASK);
+        // All lanes follow the lines, one after the other: as few instructions as go.
+        let (mut start, mut lines) = (0, 0);
+        while start < len && lines < most {
+            // SAFETY: one more than the lines; a pair of the source.
+            unsafe {
+                if lane == 0 {
+                    simt.shared_store(memory.starts, lines, start);
                 }
-                if lane + WARP < lines {
-                    simt.shared_store(memory.starts, lane + WARP, second_half);
-                }
+                start = simt.shared_load(memory.next, start);
+            }
+            lines += 1;
+        }
+        simt.sync_warp(FULL_MASK);
+        if start == len {
+            // SAFETY: as above.
+            unsafe {
                 if lane == 0 {
                     simt.shared_store(memory.starts, lines, len);
                 }
@@ -249,7 +223,7 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
             simt.sync_warp(FULL_MASK);
             return Some(Plan { quantiser, lines });
         }
-        let is_crowded = lines <= most && after > len;
+        let is_crowded = start > len;
         if 0 < attempt && attempt < SHIFTS && !is_crowded {
             // Other cells would take as many lines.
             attempt = SHIFTS;

@@ -1,7 +1,7 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{chunk_slots, has_values_beside, line_slots, pairs_of};
-use crate::search::{QUAD, TABLE_BYTES, Top, TreeRef, load_top, own, store_hits};
+use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
@@ -164,35 +164,6 @@ impl<K: KeyWord, V: Word> Kernel for Get<K, V> {
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
             });
-        }
-    }
-}
-
-/// Threads of a block of [`GetFew`].
-pub const FEW_THREADS: u32 = 128;
-
-/// Looks up a batch of keys that is too small to be worth copying the table: one per lane; blocks of [`FEW_THREADS`].
-#[derive(Debug)]
-pub struct GetFew<K, V>(PhantomData<(K, V)>);
-
-impl<K: KeyWord, V: Word> Kernel for GetFew<K, V> {
-    type Args = GetArgs<K, V>;
-    const STATIC_SHARED: u32 = FEW_THREADS * found_bytes::<K, V>();
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: FEW_THREADS, blocks: 8 });
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let at = simt.global_index();
-        // SAFETY: there are as many queries, and the tree is valid; each lane has an element of shared memory.
-        unsafe {
-            let word = args.tree.load(simt, args.queries, at, args.count);
-            let found = Shared::<V>::at(0, FEW_THREADS);
-            let (value, mut is_hit) = args.tree.look_up(simt, Top::in_place(), found, word, args.miss);
-            is_hit &= at < args.count;
-            if at < args.count {
-                simt.store(args.values, at, value, Hint::Streaming);
-            }
-            store_hits(simt, args.hits, at, is_hit, args.count);
         }
     }
 }

@@ -81,28 +81,20 @@ impl Children {
 /// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
 pub(crate) const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
 
-/// What is above the nodes: in shared memory or, for batches that are not worth a copy, in global memory.
+/// What is above the nodes, in shared memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Top {
     table: Shared<u32>,
     /// The prefix of each node of the highest level.
     prefixes: Shared<u32>,
-    /// A constant, wherever kernels are compiled.
-    is_copied: bool,
 }
 
 impl Top {
-    /// In shared memory, from a byte offset on.
+    /// From a byte offset on.
     #[inline(always)]
     pub(crate) const fn at(offset: u32, top_count: u32) -> Self {
         let table = Shared::at(offset, TOP_BUCKETS);
-        Self { table, prefixes: Shared::at(table.end(), top_count), is_copied: true }
-    }
-
-    /// Where it is in global memory.
-    #[inline(always)]
-    pub(crate) const fn in_place() -> Self {
-        Self { is_copied: false, ..Self::at(0, 0) }
+        Self { table, prefixes: Shared::at(table.end(), top_count) }
     }
 }
 
@@ -153,34 +145,6 @@ fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
-/// Block collective. Copies words to shared memory: several a thread at a time, whose loads overlap.
-///
-/// # Safety
-/// There are so many, and room for them.
-#[inline(always)]
-unsafe fn copy<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
-    const TOGETHER: usize = 8;
-    let mut index = simt.thread_index();
-    while index < count {
-        let mut words = [0; TOGETHER];
-        unroll!(TOGETHER, i => {
-            let own = index + i as u32 * simt.block_dim();
-            if own < count {
-                // SAFETY: an element.
-                words[i] = unsafe { simt.load(from, u64::from(own), Hint::ReadOnly) };
-            }
-        });
-        unroll!(TOGETHER, i => {
-            let own = index + i as u32 * simt.block_dim();
-            if own < count {
-                // SAFETY: as above.
-                unsafe { simt.shared_store(to, own, words[i]) };
-            }
-        });
-        index += TOGETHER as u32 * simt.block_dim();
-    }
-}
-
 /// Block collective. Copies the table to where the library's kernels have it in shared memory.
 ///
 /// # Safety
@@ -204,10 +168,19 @@ impl<K: KeyWord> TreeRef<K> {
     /// The tree is valid, and the block has shared memory for its table.
     #[inline(always)]
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        // SAFETY: there are so many elements, of which each has one thread, and a barrier follows.
-        unsafe {
-            copy(simt, self.table, top.table, TOP_BUCKETS);
-            copy(simt, self.prefixes, top.prefixes, self.top_count);
+        let mut index = simt.thread_index();
+        while index < TOP_BUCKETS {
+            // SAFETY: one thread for each element, and a barrier follows.
+            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
+            index += simt.block_dim();
+        }
+        let mut index = simt.thread_index();
+        while index < self.top_count {
+            // SAFETY: as above.
+            unsafe {
+                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
+            };
+            index += simt.block_dim();
         }
         simt.barrier();
     }
@@ -225,7 +198,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// Per thread. The number of the node of the highest level for a word.
     ///
     /// # Safety
-    /// The tree is valid; if the table is said to be copied, it is.
+    /// The table is in shared memory.
     #[inline(always)]
     unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> u32 {
         let prefix = prefix(word, self.origin, self.prefix_shift);
@@ -233,31 +206,20 @@ impl<K: KeyWord> TreeRef<K> {
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let prefix_of = |number: u32| {
-                if top.is_copied {
-                    simt.shared_load(top.prefixes, number)
-                } else {
-                    simt.load(self.prefixes, u64::from(number), Hint::ReadOnly)
-                }
-            };
-            let bounds = if top.is_copied {
-                simt.shared_load(top.table, bucket)
-            } else {
-                simt.load(self.table, u64::from(bucket), Hint::ReadOnly)
-            };
+            let bounds = simt.shared_load(top.table, bucket);
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
             // The last one whose prefix is not above.
             while left > 0 {
                 let half = left.div_ceil(2);
-                if prefix_of(base + half) <= prefix {
+                if simt.shared_load(top.prefixes, base + half) <= prefix {
                     base += half;
                     left -= half;
                 } else {
                     left = half - 1;
                 }
             }
-            if self.prefix_shift > 0 && prefix_of(base) == prefix {
+            if self.prefix_shift > 0 && simt.shared_load(top.prefixes, base) == prefix {
                 // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
                 left = base;
                 base = 0;
