@@ -2,7 +2,7 @@
 //! from a seed.
 
 use crate::kernels;
-use lanetree::{Key, KeyWord, Word};
+use lanetree::{AnyKey, Key, KeyWord, Word};
 use lanetree_baselines::oracle::Oracle;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -56,8 +56,11 @@ impl Distribution {
     }
 
     /// The keys of `len` pairs, in the order in which the input has them.
-    pub(crate) fn keys<K: Key>(self, len: usize, rng: &mut StdRng) -> Vec<K> {
-        let from_word = |word: u64| K::decode(K::Bits::truncate(word));
+    pub(crate) fn keys<K: AnyKey>(self, len: usize, rng: &mut StdRng) -> Vec<K> {
+        // With 128 bits the upper half decides the order; the lower one differs wherever that does.
+        let lower = |word: u64| if K::Bits::BITS == 128 { word.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { word };
+        let from_word = |word: u64| K::decode(K::Bits::from_parts([lower(word), word]));
+        let greatest = K::Bits::MAX.parts()[0];
         let mut any = |_| from_word(rng.next_u64());
         match self {
             Self::Uniform => (0..len).map(any).collect(),
@@ -75,7 +78,7 @@ impl Distribution {
                 keys
             }
             Self::Sequential => {
-                let first = rng.next_u64() >> (64 - K::Bits::BITS) >> 1;
+                let first = rng.next_u64() >> (64 - K::Bits::BITS.min(64)) >> 1;
                 (0..len as u64).map(|i| from_word(first + i)).collect()
             }
             Self::Clustered => {
@@ -96,11 +99,11 @@ impl Distribution {
                     .collect()
             }
             Self::ZipfGaps => {
-                let space = K::Bits::MAX.widen() / (len as u64 + 1);
+                let space = greatest / (len as u64 + 1);
                 let gaps = Zipf::new((space as f64).clamp(1.0, 1e15), 1.1).expect("both are in Zipf's domain");
                 let mut key = 0_u64;
                 let ascending = (0..len).map(|_| {
-                    key = key.saturating_add(gaps.sample(rng) as u64).min(K::Bits::MAX.widen());
+                    key = key.saturating_add(gaps.sample(rng) as u64).min(greatest);
                     from_word(key)
                 });
                 ascending.collect()
@@ -124,9 +127,14 @@ fn line_starts() -> &'static (Vec<u64>, u64) {
 
 /// The keys at which an off-by-one shows, as ordered words: both ends, and both sides of the middle,
 /// where a signed key changes its sign.
-fn extremes<K: Key>() -> [K; 8] {
-    let (top, middle) = (K::Bits::MAX.widen(), K::Bits::MAX.widen() / 2);
-    [0, top, 1, top - 1, middle, middle + 1, 2, top - 2].map(|word| K::decode(K::Bits::truncate(word)))
+fn extremes<K: AnyKey>() -> [K; 8] {
+    let (bottom, top, middle) = (K::Bits::MIN, K::Bits::MAX, K::Bits::MAX.shr(1));
+    [(bottom, 0), (top, 0), (bottom, 1), (top, -1), (middle, 0), (middle, 1), (bottom, 2), (top, -2)].map(
+        |(word, by): (_, i64)| {
+            let distance = K::Bits::truncate(by.unsigned_abs());
+            K::decode(if by < 0 { word.wrapping_sub(distance) } else { word.wrapping_add(distance) })
+        },
+    )
 }
 
 /// The key at a distance from another, around the ends of the key space.

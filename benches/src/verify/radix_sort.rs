@@ -10,7 +10,7 @@ use lanetree::primitives::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
     radix_sort_pairs_in_place,
 };
-use lanetree::{Device, DeviceKind, Key, Result, Word};
+use lanetree::{AnyKey, Device, DeviceKind, KeyWord, Result, Word};
 use rand::Rng;
 use rayon::prelude::*;
 use std::time::Instant;
@@ -59,8 +59,9 @@ pub(crate) struct Sort {
 /// The cases for a device.
 pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
     let mut cases = Vec::new();
-    for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64)] {
-        for what in What::ALL {
+    for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64), ("u128", 128)] {
+        // Pairs of such keys are those of LaneTree's builds.
+        for what in What::ALL.into_iter().filter(|what| width < 128 || *what == What::Keys) {
             let values: &[_] = if what.has_values() { &["u32", "u64"] } else { &["none"] };
             for &values in values {
                 for len in LENGTHS.into_iter().filter(|len| *len <= max_len) {
@@ -98,10 +99,13 @@ impl Sort {
     pub(crate) fn run(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
         // Keys alone are sorted without values of any type.
         let values = if self.what.has_values() { self.values } else { "u32" };
+        if self.keys == "u128" {
+            return self.run_of::<u128, u32>(device, seed, sabotage);
+        }
         with_types!(self.keys, values, |K, V| self.run_of::<K, V>(device, seed, sabotage))
     }
 
-    fn run_of<K: Key, V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    fn run_of<K: AnyKey, V: Word>(&self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
         let (len, bits) = (self.len, self.bits.clone());
         let mut rng = data::rng(seed, &self.name());
         let distribution = match bits.len() {
@@ -115,7 +119,10 @@ impl Sort {
             _ => (0..len).map(|_| V::truncate(rng.next_u64())).collect(),
         };
         let mut order: Vec<u32> = (0..len as u32).collect();
-        let field = |key: K| (key.encode().widen() >> bits.start) << (64 - bits.len() as u32);
+        let field = |key: K| {
+            let [low, high] = key.encode().shr(bits.start).parts();
+            (u128::from(high) << 64 | u128::from(low)) << (128 - bits.len() as u32)
+        };
         order.par_sort_by_key(|&i| field(keys[i as usize]));
 
         let stream = device.stream()?;
@@ -127,7 +134,7 @@ impl Sort {
             values_out.buffer.copy_range_from(0, &values)?;
         }
         // More elements than are asked for: what lies beyond them must not matter.
-        let keys_in = device.upload(&[&keys[..], &[K::MIN; 3]].concat())?;
+        let keys_in = device.upload(&[&keys[..], &[K::decode(K::Bits::MIN); 3]].concat())?;
         let values_in = device.upload(&[&values[..], &[V::MIN; 3]].concat())?;
         let output = (&mut keys_out.buffer, &mut values_out.buffer);
         let start = Instant::now();

@@ -5,13 +5,13 @@ use crate::verify::answer::Answer;
 use crate::verify::compare::Sabotage;
 use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs};
-use lanetree::{Device, Key, Result, Word};
+use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
 
 /// Pairs and keys alone. `len` is that of the longer sequence; the other has a part of the same keys and
 /// others.
-pub(crate) fn run<K: Key, V: Word, const REPLACE: bool>(
+pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -7,12 +7,12 @@ use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{
     Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs,
 };
-use lanetree::{Device, Key, Result, Word};
+use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
 
 /// Pairs and keys alone.
-pub(crate) fn run<K: Key, V: Word, const PARTITION: bool>(
+pub(crate) fn run<K: AnyKey, V: Word, const PARTITION: bool>(
     device: &Device,
     len: usize,
     seed: u64,
