@@ -6,7 +6,7 @@ use crate::verify::compare::{Output, Sabotage};
 use crate::verify::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::primitives::{BuildScratch, OPERATION_FINDINGS, OperationSort};
-use lanetree::{Device, Key, Result, Word};
+use lanetree::{AnyKey, Device, Result, Word};
 use rand::RngExt;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const REMOVE: u32 = 2;
 const SUPERSEDED: u32 = 3;
 
 /// Operations of every kind on distinct keys and on keys that occur often.
-pub(crate) fn fold<K: Key>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+pub(crate) fn fold<K: AnyKey>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
     let mut rng = data::rng(seed, "operations");
     let stream = device.stream()?;
     let mut sort = OperationSort::<K>::new(device, len)?;
@@ -54,7 +54,7 @@ pub(crate) fn fold<K: Key>(device: &Device, len: usize, seed: u64, sabotage: Opt
 }
 
 /// Pairs in any order, with distinct keys and with others.
-pub(crate) fn build<K: Key, V: Word>(
+pub(crate) fn build<K: AnyKey, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,

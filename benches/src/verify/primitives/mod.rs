@@ -77,8 +77,11 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         operations.extend([
             Operation { name: "fold operations", words: "u64", run: batches::fold::<u64> },
             Operation { name: "fold operations", words: "i32", run: batches::fold::<i32> },
+            Operation { name: "fold operations", words: "u128", run: batches::fold::<u128> },
             Operation { name: "pairs of a build", words: "u64-u64", run: batches::build::<u64, u64> },
             Operation { name: "pairs of a build", words: "i32-u32", run: batches::build::<i32, u32> },
+            Operation { name: "pairs of a build", words: "u128-u32", run: batches::build::<u128, u32> },
+            Operation { name: "pairs of a build", words: "u128-u64", run: batches::build::<u128, u64> },
         ]);
     }
     operations
