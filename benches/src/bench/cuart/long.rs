@@ -106,7 +106,7 @@ impl Way {
 /// A tree built in some way.
 pub(crate) enum Tree {
     Whole(Box<Cuart<u32>>),
-    Parted(Box<Hybrid<u32>>),
+    Partitioned(Box<Hybrid<u32>>),
 }
 
 impl Tree {
@@ -119,7 +119,7 @@ impl Tree {
             Way::HostLeaves => Self::Whole(Box::new(whole(LongKeys::HostLeaves)?)),
             Way::Hybrid => {
                 let builder = Hybrid::builder().max_device_key(mixed.data.width);
-                Self::Parted(Box::new(builder.build(device, keys, &values)?))
+                Self::Partitioned(Box::new(builder.build(device, keys, &values)?))
             }
         })
     }
@@ -127,7 +127,7 @@ impl Tree {
     pub(crate) fn get_many_into(&self, keys: ByteKeys<'_>, out: &mut [Option<u32>]) -> lanetree::Result<()> {
         match self {
             Self::Whole(tree) => tree.get_many_into(keys, out),
-            Self::Parted(tree) => tree.get_many_into(keys, out),
+            Self::Partitioned(tree) => tree.get_many_into(keys, out),
         }
     }
 
@@ -135,7 +135,7 @@ impl Tree {
     fn bytes(&self) -> (u64, u64) {
         match self {
             Self::Whole(tree) => (tree.stats().bytes(), tree.stats().host_bytes),
-            Self::Parted(tree) => (tree.stats().device.bytes(), tree.stats().host.bytes()),
+            Self::Partitioned(tree) => (tree.stats().device.bytes(), tree.stats().host.bytes()),
         }
     }
 }
