@@ -11,19 +11,19 @@ use lanetree_kernels_lane_tree::{
     SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
     sorted_tile,
 };
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
         self.parts.get()?.tree_ref(stream, K::FLIP)
     }
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
     /// memory: so many for each line that a part's lines, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
@@ -62,7 +62,7 @@ pub(crate) fn shape_over(
     Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
-impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
+impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "lanetree";
@@ -222,12 +222,12 @@ impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
         let leaf_nodes = parts.shape.leaf_nodes as usize;
         let mut nodes = vec![0; leaf_nodes * NODE_WORDS as usize];
         parts.nodes.copy_range_to(0, &mut nodes)?;
-        let words = record_words::<K::Bits>() as usize;
+        let words = record_words::<K::Bits, V>() as usize;
         let mut records = vec![0; leaf_nodes * words];
         parts.records.copy_range_to(0, &mut records)?;
         let slots = u64::from(line_slots::<K::Bits, V>());
         let first_slot = |node: &[u32]| u64::from(node[FIRST_CHILD as usize]) * slots;
-        let rank = |words: &[u64]| Record::<K::Bits>::of_slice(words).rank;
+        let rank = |words: &[u64]| Record::<K::Bits>::of_slice::<V>(words).rank;
         let cursors = nodes.chunks_exact(NODE_WORDS as usize).map(first_slot).collect();
         let ranks = records.chunks_exact(words).map(rank);
         Ok((cursors, ranks.chain([parts.shape.len]).collect()))

@@ -71,6 +71,7 @@ mod native;
 mod node;
 mod options;
 mod parts;
+mod set;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -85,19 +86,20 @@ pub use lanetree_kernels_lane_tree::Handle;
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
 pub use lanetree_runtime::Simd;
+pub use set::{LaneSet, SetBuilder, SetIter, SetOnStream, SetRanges};
 pub use stats::Stats;
 pub use update::UpdateScratch;
 
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_frame::fixed::Staging;
+use lanetree_frame::fixed::{FixedIndex, Staging};
 use lanetree_frame::{Device, Guarded, Result};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use options::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.
-pub struct LaneTree<K: AnyKey, V: Word> {
+pub struct LaneTree<K: AnyKey, V: Value> {
     device: Device,
     options: Options,
     /// What the CPU's own path searches with.
@@ -108,7 +110,7 @@ pub struct LaneTree<K: AnyKey, V: Word> {
     words: PhantomData<(K, V)>,
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The builder, which has the options.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
@@ -142,8 +144,8 @@ lanetree_frame::inherent_forms! {
     impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
-impl<K: AnyKey, V: Word> fmt::Debug for LaneTree<K, V> {
+impl<K: AnyKey, V: Value> fmt::Debug for LaneTree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, self.len(), self.device)
+        write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, FixedIndex::len(self), self.device)
     }
 }

@@ -1,20 +1,20 @@
 //! Pairs on a device, made ready for a bulk build: sorted, and each key once.
 
-use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs, radix_sort_pairs_in_place};
+use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, valued};
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
 
 /// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
 /// the pairs. Half of that again is allocated when keys first occur more than once. [`build_from`] needs none of it.
 #[derive(Debug)]
-pub struct BuildScratch<K: AnyKey, V: Word> {
+pub struct BuildScratch<K: AnyKey, V: Value> {
     device: Device,
     /// Sorted pairs, for builds from unsorted ones.
     sorted: Option<(Buffer<K>, Buffer<V>)>,
-    sort: Option<RadixSortScratch<K, V>>,
+    sort: Option<RadixSortScratch<K, V::Word>>,
     /// Distinct pairs, for builds from pairs with equal keys.
     distinct: Option<Distinct<K, V>>,
     findings: Buffer<u64>,
@@ -32,7 +32,7 @@ struct Distinct<K, V> {
 /// Keys and values on a device, of which the first so many are pairs.
 pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
 
-impl<K: AnyKey, V: Word> BuildScratch<K, V> {
+impl<K: AnyKey, V: Value> BuildScratch<K, V> {
     /// For builds of up to `len` unsorted pairs.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
         let mut scratch = Self::for_sorted(device)?;
         if device.kind() != DeviceKind::Host {
             scratch.sorted = Some((device.alloc(len)?, device.alloc(len)?));
-            scratch.sort = Some(RadixSortScratch::for_pairs(device, len)?);
+            scratch.sort = Some(sort_scratch::<K, V>(device, len)?);
         }
         Ok(scratch)
     }
@@ -92,8 +92,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
             let what = "the scratch memory for unsorted pairs";
             return Err(Error::OutputLength { what, expected: len, actual: 0 });
         };
-        let bits = 0..K::Bits::BITS;
-        let result = radix_sort_pairs(stream, (keys, values), len, bits, (&mut sorted.0, &mut sorted.1), sort)
+        let result = valued::sort(stream, (keys, values), len, (&mut sorted.0, &mut sorted.1), sort)
             .and_then(|()| self.sorted(stream, (&sorted.0, &sorted.1, len), build));
         self.sorted = Some(sorted);
         result
@@ -129,7 +128,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Distinct<K, V> {
+impl<K: AnyKey, V: Value> Distinct<K, V> {
     fn new(device: &Device, len: usize) -> Result<Self> {
         let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
         Ok(Self { keys, values, count, runs: RunScratch::new(device, len)? })
@@ -138,7 +137,7 @@ impl<K: AnyKey, V: Word> Distinct<K, V> {
     /// Takes the last one of sorted pairs with equal keys.
     fn take_last(&mut self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
         let Self { keys: distinct_keys, values: distinct_values, count, runs } = self;
-        last_by_key(
+        valued::last(
             stream,
             Pairs { keys, values, count: len.into() },
             PairsMut { keys: distinct_keys, values: distinct_values, count },
@@ -154,7 +153,7 @@ impl<K: AnyKey, V: Word> Distinct<K, V> {
 /// # Errors
 /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
 /// device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); those of `build`.
-pub fn build_from<K: AnyKey, V: Word, R>(
+pub fn build_from<K: AnyKey, V: Value, R>(
     stream: &Stream,
     (mut keys, mut values): (Buffer<K>, Buffer<V>),
     len: usize,
@@ -165,8 +164,8 @@ pub fn build_from<K: AnyKey, V: Word, R>(
     let mut findings = device.alloc(2)?;
     let mut order = order_of(stream, &keys, len, &mut findings)?;
     if order.descent.is_some() {
-        let mut sort = RadixSortScratch::for_pairs(device, len)?;
-        radix_sort_pairs_in_place(stream, (&mut keys, &mut values), len, 0..K::Bits::BITS, &mut sort)?;
+        let mut sort = sort_scratch::<K, V>(device, len)?;
+        valued::sort_in_place(stream, (&mut keys, &mut values), len, &mut sort)?;
         drop(sort);
         order = order_of(stream, &keys, len, &mut findings)?;
     }
@@ -180,8 +179,13 @@ pub fn build_from<K: AnyKey, V: Word, R>(
     build((&keys, &values, len - order.equal))
 }
 
+/// Memory to sort pairs, or the keys of a set.
+fn sort_scratch<K: AnyKey, V: Value>(device: &Device, len: usize) -> Result<RadixSortScratch<K, V::Word>> {
+    RadixSortScratch::new(device, len, len, if V::IS_SOME { len } else { 0 })
+}
+
 /// Checks the buffers of the first `len` pairs.
-fn check_pairs<K: AnyKey, V: Word>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
     for (what, actual, device) in
         [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
     {

@@ -54,6 +54,7 @@ mod scan;
 mod select;
 #[cfg(test)]
 mod test_data;
+pub mod valued;
 
 pub use build::{BuildScratch, DevicePairs, build_from};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};

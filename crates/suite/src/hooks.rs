@@ -3,7 +3,7 @@
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream};
+use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
     Combine, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
 };
@@ -111,7 +111,7 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>> Hooks<I> for Plain {
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed;
 
-impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
+impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<I> for Fixed {
     fn start(_: &I, _: u8) -> Result<Self> {
         Ok(Self)
     }
@@ -179,7 +179,7 @@ pub(crate) fn fixed_join<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::K
 ///
 /// # Errors
 /// The index's own.
-pub(crate) fn fixed_combine<I: FixedIndex>(
+pub(crate) fn fixed_combine<I: FixedIndex<Value: Word>>(
     index: &I,
     how: Combination,
     pairs: &[(I::Key, I::Value)],
@@ -212,7 +212,7 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
 ///
 /// # Errors
 /// The index's own.
-pub(crate) fn fixed_neighbor<I: FixedIndex>(
+pub(crate) fn fixed_neighbor<I: FixedIndex<Value: Word>>(
     index: &I,
     stream: &Stream,
     keys: &[I::Key],
@@ -236,7 +236,7 @@ pub(crate) fn fixed_range<I: FixedIndex>(
     index: &I,
     stream: &Stream,
     ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<PairsOf<I>>>> {
+) -> Option<Result<Vec<Vec<(I::Key, I::Value)>>>> {
     let find = |Inclusive { starts, ends, limits }| {
         let (device, count) = (index.device(), ranges.len());
         let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);

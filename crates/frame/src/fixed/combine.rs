@@ -16,7 +16,7 @@ use rayon::prelude::*;
 /// device from end to end, and returns when the new index is complete.
 ///
 /// Beside both indexes and the new one, a call needs memory for about twice the pairs.
-pub trait Combine: FixedIndex {
+pub trait Combine: FixedIndex<Value: Word> {
     /// The pairs of both. Of a key that is in both, the value of `other` is kept, as if its pairs were inserted into this
     /// index.
     ///
@@ -89,7 +89,7 @@ pub trait Combine: FixedIndex {
     }
 }
 
-impl<I: FixedIndex> Combine for I {}
+impl<I: FixedIndex<Value: Word>> Combine for I {}
 
 /// Whether both can be combined.
 fn check<I: FixedIndex>(index: &I, other: &impl FixedIndex) -> Result<()> {
@@ -99,7 +99,7 @@ fn check<I: FixedIndex>(index: &I, other: &impl FixedIndex) -> Result<()> {
 }
 
 /// The union of an index with pairs, which replace its own.
-fn merged<I: FixedIndex>(index: &I, stream: &Stream, second: &All<I::Key, I::Value>) -> Result<I> {
+fn merged<I: FixedIndex<Value: Word>>(index: &I, stream: &Stream, second: &All<I::Key, I::Value>) -> Result<I> {
     let first = All::of(index, stream)?;
     let room = first.len.saturating_add(second.len);
     let mut kept = Kept::new(index, room)?;

@@ -8,13 +8,36 @@ use crate::{
     RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
     WriteOthers, WriteShifts, WriteUpper,
 };
-use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
+use lanetree_layout::Value;
+use lanetree_simt::{Call, KeyWord, entry_by_words};
+
+/// The instance for the words of generic code.
+macro_rules! entry {
+    ($kernel:ty) => {
+        const {
+            match (V::IS_SOME, <V::Word as KeyWord>::BITS) {
+                (false, _) => {
+                    type V = ();
+            entry_by_words!(K: KeyWord => $kernel)
+                }
+                (true, 32) => {
+                    type V = u32;
+            entry_by_words!(K: KeyWord => $kernel)
+                }
+                _ => {
+                    type V = u64;
+            entry_by_words!(K: KeyWord => $kernel)
+                }
+            }
+        }
+    };
+}
 
 macro_rules! by_words {
     ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
         $(#[$doc])*
-        pub fn $function<K: KeyWord, V: Word>(args: &$($args)*) -> Call<'_> {
-            Call::new(entry_by_words!(K: KeyWord, V => $kernel), args)
+        pub fn $function<K: KeyWord, V: Value>(args: &$($args)*) -> Call<'_> {
+            Call::new(entry!($kernel), args)
         }
     )*};
 }

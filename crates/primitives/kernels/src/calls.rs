@@ -69,8 +69,8 @@ pub fn mark_bases(args: &MarkBasesArgs) -> Call<'_> {
 }
 
 /// Runs to their keys.
-pub fn unique<K: Word>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
-    Call::new(entry_by_words!(K => runs!(K, Unique)), args)
+pub fn unique<K: KeyWord>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => runs!(K, Unique)), args)
 }
 
 /// Runs to their last values.

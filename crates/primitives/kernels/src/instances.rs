@@ -84,6 +84,7 @@ pairs!(u64, u64);
 
 // Keys of 128 bits: what builds, changes and combinations take.
 select_and_merge!(primitives_u128, u128, u32, false);
+instance!(primitives_u128__unique, primitives_u128, runs!(u128, Unique));
 macro_rules! wide_pairs {
     ($v:ident) => {
         pastey::paste! {
