@@ -246,12 +246,13 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
                 FixedIndex::pairs(&tree).unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())),
                 "{what}"
             );
-            // Twice the bytes of lines filled so is what no distribution may exceed.
+            // Twice the bytes of lines filled so is what no distribution may exceed; nodes are more beside keys alone.
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
             let stats = tree.stats();
             let bytes = stats.bytes() - stats.top_bytes;
-            assert!((bytes as f64) < 2.0 * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
+            let most = if V::IS_SOME { 2.0 } else { 2.5 };
+            assert!((bytes as f64) < most * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
         }
     }
 }

@@ -49,9 +49,9 @@ macro_rules! for_each_index {
             lanetree_float = $crate::indexes::lane_tree::<$crate::lanetree::F32, u64>("lanetree_float"), 60;
             lanetree_u128 = $crate::indexes::lane_tree::<u128, u64>("lanetree_u128"), 30;
             lanetree_bytes16 = $crate::indexes::lane_tree::<$crate::lanetree::Bytes16, u32>("lanetree_bytes16"), 30;
-            lanetree_set = $crate::families::LaneSets::<u64>::new("lanetree_set"), 60;
-            lanetree_set_narrow = $crate::families::LaneSets::<i32>::new("lanetree_set_narrow"), 60;
-            lanetree_set_bytes16 = $crate::families::LaneSets::<$crate::lanetree::Bytes16>::new("lanetree_set_bytes16"), 30;
+            lanetree_set = $crate::families::LaneSets::<u64>::new("lanetree_set"), 40;
+            lanetree_set_narrow = $crate::families::LaneSets::<i32>::new("lanetree_set_narrow"), 40;
+            lanetree_set_bytes16 = $crate::families::LaneSets::<$crate::lanetree::Bytes16>::new("lanetree_set_bytes16"), 20;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;

@@ -51,14 +51,17 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
     }
 }
 
-pub(super) fn batches_of<K: AnyKey, V: Value>(key: impl Fn(u64) -> K::Bits) {
+/// How full lines are, and how many nodes there may be below the table.
+const TREES: [(f64, u32); 3] = [(0.6, 16384), (0.7, 2), (1.0, 3)];
+
+pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
     let device = Device::emulated();
     let mut state = 77_u64;
     let mut random = move || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         state ^ state >> 29
     };
-    for (fill, table) in [(0.6, 16384), (0.7, 2), (1.0, 3)] {
+    for &(fill, table) in trees {
         let keys: Vec<K> = (0..6000).map(|_| K::decode(key(random()))).collect();
         let mut both = Pair::<K, V>::new(&device, &keys, fill, table);
         let mut paths = Vec::new();
@@ -101,17 +104,17 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(key: impl Fn(u64) -> K::Bits) {
 
 #[test]
 fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
-    batches_of::<u64, u64>(|wide| wide);
+    batches_of::<u64, u64>(&TREES, |wide| wide);
 }
 
 #[test]
 fn batches_have_the_same_effect_on_narrow_pairs() {
-    batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
+    batches_of::<i32, u32>(&TREES, |wide| (wide >> 32) as u32);
 }
 
 #[test]
 fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
-    batches_of::<Bytes16, u64>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
+    batches_of::<Bytes16, u64>(&TREES, |wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
 }
 
 /// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.

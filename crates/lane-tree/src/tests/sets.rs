@@ -8,39 +8,40 @@ use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64
 use lanetree_runtime::Failure;
 use std::collections::BTreeSet;
 
+/// Every other one, from one of the first two on.
+fn half<T>(all: Vec<T>, first: usize) -> Vec<T> {
+    all.into_iter().skip(first).step_by(2).collect()
+}
+
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_a_sets_keys() {
-    every_distribution::<u64, ()>(distributed(|wide| wide), 1.0);
+    every_distribution::<u64, ()>(half(distributed(|wide| wide), 0), 1.0);
 }
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_a_sets_narrow_keys() {
-    every_distribution::<i32, ()>(distributed(|wide| (wide >> 32) as u32 ^ wide as u32), 0.7);
+    every_distribution::<i32, ()>(half(distributed(|wide| (wide >> 32) as u32 ^ wide as u32), 1), 0.7);
 }
 
 #[test]
 fn every_query_is_answered_whatever_the_distribution_of_a_sets_keys_of_128_bits() {
-    every_distribution::<u128, ()>(wide_distributions(), 1.0);
+    every_distribution::<u128, ()>(half(wide_distributions(), 1), 1.0);
 }
 
 #[test]
 fn batches_have_the_effect_of_one_change_after_another_on_sets() {
-    batches_of::<u64, ()>(|wide| wide);
+    batches_of::<u64, ()>(&[(0.6, 2)], |wide| wide);
 }
 
 #[test]
 fn batches_have_the_same_effect_on_sets_of_narrow_keys() {
-    batches_of::<u32, ()>(|wide| (wide >> 32) as u32);
+    batches_of::<u32, ()>(&[(1.0, 3)], |wide| (wide >> 32) as u32);
 }
 
 #[test]
-fn batches_have_the_same_effect_on_sets_of_keys_of_128_bits() {
-    batches_of::<Bytes16, ()>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
-}
-
-#[test]
-fn batches_come_into_every_distribution_of_a_set() {
-    batches_into::<u32, ()>(distributions().into_iter().map(|(what, keys)| (what, narrow(keys))).collect());
+fn batches_come_into_distributions_of_a_set() {
+    let all = half(half(distributions(), 1), 0);
+    batches_into::<u32, ()>(all.into_iter().map(|(what, keys)| (what, narrow(keys))).collect());
 }
 
 fn narrow(keys: Vec<u64>) -> Vec<u32> {
@@ -86,7 +87,7 @@ fn a_set_takes_few_bytes_beside_its_keys() {
 /// All calls of a set, against std's.
 fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
     let stream = device.stream().unwrap();
-    let keys: Vec<K> = (0..3000).map(|i| key((i * 7919) % 5003)).collect();
+    let keys: Vec<K> = (0..900).map(|i| key((i * 7919) % 1009)).collect();
     let model: BTreeSet<K> = keys.iter().copied().collect();
     let sorted: Vec<K> = model.iter().copied().collect();
     let (builder, unsorted) = (LaneSet::builder().fill(0.8), device.upload(&keys).unwrap());
@@ -98,7 +99,7 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
         builder.build_sorted_on(&stream, &device.upload(&sorted).unwrap(), sorted.len(), &mut scratch).unwrap(),
         builder.build_owned_on(&stream, unsorted, keys.len()).unwrap(),
     ];
-    let queries: Vec<K> = (0..5100).map(&key).collect();
+    let queries: Vec<K> = (0..1040).map(&key).collect();
     let below = |query: &K| sorted.partition_point(|key| key < query);
     let upto = |query: &K| sorted.partition_point(|key| key <= query);
     let on_device = device.upload(&queries).unwrap();
@@ -166,8 +167,8 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
 fn every_call_of_a_set_agrees_with_std() {
     for device in [Device::host(), Device::emulated()] {
         every_call::<u64>(&device, |i| i << 20 | i);
-        every_call::<i32>(&device, |i| i as i32 - 2500);
-        every_call::<F64>(&device, |i| F64::from(i as f64 / 3.0 - 900.0));
+        every_call::<i32>(&device, |i| i as i32 - 500);
+        every_call::<F64>(&device, |i| F64::from(i as f64 / 3.0 - 200.0));
         every_call::<Bytes16>(&device, |i| Bytes16::from((u128::from(i) << 60 | 7).to_be_bytes()));
     }
 }

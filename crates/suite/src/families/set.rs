@@ -1,7 +1,7 @@
 //! LaneSet: keys without values, by its own calls.
 
-use crate::host::{ranges_of, rows_of_probes};
 use crate::hooks::{fixed_count, fixed_join, fixed_range, hits};
+use crate::host::{ranges_of, rows_of_probes};
 use crate::model::Range;
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
