@@ -179,12 +179,12 @@ pub(crate) fn fixed_join<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::K
 ///
 /// # Errors
 /// The index's own.
-pub(crate) fn fixed_combine<I: FixedIndex<Value: Word>>(
+pub(crate) fn fixed_combine<I: FixedIndex>(
     index: &I,
     how: Combination,
     pairs: &[(I::Key, I::Value)],
     form: Form,
-) -> Result<PairsOf<I>> {
+) -> Result<Vec<(I::Key, I::Value)>> {
     let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
     let combined = match (how, form) {
         (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,

@@ -4,10 +4,8 @@ use super::pairs::SortedPairs;
 use super::{FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
-use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::{
-    MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, merge_pairs, partition_pairs, select_pairs,
-};
+use lanetree_layout::{AnyKey, Value};
+use lanetree_primitives::{MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, valued};
 use lanetree_runtime::{Buffer, Stream};
 use rayon::prelude::*;
 
@@ -16,7 +14,7 @@ use rayon::prelude::*;
 /// device from end to end, and returns when the new index is complete.
 ///
 /// Beside both indexes and the new one, a call needs memory for about twice the pairs.
-pub trait Combine: FixedIndex<Value: Word> {
+pub trait Combine: FixedIndex {
     /// The pairs of both. Of a key that is in both, the value of `other` is kept, as if its pairs were inserted into this
     /// index.
     ///
@@ -39,7 +37,7 @@ pub trait Combine: FixedIndex<Value: Word> {
         let all = All::of(self, &stream)?;
         let (hits, mut kept) = (all.hits(other, &stream)?, Kept::new(self, all.len)?);
         let mut scratch = SelectScratch::new(self.device(), all.len)?;
-        select_pairs(&stream, all.pairs(), &hits, kept.output(), &mut scratch)?;
+        valued::select(&stream, all.pairs(), &hits, kept.output(), &mut scratch)?;
         drop(all);
         let len = kept.len()?;
         self.build_like(&stream, (&kept.keys, &kept.values), len)
@@ -55,7 +53,7 @@ pub trait Combine: FixedIndex<Value: Word> {
         let mut all = All::of(self, &stream)?;
         let (hits, mut partitioned) = (all.hits(other, &stream)?, Kept::new(self, all.len)?);
         let mut scratch = SelectScratch::new(device, all.len)?;
-        partition_pairs(&stream, all.pairs(), &hits, partitioned.output(), &mut scratch)?;
+        valued::partition(&stream, all.pairs(), &hits, partitioned.output(), &mut scratch)?;
         // The others come after those that are in both.
         let rest = partitioned.len()?..all.len;
         all.keys.copy_from_buffer(&stream, 0, &partitioned.keys, rest.clone())?;
@@ -82,14 +80,14 @@ pub trait Combine: FixedIndex<Value: Word> {
     fn difference_sorted(&self, keys: &[Self::Key]) -> Result<Self> {
         self.check_not_lost()?;
         let stream = self.device().stream()?;
-        let batch = All::upload(self, SortedPairs::from_sorted(keys, &vec![Self::Value::MIN; keys.len()])?)?;
+        let batch = All::upload(self, SortedPairs::from_sorted(keys, &vec![Self::Value::default(); keys.len()])?)?;
         let other = self.build_like(&stream, (&batch.keys, &batch.values), batch.len)?;
         drop(batch);
         self.difference(&other)
     }
 }
 
-impl<I: FixedIndex<Value: Word>> Combine for I {}
+impl<I: FixedIndex> Combine for I {}
 
 /// Whether both can be combined.
 fn check<I: FixedIndex>(index: &I, other: &impl FixedIndex) -> Result<()> {
@@ -99,12 +97,12 @@ fn check<I: FixedIndex>(index: &I, other: &impl FixedIndex) -> Result<()> {
 }
 
 /// The union of an index with pairs, which replace its own.
-fn merged<I: FixedIndex<Value: Word>>(index: &I, stream: &Stream, second: &All<I::Key, I::Value>) -> Result<I> {
+fn merged<I: FixedIndex>(index: &I, stream: &Stream, second: &All<I::Key, I::Value>) -> Result<I> {
     let first = All::of(index, stream)?;
     let room = first.len.saturating_add(second.len);
     let mut kept = Kept::new(index, room)?;
     let mut scratch = MergeScratch::new(index.device(), room)?;
-    merge_pairs(stream, MergeRule::SecondReplacesFirst, first.pairs(), second.pairs(), kept.output(), &mut scratch)?;
+    valued::merge(stream, MergeRule::SecondReplacesFirst, first.pairs(), second.pairs(), kept.output(), &mut scratch)?;
     drop(first);
     let len = kept.len()?;
     index.build_like(stream, (&kept.keys, &kept.values), len)
@@ -117,7 +115,7 @@ struct All<K, V> {
     len: usize,
 }
 
-impl<K: AnyKey, V: Word> All<K, V> {
+impl<K: AnyKey, V: Value> All<K, V> {
     /// All pairs of an index.
     fn of(index: &impl FixedIndex<Key = K, Value = V>, stream: &Stream) -> Result<Self> {
         let (device, len) = (index.device(), index.len() as usize);
@@ -157,7 +155,7 @@ impl<K: AnyKey, V: Word> All<K, V> {
     fn hits(&self, index: &impl FixedIndex<Key = K, Value = V>, stream: &Stream) -> Result<Buffer<u32>> {
         let mut values = index.device().alloc(self.len)?;
         let mut hits = index.device().alloc(self.len.div_ceil(32))?;
-        OnStream::new(index, stream).get(&self.keys, &mut values, Some(&mut hits), V::MIN)?;
+        OnStream::new(index, stream).get(&self.keys, &mut values, Some(&mut hits), V::default())?;
         Ok(hits)
     }
 }
@@ -169,7 +167,7 @@ struct Kept<K, V> {
     count: Buffer<u64>,
 }
 
-impl<K: AnyKey, V: Word> Kept<K, V> {
+impl<K: AnyKey, V: Value> Kept<K, V> {
     fn new(index: &impl FixedIndex, room: usize) -> Result<Self> {
         let device = index.device();
         Ok(Self { keys: device.alloc(room)?, values: device.alloc(room)?, count: device.alloc(1)? })

@@ -1,6 +1,7 @@
 //! LaneSet: an ordered set of keys, as LaneTree with lines of keys alone.
 
 mod builder;
+mod combine;
 mod on_stream;
 mod ranges;
 

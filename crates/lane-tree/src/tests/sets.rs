@@ -205,6 +205,23 @@ fn sets_are_changed_in_both_forms() {
 }
 
 #[test]
+fn sets_are_combined() {
+    for device in [Device::host(), Device::emulated()] {
+        let keys: [Vec<u32>; 2] = [(0..600).map(|i| 3 * i).collect(), (0..900).map(|i| 2 * i).collect()];
+        let [first, second] = keys.clone().map(|keys| LaneSet::build(&device, &keys).unwrap());
+        let [a, b] = keys.each_ref().map(|keys| BTreeSet::from_iter(keys.iter().copied()));
+        let union = Vec::from_iter(a.union(&b).copied());
+        assert_eq!(first.union(&second).unwrap().keys().unwrap(), union);
+        assert_eq!(first.union_sorted(&keys[1]).unwrap().keys().unwrap(), union);
+        let common = first.intersection(&second).unwrap();
+        assert_eq!(common.keys().unwrap(), Vec::from_iter(a.intersection(&b).copied()));
+        let rest = Vec::from_iter(a.difference(&b).copied());
+        assert_eq!(first.difference(&second).unwrap().keys().unwrap(), rest);
+        assert_eq!(first.difference_sorted(&keys[1]).unwrap().keys().unwrap(), rest);
+    }
+}
+
+#[test]
 fn a_sets_batch_takes_place_or_does_not_whatever_fails() {
     let keys: Vec<u64> = (0..2000).map(|i| i << 30).collect();
     let dense: Vec<u64> = (0..600).collect();

@@ -3,7 +3,7 @@
 use crate::hooks::{fixed_count, fixed_join, fixed_range, hits};
 use crate::host::{ranges_of, rows_of_probes};
 use crate::model::Range;
-use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
+use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
@@ -220,6 +220,29 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             return counts;
         }
         self.set.count_many(ranges_of(ranges))
+    }
+
+    fn combine(&self, how: Combination, pairs: &[(K, u64)], form: Form) -> Option<Result<Pairs<K>>> {
+        let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
+        let combine = || {
+            let combined = match (how, form) {
+                (Combination::Union, Form::Host) => self.set.union_sorted(&keys)?,
+                (Combination::Difference, Form::Host) => self.set.difference_sorted(&keys)?,
+                _ => {
+                    let other = LaneSet::build(self.set.device(), &keys)?;
+                    match how {
+                        Combination::Union => self.set.union(&other)?,
+                        Combination::Intersection => self.set.intersection(&other)?,
+                        Combination::Difference => self.set.difference(&other)?,
+                    }
+                }
+            };
+            let keys = combined.keys()?;
+            // It answers, too.
+            assert!(combined.contains_many(&keys)?.into_iter().all(|is_there| is_there), "{how:?}");
+            Ok(paired(keys))
+        };
+        Some(combine())
     }
 
     fn restore_order(&mut self) -> Result<()> {
