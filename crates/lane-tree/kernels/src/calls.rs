@@ -9,35 +9,20 @@ use crate::{
     WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_layout::Value;
-use lanetree_simt::{Call, KeyWord, entry_by_words};
-
-/// The instance for the words of generic code.
-macro_rules! entry {
-    ($kernel:ty) => {
-        const {
-            match (V::IS_SOME, <V::Word as KeyWord>::BITS) {
-                (false, _) => {
-                    type V = ();
-            entry_by_words!(K: KeyWord => $kernel)
-                }
-                (true, 32) => {
-                    type V = u32;
-            entry_by_words!(K: KeyWord => $kernel)
-                }
-                _ => {
-                    type V = u64;
-            entry_by_words!(K: KeyWord => $kernel)
-                }
-            }
-        }
-    };
-}
+use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
 
 macro_rules! by_words {
     ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
         $(#[$doc])*
         pub fn $function<K: KeyWord, V: Value>(args: &$($args)*) -> Call<'_> {
-            Call::new(entry!($kernel), args)
+            const fn of_pairs<K: KeyWord, V: Word>() -> &'static Entry {
+                entry_by_words!(K: KeyWord, V => $kernel)
+            }
+            const fn of_set<K: KeyWord>() -> &'static Entry {
+                type V = ();
+                entry_by_words!(K: KeyWord => $kernel)
+            }
+            Call::new(const { if V::IS_SOME { of_pairs::<K, V::Word>() } else { of_set::<K>() } }, args)
         }
     )*};
 }

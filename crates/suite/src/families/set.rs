@@ -12,18 +12,19 @@ use lanetree_frame::fixed::FixedIndex;
 /// Room of the scratch memory that all batches of a set in device form share.
 const MOST_OPERATIONS: usize = 160;
 
-/// Sets with several fills, and levels above the lowest, built by each of their builder's calls.
+/// Sets with levels above the lowest and much room in their lines, full ones, and with some room; built from slices, and on the
+/// device.
 #[derive(Debug)]
 pub struct LaneSets<K> {
     name: &'static str,
-    builders: [SetBuilder<K>; 5],
+    builders: [SetBuilder<K>; 3],
 }
 
 impl<K: AnyKey> LaneSets<K> {
     /// The family.
     pub fn new(name: &'static str) -> Self {
         let of = |(fill, nodes)| LaneSet::builder().fill(fill).table_nodes(nodes);
-        Self { name, builders: [(1.0, 16384), (0.7, 16384), (0.02, 2), (0.6, 3), (1.0, 2)].map(of) }
+        Self { name, builders: [(0.3, 1), (1.0, 16384), (0.7, 3)].map(of) }
     }
 }
 
@@ -49,16 +50,10 @@ impl<K: AnyKey + Numbered> Family for LaneSets<K> {
                 let mut scratch = BuildScratch::for_unsorted(device, len)?;
                 builder.build_on(&stream, &device.upload(&keys)?, len, &mut scratch)?
             }
-            2 => builder.build_owned_on(&stream, device.upload(&keys)?, len)?,
             _ => {
                 keys.sort_unstable();
-                match way {
-                    3 => builder.build_sorted(device, &keys)?,
-                    _ => {
-                        let mut scratch = BuildScratch::for_sorted(device)?;
-                        builder.build_sorted_on(&stream, &device.upload(&keys)?, len, &mut scratch)?
-                    }
-                }
+                let mut scratch = BuildScratch::for_sorted(device)?;
+                builder.build_sorted_on(&stream, &device.upload(&keys)?, len, &mut scratch)?
             }
         };
         Ok(SetSubject { scratch: UpdateScratch::new(device, MOST_OPERATIONS)?, set, stream })

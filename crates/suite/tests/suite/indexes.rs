@@ -38,6 +38,7 @@ macro_rules! tests {
     )*};
 }
 for_each_index!(tests);
+for_each_index!(tests, sets);
 for_each_index!(tests, pairs);
 
 /// Without any code of its own in the suite.
