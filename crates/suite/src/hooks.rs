@@ -11,6 +11,9 @@ use lanetree_frame::fixed::{
 /// Pairs of an index, with values of its own width.
 pub(crate) type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
 
+/// The same of an index over keys of a fixed size, which may have no values.
+pub(crate) type FixedPairs<I> = Vec<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>;
+
 /// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
 /// has none such, and the host form is used. Every method has such a default.
 pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
@@ -184,7 +187,7 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
     how: Combination,
     pairs: &[(I::Key, I::Value)],
     form: Form,
-) -> Result<Vec<(I::Key, I::Value)>> {
+) -> Result<FixedPairs<I>> {
     let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
     let combined = match (how, form) {
         (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,
@@ -236,7 +239,7 @@ pub(crate) fn fixed_range<I: FixedIndex>(
     index: &I,
     stream: &Stream,
     ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<Vec<(I::Key, I::Value)>>>> {
+) -> Option<Result<Vec<FixedPairs<I>>>> {
     let find = |Inclusive { starts, ends, limits }| {
         let (device, count) = (index.device(), ranges.len());
         let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);

@@ -121,7 +121,7 @@ impl Filling {
         let before = match slots {
             0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
             // Of so many pairs, the product may have more than 32 bits.
-            _ => (u64::from(start * 256 + 255) * u64::from(self.inverse) >> 22) as u32,
+            _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
         };
         let end = |distances: u32| (distances * self.line) >> 8;
         let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
