@@ -10,6 +10,7 @@
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
 mod divide;
+mod line;
 mod lines;
 mod nodes;
 mod relocate;
