@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
 use crate::plot;
-use crate::store::{Held, Store, described};
+use crate::store::{EMULATOR, Held, Store, described};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -38,7 +38,9 @@ fn intro(store: &Store) -> String {
          every figure. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>. Our rates are medians of a record's runs; the output of \
          every run was compared with the right answers before its figure was written.</p>",
     );
-    for card in store.cards() {
+    let mut cards: Vec<&str> = store.cards().collect();
+    cards.sort_by_key(|&card| card == EMULATOR);
+    for card in cards {
         let mut machines: Vec<Vec<(&str, String)>> = Vec::new();
         let (mut seeds, mut versions, mut verified, mut records) = (BTreeSet::new(), BTreeSet::new(), Vec::new(), 0);
         let mut dates: Vec<&str> = Vec::new();
