@@ -6,7 +6,8 @@ use crate::{
     radix_sort_pairs, radix_sort_pairs_in_place, select_keys, select_pairs, unique_keys,
 };
 use core::any::Any;
-use lanetree_base::{AnyKey, Buffer, KeyWord, Result, Stream};
+use core::ops::Range;
+use lanetree_base::{AnyKey, Buffer, Result, Stream};
 use lanetree_layout::Value;
 
 /// The values as words, if there are any: a value that is a word is its own.
@@ -15,7 +16,7 @@ fn words<V: Value>(values: &Buffer<V>) -> Option<&Buffer<V::Word>> {
 }
 
 /// As [`words`].
-fn words_mut<V: Value>(values: &mut Buffer<V>) -> Option<&mut Buffer<V::Word>> {
+pub(crate) fn words_mut<V: Value>(values: &mut Buffer<V>) -> Option<&mut Buffer<V::Word>> {
     (values as &mut dyn Any).downcast_mut()
 }
 
@@ -24,15 +25,15 @@ type Buffers<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
 /// As [`Buffers`].
 type BuffersMut<'a, K, V> = (&'a mut Buffer<K>, &'a mut Buffer<V>);
 
-/// [`radix_sort_pairs`] by all bits.
+/// [`radix_sort_pairs`].
 pub(crate) fn sort<K: AnyKey, V: Value>(
     stream: &Stream,
     (keys, values): Buffers<'_, K, V>,
     len: usize,
+    bits: Range<u32>,
     (sorted, sorted_values): BuffersMut<'_, K, V>,
     scratch: &mut RadixSortScratch<K, V::Word>,
 ) -> Result<()> {
-    let bits = 0..K::Bits::BITS;
     match (words(values), words_mut(sorted_values)) {
         (Some(values), Some(sorted_values)) => {
             radix_sort_pairs(stream, (keys, values), len, bits, (sorted, sorted_values), scratch)
@@ -41,14 +42,14 @@ pub(crate) fn sort<K: AnyKey, V: Value>(
     }
 }
 
-/// [`radix_sort_pairs_in_place`] by all bits.
+/// [`radix_sort_pairs_in_place`].
 pub(crate) fn sort_in_place<K: AnyKey, V: Value>(
     stream: &Stream,
     (keys, values): BuffersMut<'_, K, V>,
     len: usize,
+    bits: Range<u32>,
     scratch: &mut RadixSortScratch<K, V::Word>,
 ) -> Result<()> {
-    let bits = 0..K::Bits::BITS;
     match words_mut(values) {
         Some(values) => radix_sort_pairs_in_place(stream, (keys, values), len, bits, scratch),
         None => radix_sort_keys_in_place(stream, keys, len, bits, scratch),

@@ -1,12 +1,12 @@
 //! The papers' claims: what they say, what was measured, and whether it holds.
 //!
-//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured` is
-//! computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`, one
-//! row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold for all
-//! its terms; `list` names a list of what was counted instead of rows. `within` is what the verdict was written for: if a new
-//! record leaves it, someone must look at the verdict. `noted` is a number that stands in a text. A claim that is not
-//! measured may read a record that is still to be made, or fields and rows that the next record of that name will have; its
-//! `within` is then what is expected.
+//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured`
+//! is computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`,
+//! one row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold
+//! for all its terms; `list` names a list of what was counted instead of rows, by a run on the card or else by the
+//! emulator. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
+//! `noted` is a number that stands in a text. A claim that is not measured may read a record that is still to be made,
+//! or fields and rows that the next record of that name will have; its `within` is then what is expected.
 
 use crate::measure::{self, Measure};
 use crate::store::Store;

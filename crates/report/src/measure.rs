@@ -2,7 +2,7 @@
 
 use crate::facts::{Facts, Filter, written};
 use crate::number::{self, Unit};
-use crate::store::Store;
+use crate::store::{EMULATOR, Store};
 use lanetree_record::Extra;
 use serde::Deserialize;
 
@@ -127,7 +127,10 @@ impl Measure {
     fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
         let Term { record, list, field, times, rows } = term;
         let filter = rows.or(&self.rows);
-        let counted = list.as_ref().and_then(|list| store.counted(card, record, list));
+        // The emulator counts the same for every card.
+        let counted = list
+            .as_ref()
+            .and_then(|list| store.counted(card, record, list).or_else(|| store.counted(EMULATOR, record, list)));
         let all = if list.is_some() { counted.as_deref() } else { store.rows(card, record) };
         let all = all.ok_or_else(|| Error::NoRecord(record.clone()))?;
         let chosen: Vec<&Facts> = all.iter().filter(|facts| filter.takes(facts)).collect();
@@ -248,6 +251,22 @@ mod tests {
         assert_eq!(numbers.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [4.0, 4.5]);
         assert!(matches!(of("memory.levels", ""), Err(Error::Rows { found: 2, .. })));
         assert!(matches!(of("memory.others", ""), Err(Error::Rows { found: 0, .. })));
+    }
+
+    #[test]
+    fn what_the_emulator_has_counted_holds_for_every_card() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory.json");
+        let mut record: serde_json::Value = serde_json::from_str(&crate::store::tests::record(&[json!({})])).unwrap();
+        record["machine"]["device"] = json!("emulated (seed 0)");
+        record["lines"] = json!([{ "average": 3.0 }]);
+        std::fs::write(&path, record.to_string()).unwrap();
+        let store = Store::of_files(&[path]).unwrap();
+        let of = |toml: &str| measure(toml).of(&store, "nvidia-h200");
+        let counted = of("of = [{ record = \"memory\", list = \"lines\", field = \"average\" }]").unwrap();
+        assert_eq!(counted.numbers, [(String::new(), 3.0)]);
+        // But what it has timed does not.
+        assert_eq!(of("of = [{ record = \"memory\" }]"), Err(Error::NoRecord("memory".into())));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
 use crate::plot;
-use crate::store::{Held, Store, described};
+use crate::store::{EMULATOR, Held, Store, described};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -38,9 +38,12 @@ fn intro(store: &Store) -> String {
          every figure. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>. Our rates are medians of a record's runs; the output of \
          every run was compared with the right answers before its figure was written.</p>",
     );
-    for card in store.cards() {
+    let mut cards: Vec<&str> = store.cards().collect();
+    cards.sort_by_key(|&card| card == EMULATOR);
+    for card in cards {
         let mut machines: Vec<Vec<(&str, String)>> = Vec::new();
         let (mut seeds, mut versions, mut verified, mut records) = (BTreeSet::new(), BTreeSet::new(), Vec::new(), 0);
+        let mut dates: Vec<&str> = Vec::new();
         for (name, held) in store.records(card) {
             match held {
                 Held::Bench { record, .. } => {
@@ -49,6 +52,7 @@ fn intro(store: &Store) -> String {
                         machines.push(machine);
                     }
                     seeds.insert(record.seed.to_string());
+                    dates.extend(record.date.as_deref());
                     versions.insert(record.version.clone());
                     records += 1;
                 }
@@ -62,7 +66,7 @@ fn intro(store: &Store) -> String {
             machine.push(("Records", records.to_string()));
             machine.push(("Seed", seeds.iter().cloned().collect::<Vec<_>>().join(", ")));
             machine.push(("Lanetree", versions.iter().cloned().collect::<Vec<_>>().join(", ")));
-            machine.push(("Date", "the records have none; see the history of benches/record".into()));
+            machine.push(("Date", spanned(&dates, records)));
             machine.extend(verified.iter().map(|line| ("Verified", line.clone())));
             let rows: String = machine
                 .iter()
@@ -72,6 +76,19 @@ fn intro(store: &Store) -> String {
         }
     }
     out
+}
+
+/// From the first day of the records to the last.
+fn spanned(dates: &[&str], records: usize) -> String {
+    let span = match (dates.iter().min(), dates.iter().max()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(day), _) => (*day).to_owned(),
+        _ => return "the records have none; see the history of benches/record".into(),
+    };
+    match records - dates.len() {
+        0 => span,
+        without => format!("{span}; {without} records have none, see the history of benches/record"),
+    }
 }
 
 fn contents(claims: &Claims, figures: &Figures) -> String {

@@ -52,6 +52,9 @@ pub(crate) enum Held {
     Rivals(Vec<Facts>),
 }
 
+/// What stands for a card in records of the emulator, which counts and has no time.
+pub(crate) const EMULATOR: &str = "emulated";
+
 /// Records by their names, which are those of their files without `.json`; by card.
 #[derive(Debug, Default)]
 pub(crate) struct Store(BTreeMap<String, BTreeMap<String, Held>>);

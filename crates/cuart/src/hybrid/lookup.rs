@@ -12,7 +12,7 @@ use lanetree_runtime::DeviceKind;
 use rayon::prelude::*;
 
 /// The keys of a batch among which one thread writes the results for long keys.
-const TASK: usize = 1 << 14;
+const TASK: usize = 1 << 16;
 
 impl<V: Word> Hybrid<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.

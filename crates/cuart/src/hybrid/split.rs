@@ -5,8 +5,9 @@ use lanetree_layout::Word;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
-/// Keys that a thread goes through at a time.
-const TASK: usize = 1 << 12;
+/// Keys that a thread goes through at a time: fewer take it less time than it takes to call another one, above all where several
+/// callers do so at once.
+const TASK: usize = 1 << 16;
 
 /// Which keys of a batch are long.
 pub(super) enum Long {
@@ -23,7 +24,6 @@ impl Long {
         let places: Vec<usize> = match keys.offsets() {
             Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Self::All,
             Offsets::Fixed { .. } => return Self::None,
-            // A few keys are not worth calling other threads.
             _ if keys.len() <= TASK => (0..keys.len()).filter(is_long).collect(),
             _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_long).collect(),
         };
