@@ -39,6 +39,9 @@
 //! `u128` and `i128` are keys, too. All calls are the same. Built full over random keys, a pair takes less than 26.7 bytes,
 //! or 22.4 with a value of 32 bits, all told. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
 //!
+//! # Sets
+//! [`LaneSet`] is a tree without values: an ordered set of keys, in lines of keys alone.
+//!
 //! # Joins, and new indexes from two
 //! ```
 //! use lanetree::{Device, LaneTree};
