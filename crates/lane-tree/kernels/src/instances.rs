@@ -1,9 +1,9 @@
 //! The instances that are compiled, by key word and value word; `calls` chooses among them.
 
 use crate::{
-    Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
-    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate,
-    Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes,
+    Locate, MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks,
+    Relocate, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
