@@ -275,6 +275,9 @@ fn joins_of_many_probes_agree_in_both_forms() {
             (0..).zip(&probes).filter_map(|(i, probe)| row(probe).map(|row| (i, row))).collect();
         let matches = index.join_many(&probes).unwrap();
         assert!(matches.iter().eq(expected.iter().copied()), "in host form on {device}");
+        let mut again = index.join_many(&probes[..count as usize / 2]).unwrap();
+        index.join_many_into(&probes, &mut again).unwrap();
+        assert_eq!(again, matches, "over other matches");
 
         let stream = device.stream().unwrap();
         let on_device = device.upload(&probes).unwrap();

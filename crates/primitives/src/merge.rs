@@ -311,7 +311,7 @@ mod tests {
                     assert!(pairs == expected, "{what}");
 
                     // The first sequence without the second's keys, whose values play no part.
-                    if distinct {
+                    if distinct && space > 50 && space < 1 << 31 {
                         let expected: Vec<(K, V)> = first
                             .iter()
                             .copied()

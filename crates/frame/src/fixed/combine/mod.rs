@@ -6,6 +6,7 @@ pub use scratch::CombineScratch;
 
 use super::FixedIndex;
 use super::pairs::check_lengths;
+use bytemuck::Pod;
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
 use lanetree_runtime::{Buffer, Stream};
@@ -62,7 +63,7 @@ pub trait Combine: FixedIndex {
         self.check_not_lost()?;
         check_lengths(keys, values)?;
         alone(self, |stream, scratch| {
-            let batch = (self.device().upload(keys)?, self.device().upload(values)?);
+            let batch = (uploaded(self, keys)?, uploaded(self, values)?);
             scratch.unite_batch(stream, self, (&batch.0, &batch.1, keys.len()))
         })
     }
@@ -74,7 +75,7 @@ pub trait Combine: FixedIndex {
     fn intersection_sorted(&self, keys: &[Self::Key]) -> Result<Self> {
         self.check_not_lost()?;
         let (device, stream) = (self.device(), self.device().stream()?);
-        let batch = device.upload(keys)?;
+        let batch = uploaded(self, keys)?;
         self.intersection_sorted_on(&stream, &batch, keys.len(), &mut CombineScratch::new(device)?)
     }
 
@@ -85,7 +86,7 @@ pub trait Combine: FixedIndex {
     fn difference_sorted(&self, keys: &[Self::Key]) -> Result<Self> {
         self.check_not_lost()?;
         alone(self, |stream, scratch| {
-            let batch = self.device().upload(keys)?;
+            let batch = uploaded(self, keys)?;
             scratch.subtract_batch(stream, self, (&batch, keys.len()))
         })
     }
@@ -193,6 +194,13 @@ fn check_on<I: FixedIndex>(index: &I, stream: &Stream, scratch: &CombineScratch<
     index.check_not_lost()?;
     same_device(index.device(), stream.device(), "the stream")?;
     scratch.check(stream)
+}
+
+/// An array on an index's device.
+fn uploaded<T: Pod + Send + Sync>(index: &impl FixedIndex, data: &[T]) -> Result<Buffer<T>> {
+    let mut buffer = index.device().alloc(data.len())?;
+    index.staging().queries.upload(data, &mut buffer)?;
+    Ok(buffer)
 }
 
 /// A new index of the pairs that `make` makes, with memory that is free again when they are built into an index.
