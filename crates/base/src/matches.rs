@@ -1,5 +1,6 @@
 //! The results of a join.
 
+use lanetree_runtime::prefer_huge_pages;
 use rayon::prelude::*;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
@@ -105,6 +106,7 @@ fn set_len(vector: &mut Vec<u64>, len: usize) {
         // First, since both may be large.
         *vector = Vec::new();
         *vector = vec![0; len];
+        prefer_huge_pages(vector);
     }
     vector.resize(len, 0);
 }
