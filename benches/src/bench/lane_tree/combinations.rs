@@ -24,6 +24,8 @@ pub(crate) struct Combinations<'a> {
     pooled: Device,
     /// The tree, with memory from there.
     tree: Tree,
+    /// The same tree without a pool.
+    plain: Tree,
     /// Keys and values on the device.
     pairs: (Buffer<u64>, Buffer<u64>),
 }
@@ -56,8 +58,9 @@ impl<'a> Combinations<'a> {
     pub(crate) fn new(session: &Session, table: &'static str, data: &'a Data<u64>) -> Result<Self> {
         let pooled = Pool::new(&session.device).device();
         let tree = LaneTree::builder().build_sorted(&pooled, &data.keys, &data.values)?;
+        let plain = LaneTree::builder().build_sorted(&session.device, &data.keys, &data.values)?;
         let pairs = (pooled.upload(&data.keys)?, pooled.upload(&data.values)?);
-        Ok(Self { table, data, pooled, tree, pairs })
+        Ok(Self { table, data, pooled, tree, plain, pairs })
     }
 
     /// Measures all calls with a second side of about so many keys, half of which the tree has.
@@ -98,6 +101,7 @@ impl<'a> Combinations<'a> {
         })?;
         *scratch = CombineScratch::new(&self.pooled)?;
         self.call(session, &second, "union", union, &mut || tree.union(other))?;
+        self.call(session, &second, "union, no pool", union, &mut || self.plain.union(other))?;
         self.call(session, &second, "intersection", intersection, &mut || tree.intersection(other))?;
         self.call(session, &second, "difference", difference, &mut || tree.difference(other))?;
         let (keys, values) = (&second.keys[..], &second.values[..]);
@@ -160,11 +164,12 @@ impl<'a> Combinations<'a> {
         }
         // The pairs of both sides that must be read, and those of the result.
         let is_of_batch = operation.ends_with("_sorted") || operation.ends_with("_sorted_on");
-        let bytes = match operation.split('_').next() {
-            Some("union") => 16 * (self.data.len() + second.keys.len() + len),
-            Some("difference") => 16 * (self.data.len() + len) + if is_of_batch { 8 } else { 16 } * second.keys.len(),
-            // The smaller side, and the lines of the other where they meet.
-            _ => 16 * second.keys.len().min(self.data.len()) + 16 * len,
+        let both = self.data.len() + second.keys.len();
+        let bytes = match operation {
+            _ if operation.starts_with("union") => 16 * (both + len),
+            _ if operation.starts_with("intersection") => 16 * (second.keys.len().min(self.data.len()) + len),
+            _ if is_of_batch => 16 * (self.data.len() + len) + 8 * second.keys.len(),
+            _ => 16 * (both + len),
         };
         self.push(session, "lanetree", operation, second, (timing, checksum), bytes);
         Ok(())
