@@ -136,6 +136,9 @@ fn indexes_of_different_sizes_are_intersected_with_the_values_of_the_first() {
         assert!(small.intersection(&large).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
         let expected = large.pairs().unwrap().into_iter().filter(|pair| is_in(&few, pair.0));
         assert!(large.intersection(&small).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
+        // Few keys are looked up in the larger index; many are merged with the smaller one's.
+        let expected = large.pairs().unwrap().into_iter().filter(|pair| !is_in(&few, pair.0));
+        assert!(large.difference(&small).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
         let expected = small.pairs().unwrap().into_iter().filter(|pair| !is_in(&many, pair.0));
         assert!(small.difference(&large).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
     }

@@ -258,8 +258,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.
     ///
-    /// Allocates nothing and waits for nothing if the index is a LaneTree. With other indexes the host first finds out where
-    /// the pairs are.
+    /// This is the exception: it allocates memory, and may wait, if only the host can find out where the index's pairs are. A
+    /// LaneTree's kernel does so itself.
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small; [`Error::Lost`]; [`Error::Runtime`] for buffers of another

@@ -17,7 +17,7 @@ use lanetree_runtime::{Buffer, Stream};
 /// how many pairs there are.
 ///
 /// A union or a difference copies the pairs out of both indexes, merges them, and builds. An intersection looks up the keys of
-/// the smaller side in the larger one.
+/// the smaller side in the larger one, and so does a difference with a much larger index.
 ///
 /// # Memory
 /// Beside both indexes and the new one, a call in host form takes memory for about twice the pairs (for an intersection, 2.5

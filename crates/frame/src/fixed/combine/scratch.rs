@@ -7,7 +7,7 @@ use lanetree_base::{DeviceKind, Error, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{
     BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, merge_pairs,
-    select_pairs, subtract_pairs,
+    partition_pairs, select_pairs, subtract_pairs,
 };
 use lanetree_runtime::{Buffer, Device, Stream};
 use rayon::prelude::*;
@@ -15,8 +15,8 @@ use rayon::prelude::*;
 /// Scratch memory of unions, intersections and differences in device form, reusable for the next one. Empty at first: a call
 /// that finds too little allocates what it needs, on the device that it was made for, and leaves it here.
 ///
-/// In pairs, for *n* pairs of an index and *m* of another one: a union keeps 2(*n* + *m*), a difference 2*n* + *m*, an
-/// intersection 2.5 times the smaller number. Of a batch, a union keeps 2*n* + *m*, a difference 2*n*, an intersection 1.5*m*,
+/// In pairs, for *n* pairs of an index and *m* of another one: a union keeps 2(*n* + *m*), a difference 2*n* + *m*, or 2.5*n*
+/// where *m* is several times as large, an intersection 2.5 times the smaller number. Of a batch, a union keeps 2*n* + *m*, a difference 2*n*, an intersection 1.5*m*,
 /// and all of them *m* more once a batch has had a key twice.
 #[derive(Debug)]
 pub struct CombineScratch<K: AnyKey, V: Word> {
@@ -25,6 +25,10 @@ pub struct CombineScratch<K: AnyKey, V: Word> {
     batch: BuildScratch<K, V>,
     work: Work<K, V>,
 }
+
+/// How many times as large as an index another one must be for its keys to be looked up there, rather than merged with all of
+/// the other's: a look-up per key takes about as long as copying and merging a few.
+const LARGER: u64 = 4;
 
 /// Keys and values.
 type Room<K, V> = Held<(Buffer<K>, Buffer<V>)>;
@@ -185,6 +189,9 @@ impl<K: AnyKey, V: Word> CombineScratch<K, V> {
         index: &I,
         other: &impl FixedIndex<Key = K, Value = V>,
     ) -> Result<usize> {
+        if other.len() / LARGER > index.len() {
+            return self.work.select_others(stream, index, other);
+        }
         let (keys, _, len) = copied(&mut self.second, &self.work.device, stream, other)?;
         self.work.subtract(stream, index, (keys, len))
     }
@@ -287,6 +294,30 @@ impl<K: AnyKey, V: Word> Work<K, V> {
         let (_, hits) = look_up(found, device, stream, other, (keys, len))?;
         let pairs = Pairs { keys, values, count: len.into() };
         selected(stream, device, pairs, hits, (select, result, count))
+    }
+
+    /// The index's pairs whose keys another one does not have.
+    fn select_others<I: FixedIndex<Key = K, Value = V>>(
+        &mut self,
+        stream: &Stream,
+        index: &I,
+        other: &impl FixedIndex<Key = K, Value = V>,
+    ) -> Result<usize> {
+        let Self { device, first, found, select, result, count, .. } = self;
+        let (keys, values, len) = copied(first, device, stream, index)?;
+        let (_, hits) = look_up(found, device, stream, other, (keys, len))?;
+        let pairs = Pairs { keys, values, count: len.into() };
+        let all = result.reserve(len, || room(device, len))?;
+        let scratch = select.reserve(len, || SelectScratch::new(device, len))?;
+        let output = PairsMut { keys: &mut all.0, values: &mut all.1, count };
+        partition_pairs(stream, pairs, hits, output, scratch)?;
+        // They come after those that both have, and go to where the copies were, which are few.
+        let rest = number(count)?..len;
+        let (keys, values) = first.reserve(len, || room(device, len))?;
+        keys.copy_from_buffer(stream, 0, &all.0, rest.clone())?;
+        values.copy_from_buffer(stream, 0, &all.1, rest.clone())?;
+        core::mem::swap(first, result);
+        Ok(rest.len())
     }
 }
 
