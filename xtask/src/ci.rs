@@ -46,7 +46,10 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     })?;
     let architectures = if options.full { &ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
     steps.run("ptx --check", || ptx::run(&ptx::Options::checking(architectures)))?;
-    steps.run("tests", || cargo(&["test", "--workspace", "--locked"]))?;
+    steps.run("tests", || {
+        let mut command = process::cargo();
+        process::run(tests(command.args(["test", "--workspace", "--locked"])))
+    })?;
     steps.run("tests of the runtime, feature cuda", || {
         cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
     })?;
@@ -56,8 +59,14 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
         let runner = paths::target().join("debug/lanetree-bench");
-        process::run(Command::new(runner).args(["verify", "--quick", "--device", "emulated"]))
+        process::run(tests(Command::new(runner).args(["verify", "--quick", "--device", "emulated"])))
     })
+}
+
+/// Fails calls at every third of their points instead of each, which would take minutes more; and lets tests wait for one another
+/// while others run.
+fn tests(command: &mut Command) -> &mut Command {
+    command.env("LANETREE_FAILURE_STRIDE", "3").env("RUST_TEST_THREADS", "4")
 }
 
 /// The steps so far: what each took, and whether it passed.

@@ -6,6 +6,13 @@ use super::table::Table;
 use lanetree::DeviceKind;
 use lanetree_record::{Machine, Record};
 use std::io::{self, Write};
+use std::time::SystemTime;
+
+/// The day, in UTC, such as 2026-11-23.
+fn today() -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    now.split('T').next().unwrap_or_default().to_owned()
+}
 
 /// A record, and what is printed of it but not kept.
 #[derive(Debug)]
@@ -24,6 +31,7 @@ impl Report {
             command: "bench".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             machine,
+            date: Some(today()),
             seed,
             rows: Vec::new(),
             counts: serde_json::Map::new(),

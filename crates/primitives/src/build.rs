@@ -1,7 +1,12 @@
 //! Pairs on a device, made ready for a bulk build: sorted, and each key once.
 
 use crate::check;
-use crate::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs, radix_sort_pairs_in_place};
+use crate::sample::likely_bits;
+use crate::{
+    LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, local_sort, radix_sort_pairs,
+    radix_sort_pairs_in_place,
+};
+use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
@@ -52,7 +57,13 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room.
     pub fn for_sorted(device: &Device) -> Result<Self> {
-        Ok(Self { device: device.clone(), sorted: None, sort: None, distinct: None, findings: device.alloc(2)? })
+        Ok(Self {
+            device: device.clone(),
+            sorted: None,
+            sort: None,
+            distinct: None,
+            findings: device.alloc(LOCAL_SORT_FINDINGS)?,
+        })
     }
 
     /// Its bytes on the device.
@@ -93,8 +104,13 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
             let what = "the scratch memory for unsorted pairs";
             return Err(Error::OutputLength { what, expected: len, actual: 0 });
         };
-        let bits = 0..K::Bits::BITS;
-        let result = radix_sort_pairs(stream, (keys, values), len, bits, (&mut sorted.0, &mut sorted.1), sort)
+        let result = likely_bits(keys, len)
+            .and_then(|bits| {
+                let out = (&mut sorted.0, &mut sorted.1);
+                sort_first_by(stream, bits, len, out, &mut self.findings, |bits, out| {
+                    radix_sort_pairs(stream, (keys, values), len, bits, out, sort)
+                })
+            })
             .and_then(|()| self.sorted(stream, (&sorted.0, &sorted.1, len), build));
         self.sorted = Some(sorted);
         result
@@ -173,11 +189,14 @@ pub fn build_from<K: AnyKey, V: Word, R>(
 ) -> Result<R> {
     check_pairs(stream, (&keys, &values, len))?;
     let device = stream.device();
-    let mut findings = device.alloc(2)?;
+    let mut findings = device.alloc(LOCAL_SORT_FINDINGS)?;
     let mut order = order_of(stream, &keys, len, &mut findings)?;
     if order.descent.is_some() {
         let mut sort = RadixSortScratch::for_pairs(device, len)?;
-        radix_sort_pairs_in_place(stream, (&mut keys, &mut values), len, 0..K::Bits::BITS, &mut sort)?;
+        let bits = likely_bits(&keys, len)?;
+        sort_first_by(stream, bits, len, (&mut keys, &mut values), &mut findings, |bits, pairs| {
+            radix_sort_pairs_in_place(stream, pairs, len, bits, &mut sort)
+        })?;
         drop(sort);
         order = order_of(stream, &keys, len, &mut findings)?;
     }
@@ -189,6 +208,39 @@ pub fn build_from<K: AnyKey, V: Word, R>(
     drop((keys, values));
     let Distinct { keys, values, .. } = distinct;
     build((&keys, &values, len - order.equal))
+}
+
+/// Keys and values to be sorted.
+type PairsToSort<'a, K, V> = (&'a mut Buffer<K>, &'a mut Buffer<V>);
+
+/// Sorts pairs by bits of their keys that are likely to be enough, and then locally; or, if these were not enough, once more
+/// by all bits in which they differ. `by` sorts them by bits, stably. Waits for the stream, unless the bits are all there are.
+fn sort_first_by<K: AnyKey, V: Word>(
+    stream: &Stream,
+    bits: Range<u32>,
+    len: usize,
+    (keys, values): PairsToSort<'_, K, V>,
+    findings: &mut Buffer<u64>,
+    mut by: impl FnMut(Range<u32>, PairsToSort<'_, K, V>) -> Result<()>,
+) -> Result<()> {
+    let width = K::Bits::BITS;
+    let from = bits.start;
+    by(bits.clone(), (keys, values))?;
+    if bits == (0..width) {
+        return Ok(());
+    }
+    findings.copy_from(&[0; LOCAL_SORT_FINDINGS])?;
+    // SAFETY: the sort has checked the buffers, and the findings are as many as they must be.
+    unsafe { local_sort(stream, (keys, values), len, from, findings.write_on(stream)?)? };
+    let mut found = [0; LOCAL_SORT_FINDINGS];
+    findings.copy_to(&mut found)?;
+    let [differing, unsorted] = found;
+    if unsorted > 0 {
+        // Of keys of 128 bits, each bit stands for two of theirs.
+        let top = (u64::BITS - differing.leading_zeros()) * width.div_ceil(u64::BITS);
+        by(0..top, (keys, values))?;
+    }
+    Ok(())
 }
 
 /// Checks the buffers of the first `len` pairs.
@@ -223,4 +275,46 @@ fn order_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: 
     let mut found = [0; 2];
     findings.copy_to(&mut found)?;
     Ok(Order { descent: usize::try_from(found[0]).ok().filter(|&index| index < len), equal: found[1] as usize })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_data::rng;
+    use rand::{Rng, RngExt};
+    use std::collections::BTreeMap;
+
+    /// Keys of which a sample says what is right, and of which it does not.
+    fn inputs(len: usize) -> [Vec<u64>; 3] {
+        let mut rng = rng(3);
+        let random: Vec<u64> = (0..len).map(|_| rng.next_u64() & !1).collect();
+        // Every other one again.
+        let twice = (0..len).map(|i| random[i / 2]).collect();
+        // All but one are small, and so many agree in their upper bits that they are no short runs.
+        let mut crowded: Vec<u64> = (0..len).map(|_| rng.random_range(0..1 << 40)).collect();
+        crowded[len / 2..].iter_mut().for_each(|key| *key = 77 << 20 | (*key & 0xff));
+        crowded[300] = u64::MAX;
+        [random, twice, crowded]
+    }
+
+    #[test]
+    fn pairs_are_sorted_whatever_their_sample_says() {
+        let len = 20_000;
+        let device = Device::emulated_with_seed(5);
+        let stream = device.stream().unwrap();
+        for keys in inputs(len) {
+            let values: Vec<u32> = (0..len as u32).collect();
+            let expected: BTreeMap<u64, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+            let check = |(keys, values, len): DevicePairs<'_, u64, u32>| {
+                stream.synchronize()?;
+                let (keys, values) = (keys.to_vec()?, values.to_vec()?);
+                assert!(keys[..len].iter().zip(&values[..len]).eq(&expected));
+                Ok(())
+            };
+            let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let mut scratch = BuildScratch::for_unsorted(&device, len).unwrap();
+            scratch.unsorted(&stream, (&keys, &values, len), check).unwrap();
+            build_from(&stream, (keys, values), len, check).unwrap();
+        }
+    }
 }

@@ -51,6 +51,7 @@ mod native;
 mod operations;
 mod radix_sort;
 mod runs;
+mod sample;
 mod scan;
 mod select;
 #[cfg(test)]

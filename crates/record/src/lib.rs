@@ -26,6 +26,8 @@ pub struct Record<R = Row> {
     pub version: String,
     /// What the figures were measured on.
     pub machine: Machine,
+    /// The day on which it began, in UTC, such as 2026-11-23; `None` in records of versions that did not write it.
+    pub date: Option<String>,
     /// What keys and queries follow from.
     pub seed: u64,
     /// What was measured.

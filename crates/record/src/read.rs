@@ -39,6 +39,7 @@ impl Record {
             command: fields.text("command")?,
             version: fields.text("version")?,
             machine: Machine::read(Fields::of("machine".into(), fields.take("machine")?)?)?,
+            date: fields.optional("date", text)?,
             seed: fields.count("seed")?,
             rows: fields.list("rows")?.map(|(path, row)| Row::read(Fields::of(path, row)?)).collect::<Result<_>>()?,
             skipped: fields.list("skipped")?.map(|(path, line)| text(path, line)).collect::<Result<_>>()?,

@@ -41,6 +41,7 @@ fn intro(store: &Store) -> String {
     for card in store.cards() {
         let mut machines: Vec<Vec<(&str, String)>> = Vec::new();
         let (mut seeds, mut versions, mut verified, mut records) = (BTreeSet::new(), BTreeSet::new(), Vec::new(), 0);
+        let mut dates: Vec<&str> = Vec::new();
         for (name, held) in store.records(card) {
             match held {
                 Held::Bench { record, .. } => {
@@ -49,6 +50,7 @@ fn intro(store: &Store) -> String {
                         machines.push(machine);
                     }
                     seeds.insert(record.seed.to_string());
+                    dates.extend(record.date.as_deref());
                     versions.insert(record.version.clone());
                     records += 1;
                 }
@@ -62,7 +64,7 @@ fn intro(store: &Store) -> String {
             machine.push(("Records", records.to_string()));
             machine.push(("Seed", seeds.iter().cloned().collect::<Vec<_>>().join(", ")));
             machine.push(("Lanetree", versions.iter().cloned().collect::<Vec<_>>().join(", ")));
-            machine.push(("Date", "the records have none; see the history of benches/record".into()));
+            machine.push(("Date", spanned(&dates, records)));
             machine.extend(verified.iter().map(|line| ("Verified", line.clone())));
             let rows: String = machine
                 .iter()
@@ -72,6 +74,19 @@ fn intro(store: &Store) -> String {
         }
     }
     out
+}
+
+/// From the first day of the records to the last.
+fn spanned(dates: &[&str], records: usize) -> String {
+    let span = match (dates.iter().min(), dates.iter().max()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(day), _) => (*day).to_owned(),
+        _ => return "the records have none; see the history of benches/record".into(),
+    };
+    match records - dates.len() {
+        0 => span,
+        without => format!("{span}; {without} records have none, see the history of benches/record"),
+    }
 }
 
 fn contents(claims: &Claims, figures: &Figures) -> String {

@@ -25,12 +25,33 @@ pub enum Failure {
     Allocation(u64),
 }
 
+/// Tests inject failures at every point of a call, or at every so-many-th if this variable has that number.
+const STRIDE: &str = "LANETREE_FAILURE_STRIDE";
+
 impl Failure {
     /// Every kind of failure; each takes its number.
     pub const KINDS: [fn(u64) -> Self; 4] = [Self::Launch, Self::Kernel, Self::Transfer, Self::Allocation];
 
-    /// Does `work` again and again, each time on a new emulated device that fails at a later point of it, until no
-    /// failure occurs; and so for each kind of failure. After each, `check` sees what is left, on a device that works
+    /// The points of a call at which tests let it fail, ascending without end: all, or from some on every so-many-th if the
+    /// environment variable `LANETREE_FAILURE_STRIDE` has that number. Those of one kind are not those of another.
+    ///
+    /// # Panics
+    /// If the variable is no number above 0.
+    pub fn points(kind: fn(u64) -> Self) -> impl Iterator<Item = u64> {
+        let stride = std::env::var(STRIDE).map_or(1, |stride| match stride.parse::<usize>() {
+            Ok(stride) if stride > 0 => stride,
+            _ => panic!("{STRIDE} is {stride:?}, which is no number above 0"),
+        });
+        let first = match kind(0) {
+            Self::Launch(_) | Self::Allocation(_) => 0,
+            Self::Kernel(_) => 1,
+            Self::Transfer(_) => 2,
+        };
+        (first % stride as u64..).step_by(stride)
+    }
+
+    /// Does `work` again and again, each time on a new emulated device that fails at a later [point](Self::points) of it, until
+    /// no failure occurs; and so for each kind of failure. After each, `check` sees what is left, on a device that works
     /// again. Returns the failures, each with the error that reported it.
     ///
     /// # Panics
@@ -43,7 +64,7 @@ impl Failure {
     ) -> Vec<(Self, E)> {
         let mut failed = Vec::new();
         for kind in Self::KINDS {
-            for point in 0.. {
+            for point in Self::points(kind) {
                 let failure = kind(point);
                 let device = Device::emulated_with_seed(point);
                 let pool = Pool::new(&device);

@@ -13,11 +13,12 @@ const MOST: u64 = 2000;
 /// Runs a call with a failure at each of its points; the call says whether the failure has come.
 fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, String>) -> Result<(), String> {
     for kind in Failure::KINDS {
-        let mut at = 0;
-        while call(kind(at)).map_err(|error| format!("{what}, {:?}: {error}", kind(at)))? {
-            at += 1;
-            if at == MOST {
+        for at in Failure::points(kind) {
+            if at >= MOST {
                 return Err(format!("{what}: no end of failures at {:?}", kind(at)));
+            }
+            if !call(kind(at)).map_err(|error| format!("{what}, {:?}: {error}", kind(at)))? {
+                break;
             }
         }
     }

@@ -120,12 +120,19 @@ fn copy_device_crates(to: &Path, crates: &[Source]) -> Result<()> {
             let name = file.strip_prefix(&root).unwrap_or(&file);
             let mut text = paths::read(&file)?;
             if member.ends_with("/kernels") && name.ends_with("Cargo.toml") {
-                text += "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
+                text = as_cdylib(&text);
             }
             paths::write(&to.join(name), &text)?;
         }
     }
     Ok(())
+}
+
+/// A kernel crate's manifest, for a library whose entries are in its PTX.
+fn as_cdylib(manifest: &str) -> String {
+    const LIB: &str = "[lib]\n";
+    let (head, rest) = manifest.split_once(LIB).unwrap_or((manifest, ""));
+    format!("{head}\n{LIB}crate-type = [\"cdylib\", \"rlib\"]\n{rest}")
 }
 
 /// The root manifest with other members.
@@ -153,6 +160,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manifest_has_one_library() {
+        let library = "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
+        assert_eq!(as_cdylib("[package]\n"), format!("[package]\n{library}"));
+        assert_eq!(as_cdylib("[package]\n[lib]\ntest = false\n"), format!("[package]\n{library}test = false\n"));
+    }
 
     #[test]
     fn the_members_are_replaced_and_the_rest_stays() {

@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
-use lanetree::{DeviceKind, LaneTree};
+use lanetree::{DeviceKind, LaneTree, Pool};
 use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -44,8 +44,8 @@ static TABLE: Table = Table {
     notes: &[
         "Pairs and batches are on the device, in random order. By the CPU's clock, from the call to its return: builds with",
         "the allocation of the tree, batches with their sort. Each batch of new keys goes into a tree that was built for it,",
-        "and, where it says so, had batches of the same size before, untimed; its memory comes from a pool. path: whether",
-        "all nodes were changed in place, or some divided and the others moved aside.",
+        "and, where it says so, had batches of the same size before, untimed. All memory comes from a pool, which has had as",
+        "much before. path: whether all nodes were changed in place, or some divided and the others moved aside.",
     ],
     summary: None,
 };
@@ -94,9 +94,11 @@ fn build(
     keys: &[u64],
     is_sorted: bool,
 ) -> Result<()> {
+    let pooled = Pool::new(&session.device).device();
+    let stream = &pooled.stream()?;
     let mut scratch = match is_sorted {
-        true => BuildScratch::for_sorted(&session.device)?,
-        false => BuildScratch::for_unsorted(&session.device, keys.len())?,
+        true => BuildScratch::for_sorted(&pooled)?,
+        false => BuildScratch::for_unsorted(&pooled, keys.len())?,
     };
     let pairs = (&pairs.device.0, &pairs.device.1);
     let mut tree = None;
@@ -105,8 +107,8 @@ fn build(
         |tree| *tree = None,
         |tree| {
             *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs, keys.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+                true => builder.build_sorted_on(stream, pairs, keys.len(), &mut scratch)?,
+                false => builder.build_on(stream, pairs, keys.len(), &mut scratch)?,
             });
             Ok(())
         },

@@ -220,7 +220,14 @@ impl fmt::Debug for ByteKeys<'_> {
 }
 
 fn check<O: Copy + Into<u64> + Ord + Sync>(offsets: &[O], bytes: usize) -> Result<()> {
-    if let Some(before) = offsets.par_windows(2).position_first(|pair| pair[1] < pair[0]) {
+    /// Fewer are read through sooner than other threads have begun, above all if several callers ask for these.
+    const PARALLEL: usize = 1 << 17;
+    let descends = |pair: &[O]| pair[1] < pair[0];
+    let descent = match offsets.len() < PARALLEL {
+        true => offsets.windows(2).position(descends),
+        false => offsets.par_windows(2).with_min_len(PARALLEL / 4).position_first(descends),
+    };
+    if let Some(before) = descent {
         let (previous, offset) = (offsets[before].into(), offsets[before + 1].into());
         return Err(Error::OffsetOrder { index: before + 1, previous, offset });
     }

@@ -63,16 +63,3 @@ pub enum ChildRegion {
 pub fn bytes<K: Word, V: Word>(shape: &Shape) -> u64 {
     u64::from(shape.inner) * (inner_bytes::<K>(shape.fanout) + 4) + shape.leaf_region_bytes::<K, V>()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inner_nodes_are_whole_sectors() {
-        for fanout in FANOUTS {
-            assert_eq!(inner_bytes::<u32>(fanout) % 32, 0);
-            assert_eq!(inner_bytes::<u64>(fanout) % 32, 0);
-        }
-    }
-}

@@ -180,8 +180,13 @@ fn a_table_is_chosen_as_the_host_does() {
 fn tables_of_every_size() {
     for device in devices() {
         for table in [RootTable::None, RootTable::TwoBytes, RootTable::ThreeBytes] {
-            for len in [0, 1, 2, 40] {
-                for bytes in [1, 2, 256] {
+            // Each takes 2^24 entries of the largest table.
+            let (lens, bytes) = match table {
+                RootTable::ThreeBytes => (&[0, 40][..], &[256][..]),
+                _ => (&[0, 1, 2, 40][..], &[1, 2, 256][..]),
+            };
+            for &len in lens {
+                for &bytes in bytes {
                     check_strings(&device, &random(len, 5, bytes, &mut rng(len)), 5, table);
                 }
                 check_nodes(&device, &variable(len, 4, &mut rng(len)), table);

@@ -16,8 +16,8 @@ use rayon::prelude::*;
 /// that finds too little allocates what it needs, on the device that it was made for, and leaves it here.
 ///
 /// In pairs, for *n* pairs of an index and *m* of another one: a union keeps 2(*n* + *m*), a difference 2*n* + *m*, or 2.5*n*
-/// where *m* is several times as large, an intersection 2.5 times the smaller number. Of a batch, a union keeps 2*n* + *m*, a difference 2*n*, an intersection 1.5*m*,
-/// and all of them *m* more once a batch has had a key twice.
+/// where *m* is several times as large, an intersection 2.5 times the smaller number. With a batch, a union keeps 2*n* + *m*, a
+/// difference 2*n*, an intersection 1.5*m*; and once a batch has had a key twice, unions and intersections keep *m* more.
 #[derive(Debug)]
 pub struct CombineScratch<K: AnyKey, V: Word> {
     /// The other index's pairs.

@@ -242,7 +242,7 @@ fn a_batch_that_empties_the_tree_and_one_that_fills_it_again() {
 }
 
 #[test]
-fn memory_stays_bounded_over_a_thousand_batches() {
+fn memory_stays_bounded_over_many_batches() {
     let device = Device::emulated();
     let stream = device.stream().unwrap();
     let keys: Vec<u32> = (0..200).map(|i| i * 50).collect();
@@ -250,16 +250,16 @@ fn memory_stays_bounded_over_a_thousand_batches() {
     let mut scratch = UpdateScratch::new(&device, 8).unwrap();
     let mut rng = StdRng::seed_from_u64(7);
     let mut most = 0;
-    for batch in 0..1000 {
+    for batch in 0..400 {
         let (keys, kinds): (Vec<u32>, Vec<u32>) =
             (0..8).map(|_| (rng.random_range(0..400_u32) * 25, 2 * rng.random_range(0..2_u32))).unzip();
         let (keys, kinds) = (device.upload(&keys).unwrap(), device.upload(&kinds).unwrap());
         tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
         let bytes = tree.stats().bytes() + scratch.bytes() as u64;
-        if batch == 300 {
+        if batch == 150 {
             most = bytes;
         }
-        assert!(batch <= 300 || bytes <= most * 5 / 4, "batch {batch}: {bytes} bytes, and {most} after 300");
+        assert!(batch <= 150 || bytes <= most * 5 / 4, "batch {batch}: {bytes} bytes, and {most} after 150");
     }
     tree.validate();
 }
