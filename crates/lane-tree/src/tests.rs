@@ -191,6 +191,14 @@ fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
     all
 }
 
+/// Checks that a tree's pairs, copied on a stream, are these.
+fn are_copied<K: AnyKey, V: Word>(tree: &LaneTree<K, V>, pairs: impl Iterator<Item = (K, V)>, what: &str) {
+    let (device, len) = (&tree.device, tree.len() as usize);
+    let (mut keys, mut values) = (device.alloc(len).unwrap(), device.alloc(len).unwrap());
+    tree.on(&device.stream().unwrap()).pairs(&mut keys, &mut values).unwrap();
+    assert!(keys.to_vec().unwrap().into_iter().zip(values.to_vec().unwrap()).eq(pairs), "{what}");
+}
+
 fn every_distribution<K: AnyKey, V: Word>(all: Vec<(&'static str, Vec<K::Bits>)>, fill: f64) {
     for (what, keys) in all {
         let mut keys: Vec<K> = keys.into_iter().map(K::decode).collect();
@@ -241,6 +249,7 @@ fn every_distribution<K: AnyKey, V: Word>(all: Vec<(&'static str, Vec<K::Bits>)>
             }
             assert!(tree.iter().map(|pair| pair.unwrap().0).eq(keys.iter().copied()), "{what}");
             assert!(tree.pairs().unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())), "{what}");
+            are_copied(&tree, keys.iter().copied().zip(values.iter().copied()), what);
             // Twice the bytes of lines filled so is what no distribution may exceed.
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;

@@ -1,6 +1,6 @@
 //! Batches of changes.
 
-use super::{distributions, validate, wide_distributions};
+use super::{are_copied, distributions, validate, wide_distributions};
 use crate::LaneTree;
 use core::ops::Bound;
 use lanetree_frame::{Bytes16, Device, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
@@ -29,7 +29,8 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
-        assert!(self.tree.pairs().unwrap().into_iter().eq(pairs), "{what}");
+        assert!(self.tree.pairs().unwrap().into_iter().eq(pairs.clone()), "{what}");
+        are_copied(&self.tree, pairs, what);
         let keys: Vec<K> = self.map.keys().copied().collect();
         let found = self.tree.get_many(&keys).unwrap();
         assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");

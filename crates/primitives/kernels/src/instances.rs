@@ -1,7 +1,7 @@
 //! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
 //! and value word, with `primitives_u64` for keys without values.
 
-use crate::merge::{Merge, Splits};
+use crate::merge::{KEEP, Merge, REPLACE, SUBTRACT, Splits};
 use crate::operations::{CheckOrder, FoldKinds, MarkBases};
 use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
@@ -49,8 +49,8 @@ macro_rules! select_and_merge {
             instance!([<$module __select>], $module, select!($k, $v, $values, false));
             instance!([<$module __partition>], $module, select!($k, $v, $values, true));
             instance!([<$module __splits>], $module, Splits<$k, $v, $values>);
-            instance!([<$module __merge>], $module, Merge<$k, $v, $values, false>);
-            instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, true>);
+            instance!([<$module __merge>], $module, Merge<$k, $v, $values, { KEEP }>);
+            instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, { REPLACE }>);
         }
     };
 }
@@ -68,10 +68,20 @@ macro_rules! keys {
 keys!(u32);
 keys!(u64);
 
+/// Compaction and merges of pairs.
+macro_rules! pairs_to_pairs {
+    ($module:ident, $k:ident, $v:ident) => {
+        pastey::paste! {
+            select_and_merge!($module, $k, $v, true);
+            instance!([<$module __subtract>], $module, Merge<$k, $v, true, { SUBTRACT }>);
+        }
+    };
+}
+
 macro_rules! pairs {
     ($k:ident, $v:ident) => {
         pastey::paste! {
-            select_and_merge!([<primitives_ $k _ $v>], $k, $v, true);
+            pairs_to_pairs!([<primitives_ $k _ $v>], $k, $v);
             instance!([<primitives_ $k _ $v __last>], [<primitives_ $k _ $v>], runs!($k, Last<$v>));
             instance!([<primitives_ $k _ $v __sums>], [<primitives_ $k _ $v>], runs!($k, Sums<$v>));
         }
@@ -87,7 +97,7 @@ select_and_merge!(primitives_u128, u128, u32, false);
 macro_rules! wide_pairs {
     ($v:ident) => {
         pastey::paste! {
-            select_and_merge!([<primitives_u128_ $v>], u128, $v, true);
+            pairs_to_pairs!([<primitives_u128_ $v>], u128, $v);
             instance!([<primitives_u128_ $v __last>], [<primitives_u128_ $v>], runs!(u128, Last<$v>));
         }
     };
