@@ -1,5 +1,6 @@
 //! The results of a join.
 
+use lanetree_runtime::prefer_huge_pages;
 use rayon::prelude::*;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
@@ -25,33 +26,53 @@ impl Matches {
 
     /// The matches of probes, from the number of the pair of each, or [`Matches::NO_ROW`].
     pub fn of_rows(rows: &[u64]) -> Self {
-        let counts: Vec<usize> =
-            rows.par_chunks(TASK).map(|rows| rows.iter().filter(|&&row| row != Self::NO_ROW).count()).collect();
+        let mut matches = Self::default();
+        let Ok(()) = matches.fill(rows.len(), |own| -> Result<(), core::convert::Infallible> {
+            own.copy_from_slice(rows);
+            Ok(())
+        });
+        matches
+    }
+
+    /// Makes these the matches of so many probes, in the memory that is there: `find` writes the number of the pair of each, or
+    /// [`Matches::NO_ROW`], over anything. After an error there are none.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn fill<E>(&mut self, probes: usize, find: impl FnOnce(&mut [u64]) -> Result<(), E>) -> Result<(), E> {
+        let Self { mut offsets, probes: mut found_probes, rows: mut found_rows } = core::mem::take(self);
+        // Rows where offsets will be: each offset after the first is the end of a probe's matches.
+        set_len(&mut offsets, probes + 1);
+        offsets[0] = 0;
+        let ends = &mut offsets[1..];
+        find(ends)?;
+        let is_match = |row: &&u64| **row != Self::NO_ROW;
+        let counts: Vec<usize> = ends.par_chunks(TASK).map(|rows| rows.iter().filter(is_match).count()).collect();
         let total = counts.iter().sum();
-        let mut matches = Self { offsets: vec![0; rows.len() + 1], probes: vec![0; total], rows: vec![0; total] };
-        let (mut probes, mut found) = (&mut matches.probes[..], &mut matches.rows[..]);
+        set_len(&mut found_probes, total);
+        set_len(&mut found_rows, total);
+        let (mut to_probes, mut to_rows) = (&mut found_probes[..], &mut found_rows[..]);
         let mut tasks = Vec::with_capacity(counts.len());
         let mut before = 0;
-        for ((task, rows), count) in rows.chunks(TASK).enumerate().zip(counts) {
-            let (task_probes, task_found);
-            (task_probes, probes) = probes.split_at_mut(count);
-            (task_found, found) = found.split_at_mut(count);
-            tasks.push((task * TASK, rows, before, task_probes, task_found));
+        for ((task, ends), count) in ends.chunks_mut(TASK).enumerate().zip(counts) {
+            let (task_probes, task_rows);
+            (task_probes, to_probes) = to_probes.split_at_mut(count);
+            (task_rows, to_rows) = to_rows.split_at_mut(count);
+            tasks.push((task * TASK, ends, before, task_probes, task_rows));
             before += count;
         }
-        // Each offset after the first is the end of a probe's matches.
-        let ends = matches.offsets[1..].par_chunks_mut(TASK);
-        tasks.into_par_iter().zip(ends).for_each(|((first, rows, before, probes, found), ends)| {
+        tasks.into_par_iter().for_each(|(first, ends, before, probes, rows)| {
             let mut count = 0;
-            for (i, (&row, end)) in rows.iter().zip(ends).enumerate() {
-                if row != Self::NO_ROW {
-                    (probes[count], found[count]) = ((first + i) as u64, row);
+            for (i, end) in ends.iter_mut().enumerate() {
+                if *end != Self::NO_ROW {
+                    (probes[count], rows[count]) = ((first + i) as u64, *end);
                     count += 1;
                 }
                 *end = (before + count) as u64;
             }
         });
-        matches
+        *self = Self { offsets, probes: found_probes, rows: found_rows };
+        Ok(())
     }
 
     /// How many matches there are.
@@ -78,6 +99,18 @@ impl Matches {
     }
 }
 
+/// Gives a vector so many elements, of any value. New memory is zero as it comes from the system, so that nobody writes it
+/// twice.
+fn set_len(vector: &mut Vec<u64>, len: usize) {
+    if vector.capacity() < len {
+        // First, since both may be large.
+        *vector = Vec::new();
+        *vector = vec![0; len];
+        prefer_huge_pages(vector);
+    }
+    vector.resize(len, 0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +129,23 @@ mod tests {
                 assert_eq!(matches.of(i), if i % 3 == 1 { &[][..] } else { &own[..] }, "probe {i} of {len}");
             }
         }
+    }
+
+    #[test]
+    fn memory_is_used_again_whatever_is_in_it() {
+        let mut matches = Matches::of_rows(&[5; 100]);
+        matches.rows = vec![1; 3];
+        let at = matches.offsets.as_ptr();
+        for rows in [&[7, Matches::NO_ROW, 9][..], &[], &[Matches::NO_ROW; 40], &[4; 99]] {
+            let filled: Result<(), ()> = matches.fill(rows.len(), |own| {
+                own.copy_from_slice(rows);
+                Ok(())
+            });
+            filled.unwrap();
+            assert_eq!(matches, Matches::of_rows(rows));
+            assert_eq!(matches.offsets.as_ptr(), at, "no new memory");
+        }
+        assert_eq!(matches.fill(3, |_| Err("no")), Err("no"));
+        assert!(matches.is_empty() && matches.iter().len() == 0);
     }
 }

@@ -165,6 +165,10 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?, ranks))
     }
 
+    fn tuning_for_sorted() -> LookUp {
+        LookUp { order: BatchOrder::Sorted, ..LookUp::default() }
+    }
+
     fn check_tuning(&self, tuning: &LookUp) -> Result<()> {
         self.group_width(tuning).map(drop)
     }

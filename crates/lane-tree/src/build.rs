@@ -39,6 +39,11 @@ impl<K, V> Default for Builder<K, V> {
 }
 
 impl<K: AnyKey, V: Value> Builder<K, V> {
+    /// With the options of a tree.
+    pub(crate) fn of(options: Options) -> Self {
+        Self { options, words: PhantomData }
+    }
+
     /// The part of each line that a build fills, in (0, 1]; 1 by default. A line gets at least one pair. With 0.7, batches of
     /// inserts find room.
     #[must_use]
@@ -150,19 +155,25 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
     }
 
-    fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {
+    /// Builds a tree over pairs that ascend strictly, with options that were checked.
+    pub(crate) fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {
         let device = stream.device();
+        if let (DeviceKind::Host, (Some(keys), Some(values))) =
+            (device.kind(), (pairs.0.as_slice(), pairs.1.as_slice()))
+        {
+            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?);
+        }
         if pairs.2 == 0 {
             return self.upload(device, &SortedPairs::default());
         }
-        Ok(self.of(device, build_on(stream, device, self.options, pairs)?))
+        Ok(self.tree(device, build_on(stream, device, self.options, pairs)?))
     }
 
     fn upload(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<LaneTree<K, V>> {
-        Ok(self.of(device, build::<K, V>(device, pairs, self.options)?))
+        Ok(self.tree(device, build::<K, V>(device, pairs, self.options)?))
     }
 
-    fn of(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
+    fn tree(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
         let (device, options, parts) = (device.clone(), self.options, Guarded::new(parts));
         LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }

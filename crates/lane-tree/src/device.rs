@@ -1,18 +1,17 @@
 //! The tree on a device: what the frame makes every query of.
 
 use crate::LaneTree;
+use crate::build::Builder;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
-use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN,
-    SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
-    sorted_tile,
+    AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
+    SORTED_OWN, SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared,
+    query_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
@@ -102,6 +101,10 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 
     fn view(&self) -> Option<View<'_, K, V>> {
         View::new(self.parts.get().ok()?, self.simd)
+    }
+
+    fn tuning_for_sorted() -> BatchOrder {
+        BatchOrder::Sorted
     }
 
     unsafe fn launch_get(
@@ -211,26 +214,19 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
     }
 
-    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        let builder = Self::builder().fill(self.options.fill).table_nodes(self.options.table_nodes);
-        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+    unsafe fn launch_copy_pairs(
+        &self,
+        stream: &Stream,
+        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
+    ) -> Result<()> {
+        let args = CopyPairsArgs { tree: self.tree_ref(stream)?, keys, values };
+        let launch = launch::over(stream, args.tree.leaf_nodes.into(), WARP, THREADS)?;
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { launch.run(calls::copy_pairs(&args)) }?)
     }
 
-    /// A row for each node of the lowest level.
-    fn rows(&self) -> Result<(Vec<u64>, Vec<u64>)> {
-        let parts = self.parts.get()?;
-        let leaf_nodes = parts.shape.leaf_nodes as usize;
-        let mut nodes = vec![0; leaf_nodes * NODE_WORDS as usize];
-        parts.nodes.copy_range_to(0, &mut nodes)?;
-        let words = record_words::<K::Bits, V>() as usize;
-        let mut records = vec![0; leaf_nodes * words];
-        parts.records.copy_range_to(0, &mut records)?;
-        let slots = u64::from(line_slots::<K::Bits, V>());
-        let first_slot = |node: &[u32]| u64::from(node[FIRST_CHILD as usize]) * slots;
-        let rank = |words: &[u64]| Record::<K::Bits>::of_slice::<V>(words).rank;
-        let cursors = nodes.chunks_exact(NODE_WORDS as usize).map(first_slot).collect();
-        let ranks = records.chunks_exact(words).map(rank);
-        Ok((cursors, ranks.chain([parts.shape.len]).collect()))
+    fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        Builder::of(self.options).build_distinct_on(stream, (keys, values, len))
     }
 
     fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {

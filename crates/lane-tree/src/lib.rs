@@ -60,6 +60,23 @@
 //! # Ok(())
 //! # }
 //! ```
+//! Where this is repeated: with a batch that is on the device, scratch memory that is reused, and new indexes from a pool.
+//! ```
+//! use lanetree::{CombineScratch, Device, LaneTree, Pool};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = Pool::new(&Device::emulated()).device();
+//! let mut index = LaneTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+//! let (keys, values) = (device.upload(&[20_u64, 40])?, device.upload(&[7_u32, 8])?);
+//! let (stream, mut scratch) = (device.stream()?, CombineScratch::new(&device)?);
+//! for _ in 0..3 {
+//!     index = index.union_sorted_on(&stream, (&keys, &values), 2, &mut scratch)?;
+//!     index = index.difference_sorted_on(&stream, &keys, 1, &mut scratch)?;
+//! }
+//! assert_eq!(index.pairs()?, [(10, 1), (30, 3), (40, 8)]);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Kernels of your own
 //! [`LaneTree::handle_on`] gives a [`Handle`], which a kernel takes as an argument, and with which it looks keys up where it

@@ -5,7 +5,7 @@ mod sets;
 
 use crate::parts::Parts;
 use crate::{BuildScratch, LaneTree, Simd};
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, OnStream};
 use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
@@ -193,6 +193,14 @@ fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
     all
 }
 
+/// Checks that a tree's pairs, copied on a stream, are these.
+fn are_copied<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: impl Iterator<Item = (K, V)>, what: &str) {
+    let (device, len) = (&tree.device, tree.len() as usize);
+    let (mut keys, mut values) = (device.alloc(len).unwrap(), device.alloc(len).unwrap());
+    OnStream::new(tree, &device.stream().unwrap()).pairs(&mut keys, &mut values).unwrap();
+    assert!(keys.to_vec().unwrap().into_iter().zip(values.to_vec().unwrap()).eq(pairs), "{what}");
+}
+
 fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)>, fill: f64) {
     for (what, keys) in all {
         let mut keys: Vec<K> = keys.into_iter().map(K::decode).collect();
@@ -246,6 +254,7 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
                 FixedIndex::pairs(&tree).unwrap().into_iter().eq(keys.iter().copied().zip(values.iter().copied())),
                 "{what}"
             );
+            are_copied(&tree, keys.iter().copied().zip(values.iter().copied()), what);
             // Twice the bytes of lines filled so is what no distribution may exceed; nodes are more beside keys alone.
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;

@@ -101,7 +101,7 @@ pub use lanetree_cubpt as cubpt;
 #[doc(inline)]
 pub use lanetree_cubpt::Cubpt;
 #[doc(inline)]
-pub use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
+pub use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
 #[doc(inline)]
 pub use lanetree_frame::{
     AnyKey, BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device, DeviceForm,

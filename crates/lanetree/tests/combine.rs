@@ -1,7 +1,8 @@
 //! Joins, and new indexes from two: over many rows of pairs, across kinds of indexes, and what is refused.
 
 use lanetree::{
-    Cubpt, Device, DeviceMatches, Error, Harmonia, JoinScratch, LaneTree, OrderedIndex, Pool, SortedArray, runtime,
+    CombineScratch, Cubpt, Device, DeviceMatches, Error, Harmonia, JoinScratch, LaneTree, OrderedIndex, Pool,
+    SortedArray, runtime,
 };
 use std::collections::BTreeMap;
 
@@ -49,8 +50,21 @@ macro_rules! combines {
                 same(index.union(&other).unwrap(), &union);
                 same(index.union_sorted(&keys, &values).unwrap(), &union);
                 same(index.intersection(&other).unwrap(), &intersection);
+                same(index.intersection_sorted(&keys).unwrap(), &intersection);
                 same(index.difference(&other).unwrap(), &difference);
                 same(index.difference_sorted(&keys).unwrap(), &difference);
+
+                // In device form; all but the first with scratch memory that others have used.
+                let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
+                let batch = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+                let (pairs, len) = ((&batch.0, &batch.1), keys.len());
+                let scratch = &mut scratch;
+                same(index.intersection_on(&stream, &other, scratch).unwrap(), &intersection);
+                same(index.union_on(&stream, &other, scratch).unwrap(), &union);
+                same(index.difference_on(&stream, &other, scratch).unwrap(), &difference);
+                same(index.union_sorted_on(&stream, pairs, len, scratch).unwrap(), &union);
+                same(index.intersection_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &intersection);
+                same(index.difference_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &difference);
                 // Neither has changed.
                 same(index, &first);
                 assert!(OrderedIndex::pairs(&other).unwrap().into_iter().eq(second));
@@ -106,10 +120,107 @@ fn the_new_index_has_the_options_and_the_memory_of_the_first() {
     assert_eq!(pool.stats().in_use, before.in_use, "the pool has all of it back");
 }
 
+/// As those of a smaller index and of a larger one: either may be copied, and looked up in the other.
+#[test]
+fn indexes_of_different_sizes_are_intersected_with_the_values_of_the_first() {
+    for device in DEVICES.map(|device| device()) {
+        let few: Vec<u64> = (0..400).map(|i| 35 * i).collect();
+        let many: Vec<u64> = (0..3000).map(|i| 5 * i).collect();
+        let build = |keys: &[u64], first: u32| {
+            let values: Vec<u32> = (first..).take(keys.len()).collect();
+            LaneTree::builder().fill(0.8).build_sorted(&device, keys, &values).unwrap()
+        };
+        let (small, large) = (build(&few, 0), build(&many, 1 << 20));
+        let is_in = |keys: &[u64], key: u64| keys.binary_search(&key).is_ok();
+        let expected = small.pairs().unwrap().into_iter().filter(|pair| is_in(&many, pair.0));
+        assert!(small.intersection(&large).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
+        let expected = large.pairs().unwrap().into_iter().filter(|pair| is_in(&few, pair.0));
+        assert!(large.intersection(&small).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
+        // Few keys are looked up in the larger index; many are merged with the smaller one's.
+        let expected = large.pairs().unwrap().into_iter().filter(|pair| !is_in(&few, pair.0));
+        assert!(large.difference(&small).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
+        let expected = small.pairs().unwrap().into_iter().filter(|pair| !is_in(&many, pair.0));
+        assert!(small.difference(&large).unwrap().pairs().unwrap().into_iter().eq(expected), "on {device}");
+    }
+}
+
+#[test]
+fn an_empty_side_is_combined() {
+    for device in DEVICES.map(|device| device()) {
+        let empty = LaneTree::<u64, u32>::build(&device, &[], &[]).unwrap();
+        let some = LaneTree::build(&device, &[3_u64, 7], &[30_u32, 70]).unwrap();
+        let (all, stream) = ([(3, 30), (7, 70)], device.stream().unwrap());
+        let mut scratch = CombineScratch::new(&device).unwrap();
+        let nothing = device.upload(&[]).unwrap();
+        assert_eq!(empty.union_on(&stream, &some, &mut scratch).unwrap().pairs().unwrap(), all);
+        assert_eq!(some.union_on(&stream, &empty, &mut scratch).unwrap().pairs().unwrap(), all);
+        assert_eq!(some.difference_on(&stream, &empty, &mut scratch).unwrap().pairs().unwrap(), all);
+        assert_eq!(some.difference_sorted_on(&stream, &nothing, 0, &mut scratch).unwrap().pairs().unwrap(), all);
+        assert!(empty.difference_on(&stream, &some, &mut scratch).unwrap().is_empty());
+        assert!(some.intersection_on(&stream, &empty, &mut scratch).unwrap().is_empty());
+        assert!(empty.intersection_on(&stream, &some, &mut scratch).unwrap().is_empty());
+        assert!(some.intersection_sorted(&[]).unwrap().is_empty());
+        assert!(empty.difference(&empty).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn the_pairs_of_an_index_are_copied_on_a_stream() {
+    for device in DEVICES.map(|device| device()) {
+        let map = pairs(5);
+        let (keys, values) = split(&map);
+        let stream = device.stream().unwrap();
+        let tree = LaneTree::builder().fill(0.5).build_sorted(&device, &keys, &values).unwrap();
+        let other = Cubpt::builder().build_sorted(&device, &keys, &values).unwrap();
+        let len = keys.len();
+        let mut out = (device.upload(&vec![7_i64; len + 2]).unwrap(), device.upload(&vec![9_u32; len + 1]).unwrap());
+        tree.on(&stream).pairs(&mut out.0, &mut out.1).unwrap();
+        assert!(out.0.to_vec().unwrap().into_iter().eq(keys.iter().copied().chain([7, 7])), "on {device}");
+        assert!(out.1.to_vec().unwrap().into_iter().eq(values.iter().copied().chain([9])), "on {device}");
+        let mut out = (device.alloc(len).unwrap(), device.alloc(len).unwrap());
+        other.on(&stream).pairs(&mut out.0, &mut out.1).unwrap();
+        assert!(out.0.to_vec().unwrap() == keys && out.1.to_vec().unwrap() == values, "on {device}");
+        let mut short = device.alloc(len - 1).unwrap();
+        let error = tree.on(&stream).pairs(&mut out.0, &mut short).unwrap_err();
+        assert!(matches!(error, Error::OutputLength { expected: 5000, actual: 4999, .. }), "{error}");
+    }
+}
+
+/// What is taken beside both indexes, and what the scratch memory keeps.
+#[test]
+fn memory_is_taken_as_documented() {
+    let pool = Pool::new(&Device::emulated());
+    let (device, stream) = (pool.device(), pool.device().stream().unwrap());
+    let keys: Vec<u64> = (0..20_000).collect();
+    let odd: Vec<u64> = keys.iter().map(|key| 2 * key + 1).collect();
+    let first = LaneTree::builder().build_sorted(&device, &keys, &keys).unwrap();
+    let other = LaneTree::builder().build_sorted(&device, &odd, &odd).unwrap();
+    let pairs = 16 * (keys.len() + odd.len());
+    let peak = |work: &mut dyn FnMut()| {
+        pool.restart_peak();
+        let before = pool.stats().peak;
+        work();
+        pool.stats().peak - before
+    };
+    let mut union = None;
+    let taken = peak(&mut || union = Some(first.union(&other).unwrap()));
+    let tree = union.unwrap().bytes() as usize;
+    // Twice the pairs before the tree is built, or once beside it.
+    assert!(taken < 2 * pairs.max(tree) + pairs / 8, "{taken} bytes for {pairs} of pairs, and a tree of {tree}");
+
+    let mut scratch = CombineScratch::new(&device).unwrap();
+    drop(first.union_on(&stream, &other, &mut scratch).unwrap());
+    let kept = scratch.bytes();
+    assert!((2 * pairs..2 * pairs + pairs / 8).contains(&kept), "{kept}");
+    let taken = peak(&mut || drop(first.union_on(&stream, &other, &mut scratch).unwrap()));
+    assert!(taken < tree + pairs / 4, "{taken} bytes beside the scratch memory, for a tree of {tree}");
+    assert_eq!(scratch.bytes(), kept, "none was added");
+}
+
 #[test]
 fn what_cannot_be_combined_is_an_error_that_names_it() {
-    for device in DEVICES {
-        let index = LaneTree::build(&device(), &[1_u64, 2], &[1_u32, 2]).unwrap();
+    for device in DEVICES.map(|device| device()) {
+        let index = LaneTree::build(&device, &[1_u64, 2], &[1_u32, 2]).unwrap();
         let elsewhere = LaneTree::build(&Device::emulated(), &[1_u64, 2], &[1_u32, 2]).unwrap();
         let is_wrong_device = |error: Error| matches!(error, Error::Runtime(runtime::Error::WrongDevice { .. }));
         assert!(is_wrong_device(index.union(&elsewhere).unwrap_err()));
@@ -121,9 +232,35 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
         assert!(matches!(error, Error::LengthMismatch { keys: 2, values: 1 }), "{error}");
         let error = index.difference_sorted(&[4, 3]).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
+        let error = index.intersection_sorted(&[2, 4, 3]).unwrap_err();
+        assert!(matches!(error, Error::NotSorted { index: 2, .. }), "{error}");
         // Of equal keys, the last one's value.
         let union = index.union_sorted(&[2, 2, 5], &[7, 8, 9]).unwrap();
         assert_eq!(union.pairs().unwrap(), [(1, 1), (2, 8), (5, 9)]);
+        let intersection = index.intersection_sorted(&[0, 2, 2, 2, 5]).unwrap();
+        assert_eq!(intersection.pairs().unwrap(), [(2, 2)]);
+        let difference = index.difference_sorted(&[0, 2, 2, 2, 5]).unwrap();
+        assert_eq!(difference.pairs().unwrap(), [(1, 1)]);
+
+        // In device form.
+        let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
+        let (keys, values) = (device.upload(&[4_u64, 3]).unwrap(), device.upload(&[0_u32]).unwrap());
+        let error = index.union_sorted_on(&stream, (&keys, &values), 2, &mut scratch).unwrap_err();
+        assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
+        let error = index.difference_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
+        assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
+        let error = index.difference_sorted_on(&stream, &keys, 3, &mut scratch).unwrap_err();
+        assert!(matches!(error, Error::OutputLength { expected: 3, actual: 2, .. }), "{error}");
+        let error = index.intersection_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
+        assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
+        // Only the first is of the batch.
+        let difference = index.difference_sorted_on(&stream, &keys, 1, &mut scratch).unwrap();
+        assert_eq!(difference.pairs().unwrap(), [(1, 1), (2, 2)]);
+        let other_stream = Device::emulated().stream().unwrap();
+        assert!(is_wrong_device(index.union_on(&other_stream, &index, &mut scratch).unwrap_err()));
+        let mut other_scratch = CombineScratch::new(&Device::emulated()).unwrap();
+        assert!(is_wrong_device(index.union_on(&stream, &index, &mut other_scratch).unwrap_err()));
+        assert!(is_wrong_device(index.difference_on(&stream, &elsewhere, &mut scratch).unwrap_err()));
     }
 }
 
@@ -139,6 +276,9 @@ fn joins_of_many_probes_agree_in_both_forms() {
             (0..).zip(&probes).filter_map(|(i, probe)| row(probe).map(|row| (i, row))).collect();
         let matches = index.join_many(&probes).unwrap();
         assert!(matches.iter().eq(expected.iter().copied()), "in host form on {device}");
+        let mut again = index.join_many(&probes[..count as usize / 2]).unwrap();
+        index.join_many_into(&probes, &mut again).unwrap();
+        assert_eq!(again, matches, "over other matches");
 
         let stream = device.stream().unwrap();
         let on_device = device.upload(&probes).unwrap();

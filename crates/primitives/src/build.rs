@@ -1,5 +1,6 @@
 //! Pairs on a device, made ready for a bulk build: sorted, and each key once.
 
+use crate::check;
 use crate::sample::likely_bits;
 use crate::{LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, local_sort, valued};
 use core::ops::Range;
@@ -123,14 +124,8 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
         build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
     ) -> Result<R> {
         self.check(stream, (keys, values, len))?;
-        let order = order_of(stream, keys, len, &mut self.findings)?;
-        if let Some(index) = order.descent {
-            let mut around = [K::MIN; 2];
-            keys.copy_range_to(index - 1, &mut around)?;
-            let [previous, key] = around.map(|key| key.to_string());
-            return Err(Error::NotSorted { index, previous, key });
-        }
-        if order.equal == 0 {
+        let equal = self.ascending(stream, keys, len)?;
+        if equal == 0 {
             return build((keys, values, len));
         }
         if self.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
@@ -138,7 +133,23 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
         }
         let distinct = self.distinct.as_mut().expect("made above");
         distinct.take_last(stream, (keys, values, len))?;
-        build((&distinct.keys, &distinct.values, len - order.equal))
+        build((&distinct.keys, &distinct.values, len - equal))
+    }
+
+    /// How many of the first `len` keys equal the one before, on a device that runs kernels. Waits for the stream.
+    ///
+    /// # Errors
+    /// [`OutputLength`](Error::OutputLength) for a buffer that is too small; [`Runtime`](Error::Runtime) for a buffer of another
+    /// device than the stream's, and from it; [`NotSorted`](Error::NotSorted) with the first key that is below the one before.
+    pub fn ascending(&mut self, stream: &Stream, keys: &Buffer<K>, len: usize) -> Result<usize> {
+        check::buffer(stream, "the keys' buffer", len, keys)?;
+        same_device(stream.device(), &self.device, "the scratch memory")?;
+        let order = order_of(stream, keys, len, &mut self.findings)?;
+        let Some(index) = order.descent else { return Ok(order.equal) };
+        let mut around = [K::MIN; 2];
+        keys.copy_range_to(index - 1, &mut around)?;
+        let [previous, key] = around.map(|key| key.to_string());
+        Err(Error::NotSorted { index, previous, key })
     }
 }
 
@@ -239,15 +250,8 @@ fn sort_first_by<K: AnyKey, V: Value>(
 
 /// Checks the buffers of the first `len` pairs.
 fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
-    for (what, actual, device) in
-        [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
-    {
-        if actual < len {
-            return Err(Error::OutputLength { what, expected: len, actual });
-        }
-        same_device(stream.device(), device, what)?;
-    }
-    Ok(())
+    check::buffer(stream, "the keys' buffer", len, keys)?;
+    check::buffer(stream, "the values' buffer", len, values)
 }
 
 /// What the order of keys is.

@@ -1,4 +1,4 @@
-//! Two sorted sequences into one.
+//! Two sorted sequences into one, and one without another.
 
 use super::TASK;
 use super::check;
@@ -10,7 +10,7 @@ use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::THREADS;
 use lanetree_kernels_primitives::calls;
-use lanetree_kernels_primitives::merge::{CARRY_WORDS, MergeArgs, TILE};
+use lanetree_kernels_primitives::merge::{CARRY_WORDS, KEEP, MergeArgs, REPLACE, SUBTRACT, TILE};
 use lanetree_layout::{AnyKey, Word};
 
 /// What a merge does with a key that is in both sequences.
@@ -23,7 +23,17 @@ pub enum MergeRule {
     SecondReplacesFirst,
 }
 
-/// Scratch memory of [`merge_keys`] and [`merge_pairs`]: 16 bytes for 2816 elements of both sequences.
+impl MergeRule {
+    /// The number that the kernels know it by.
+    fn number(self) -> u8 {
+        match self {
+            Self::KeepBoth => KEEP,
+            Self::SecondReplacesFirst => REPLACE,
+        }
+    }
+}
+
+/// Scratch memory of [`merge_keys`], [`merge_pairs`], [`subtract_keys`] and [`subtract_pairs`]: 16 bytes for 2816 elements of both sequences.
 #[derive(Debug)]
 pub struct MergeScratch {
     splits: Buffer<u64>,
@@ -64,7 +74,7 @@ pub fn merge_keys<K: AnyKey>(
     output: KeysMut<'_, K>,
     scratch: &mut MergeScratch,
 ) -> Result<()> {
-    run::<K, u32>(stream, rule, [first.into(), second.into()], output.into(), scratch)
+    run::<K, u32>(stream, rule.number(), [first.into(), second.into()], output.into(), scratch)
 }
 
 /// Merges two sequences of pairs whose keys ascend. Otherwise like [`merge_keys`].
@@ -79,12 +89,46 @@ pub fn merge_pairs<K: AnyKey, V: Word>(
     output: PairsMut<'_, K, V>,
     scratch: &mut MergeScratch,
 ) -> Result<()> {
-    run(stream, rule, [first.into(), second.into()], output.into(), scratch)
+    run(stream, rule.number(), [first.into(), second.into()], output.into(), scratch)
 }
 
+/// Copies the keys of the first sequence that are not in the second, and counts them: the difference of two sets. Both
+/// sequences ascend; keys of the second may occur more than once. In the stream's order; may return before it is done.
+///
+/// The output needs room for the first sequence, whatever is dropped, and `scratch` must be made for as many elements as both
+/// sequences have. If one of them does not ascend, the result is unspecified, but has at most as many keys as the first.
+///
+/// # Errors
+/// As [`merge_keys`].
+pub fn subtract_keys<K: AnyKey>(
+    stream: &Stream,
+    first: Keys<'_, K>,
+    second: Keys<'_, K>,
+    output: KeysMut<'_, K>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    run::<K, u32>(stream, SUBTRACT, [first.into(), second.into()], output.into(), scratch)
+}
+
+/// Copies the pairs of the first sequence whose keys are not in the second, and counts them. Otherwise like
+/// [`subtract_keys`].
+///
+/// # Errors
+/// As [`merge_keys`].
+pub fn subtract_pairs<K: AnyKey, V: Word>(
+    stream: &Stream,
+    first: Pairs<'_, K, V>,
+    second: Keys<'_, K>,
+    output: PairsMut<'_, K, V>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    run(stream, SUBTRACT, [first.into(), second.into()], output.into(), scratch)
+}
+
+/// Merges by the rule with this number of the kernels'.
 fn run<K: AnyKey, V: Word>(
     stream: &Stream,
-    rule: MergeRule,
+    rule: u8,
     inputs: [Input<'_, K, V>; 2],
     output: Output<'_, K, V>,
     scratch: &mut MergeScratch,
@@ -93,7 +137,7 @@ fn run<K: AnyKey, V: Word>(
     for input in &inputs {
         input.check(stream)?;
     }
-    output.check(stream, at_most)?;
+    output.check(stream, if rule == SUBTRACT { inputs[0].count.at_most() } else { at_most })?;
     if check::is_host(stream) {
         on_host(rule, inputs.map(|input| input.reached()), output);
         return Ok(());
@@ -102,8 +146,7 @@ fn run<K: AnyKey, V: Word>(
     check::buffer(stream, "the scratch memory", tiles as usize + 1, &scratch.splits)?;
     check::buffer(stream, "the scratch memory", state_len(tiles, CARRY_WORDS), &scratch.state)?;
     let launch = launch::tiles(stream, at_most, TILE)?;
-    let replace = rule == MergeRule::SecondReplacesFirst;
-    if replace {
+    if rule != KEEP {
         launch::reset(launch, &mut scratch.state, CARRY_WORDS)?;
     }
     let [first, second] = inputs;
@@ -127,12 +170,15 @@ fn run<K: AnyKey, V: Word>(
     // output and the scratch memory are borrowed mutably, so nothing else is among them.
     unsafe {
         threads.run(calls::splits(has_values, &args))?;
-        launch.run(calls::merge(has_values, replace, &args))?;
+        launch.run(match rule {
+            SUBTRACT => calls::subtract(has_values, &args),
+            _ => calls::merge(has_values, rule == REPLACE, &args),
+        })?;
     }
     Ok(())
 }
 
-fn on_host<K: AnyKey, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
+fn on_host<K: AnyKey, V: Word>(rule: u8, inputs: [(&[K], &[V]); 2], output: Output<'_, K, V>) {
     let Some((out_keys, out_values, out_count)) = output.reached() else { return };
     let [(first, first_values), (second, second_values)] = inputs;
     let parts: Vec<[Range<usize>; 2]> = native::parts(first.len() + second.len(), TASK)
@@ -146,25 +192,27 @@ fn on_host<K: AnyKey, V: Word>(rule: MergeRule, inputs: [(&[K], &[V]); 2], outpu
             [start..end, second_start.min(second.len())..second_end.min(second.len())]
         })
         .collect();
-    let replace = rule == MergeRule::SecondReplacesFirst;
+    let drops = rule != KEEP;
     let merge = |part: &[Range<usize>; 2], each: &mut dyn FnMut(K, Option<V>)| {
         let [mut i, mut j] = [part[0].start, part[1].start];
         let [first_end, second_end] = [part[0].end, part[1].end];
         while i < first_end || j < second_end {
             if i < first_end && (j >= second_end || first[i] <= second[j]) {
                 // The second's may be the next part's.
-                if !(replace && second.get(j) == Some(&first[i])) {
+                if !(drops && second.get(j) == Some(&first[i])) {
                     each(first[i], first_values.get(i).copied());
                 }
                 i += 1;
             } else {
-                each(second[j], second_values.get(j).copied());
+                if rule != SUBTRACT {
+                    each(second[j], second_values.get(j).copied());
+                }
                 j += 1;
             }
         }
     };
     let count = |part: &[Range<usize>; 2]| {
-        if !replace {
+        if !drops {
             return part[0].len() + part[1].len();
         }
         let mut count = 0;
@@ -277,6 +325,41 @@ mod tests {
                     let pairs: Vec<(K, V)> = merged.into_iter().zip(written(&values, expected.len())).collect();
                     assert!(pairs == expected, "{what}");
 
+                    // The first sequence without the second's keys, whose values play no part.
+                    if distinct && space > 50 && space < 1 << 31 {
+                        let expected: Vec<(K, V)> = first
+                            .iter()
+                            .copied()
+                            .filter(|&(key, _)| second.binary_search_by_key(&key, |&(key, _)| key).is_err())
+                            .collect();
+                        count = poisoned(&device, 2);
+                        (keys, values) = (poisoned(&device, first.len() + 1), poisoned(&device, first.len() + 1));
+                        subtract_pairs(
+                            &stream,
+                            Pairs { keys: &a, values: &a_values, count: len(&first) },
+                            Keys { keys: &b, count: len(&second) },
+                            PairsMut { keys: &mut keys, values: &mut values, count: &mut count },
+                            &mut scratch,
+                        )
+                        .unwrap();
+                        assert_eq!(written(&count, 1), [expected.len() as u64], "subtracted: {what}");
+                        let rest = written(&keys, expected.len());
+                        let pairs: Vec<(K, V)> = rest.into_iter().zip(written(&values, expected.len())).collect();
+                        assert!(pairs == expected, "subtracted: {what}");
+
+                        (count, keys) = (poisoned(&device, 2), poisoned(&device, first.len() + 1));
+                        subtract_keys(
+                            &stream,
+                            Keys { keys: &a, count: len(&first) },
+                            Keys { keys: &b, count: len(&second) },
+                            KeysMut { keys: &mut keys, count: &mut count },
+                            &mut scratch,
+                        )
+                        .unwrap();
+                        assert_eq!(written(&count, 1), [expected.len() as u64], "keys subtracted: {what}");
+                        assert!(written(&keys, expected.len()).into_iter().eq(expected.iter().map(|&(key, _)| key)));
+                    }
+
                     (count, keys) = (poisoned(&device, 2), poisoned(&device, room + 1));
                     merge_keys(
                         &stream,
@@ -327,6 +410,26 @@ mod tests {
             merge_pairs(&stream(&device), rule, pairs(9000), pairs(2), output, &mut scratch).unwrap();
             assert_eq!(written(&count, 1), [2]);
             assert_eq!((written(&out_keys, 2), written(&out_values, 2)), (vec![5, 5], vec![0, 1]), "{device}");
+        }
+    }
+
+    #[test]
+    fn the_second_sequences_duplicates_are_subtracted_once() {
+        for device in devices() {
+            // The keys that are in both lie in several tiles, on either side of their ends.
+            let first: Vec<u32> = (0..9000).collect();
+            let second: Vec<u32> = (0..9000).step_by(3).flat_map(|key| [key; 4]).collect();
+            let (keys, values) = (device.upload(&first).unwrap(), device.upload(&first).unwrap());
+            let subtracted = device.upload(&second).unwrap();
+            let (mut out_keys, mut out_values) = (poisoned(&device, 9000), poisoned(&device, 9000));
+            let (mut count, mut scratch) = (poisoned(&device, 1), MergeScratch::new(&device, 21_000).unwrap());
+            let pairs = Pairs { keys: &keys, values: &values, count: 9000.into() };
+            let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut count };
+            let without = Keys { keys: &subtracted, count: second.len().into() };
+            subtract_pairs(&stream(&device), pairs, without, output, &mut scratch).unwrap();
+            let expected: Vec<u32> = (0..9000).filter(|key| key % 3 != 0).collect();
+            assert_eq!(written(&count, 1), [expected.len() as u64]);
+            assert!(written(&out_keys, 6000) == expected && written(&out_values, 6000) == expected, "{device}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, SelectScratch, last_by_key,
     merge_keys, merge_pairs, partition_keys, partition_pairs, radix_sort_keys, radix_sort_keys_in_place,
-    radix_sort_pairs, radix_sort_pairs_in_place, select_keys, select_pairs, unique_keys,
+    radix_sort_pairs, radix_sort_pairs_in_place, select_keys, select_pairs, subtract_keys, subtract_pairs, unique_keys,
 };
 use core::any::Any;
 use core::ops::Range;
@@ -123,6 +123,23 @@ pub fn merge<K: AnyKey, V: Value>(
         }
         (Parts::Keys(first, output), _) => merge_keys(stream, rule, first, keys, output, scratch),
         (Parts::Pairs(..), None) => unreachable!("both have values of one type"),
+    }
+}
+
+/// [`subtract_pairs`], or [`subtract_keys`] of a set's keys.
+///
+/// # Errors
+/// As there.
+pub fn subtract<K: AnyKey, V: Value>(
+    stream: &Stream,
+    first: Pairs<'_, K, V>,
+    second: Keys<'_, K>,
+    output: PairsMut<'_, K, V>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    match parts(first, output) {
+        Parts::Pairs(first, output) => subtract_pairs(stream, first, second, output, scratch),
+        Parts::Keys(first, output) => subtract_keys(stream, first, second, output, scratch),
     }
 }
 

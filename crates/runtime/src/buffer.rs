@@ -322,17 +322,43 @@ impl<T: Pod> Buffer<T> {
         from: &PinnedBuffer<T>,
         range: Range<usize>,
     ) -> Result<()> {
-        let action = "copying to a buffer asynchronously";
-        self.device.check_same(stream.device(), action)?;
-        let data = from.part(&range).ok_or_else(|| out_of_range(action, &range, from.len()))?;
-        let to = self.part(action, at, length(&range))?;
-        match length(&range) * size_of::<T>() {
+        let data = from.part(&range).ok_or_else(|| out_of_range(UPLOADING, &range, from.len()))?;
+        self.upload_bytes(stream, (at, length(&range)), (data.cast(), from.uses()))
+    }
+
+    /// Overwrites `len` elements from `at` on with the first bytes of pinned memory, whatever it has; otherwise like
+    /// [`Buffer::upload_async`].
+    ///
+    /// # Errors
+    /// As [`Buffer::upload_async`].
+    pub fn upload_bytes_async<U: Pod>(
+        &mut self,
+        stream: &Stream,
+        at: usize,
+        from: &PinnedBuffer<U>,
+        len: usize,
+    ) -> Result<()> {
+        let range = 0..len.saturating_mul(size_of::<T>()).div_ceil(size_of::<U>().max(1));
+        let data = from.part(&range).ok_or_else(|| out_of_range(UPLOADING, &range, from.len()))?;
+        self.upload_bytes(stream, (at, len), (data.cast(), from.uses()))
+    }
+
+    /// Overwrites `len` elements from `at` on with as many bytes of pinned memory, which has them.
+    fn upload_bytes(
+        &mut self,
+        stream: &Stream,
+        (at, len): (usize, usize),
+        (data, uses): (*mut u8, &Uses),
+    ) -> Result<()> {
+        self.device.check_same(stream.device(), UPLOADING)?;
+        let to = self.part(UPLOADING, at, len)?;
+        match len * size_of::<T>() {
             0 => Ok(()),
             bytes => {
                 self.uses.write(stream)?;
-                from.uses().read(stream)?;
-                // SAFETY: both ranges have these bytes, and remember that the stream uses them.
-                unsafe { self.device.machine.copy(Direction::ToDevice, to, data.cast(), bytes, Some(stream.raw()))? };
+                uses.read(stream)?;
+                // SAFETY: both have these bytes, and remember that the stream uses them.
+                unsafe { self.device.machine.copy(Direction::ToDevice, to, data, bytes, Some(stream.raw()))? };
                 stream.queue().count_work();
                 Ok(())
             }
@@ -429,6 +455,8 @@ impl<T: Pod> Buffer<T> {
         Ok(self.start.wrapping_add(start).cast())
     }
 }
+
+const UPLOADING: &str = "copying to a buffer asynchronously";
 
 fn same_length(action: &'static str, expected: usize, actual: usize) -> Result<()> {
     if expected == actual { Ok(()) } else { Err(Error::LengthMismatch { action, expected, actual }) }

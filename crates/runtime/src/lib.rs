@@ -94,7 +94,7 @@ pub use failure::Failure;
 pub use host_array::HostArray;
 pub use lanetree_simt::{Call, LaunchReport};
 pub use line::{Line, prefetch};
-pub use pages::{GrantedPages, Pages};
+pub use pages::{GrantedPages, Pages, prefer_huge_pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
 pub use recorded::{record_kernels, recorded_kernels};

@@ -72,6 +72,27 @@ impl fmt::Display for GrantedPages {
     }
 }
 
+/// Asks for huge pages under memory that was just allocated and not touched yet, such as `vec![0; len]`: the system then finds
+/// it with hundreds of page faults instead of hundreds of thousands, which takes longer than most things that are written there.
+/// Changes no bytes. Does nothing for less than 32 MiB, which an allocator may have handed out before, and but on Linux.
+pub fn prefer_huge_pages<T>(memory: &mut [T]) {
+    #[cfg(target_os = "linux")]
+    {
+        /// From here on the allocator of the C library maps new memory.
+        const FEWEST: usize = 32 << 20;
+        let (start, bytes) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory));
+        let offset = start.addr().next_multiple_of(HUGE) - start.addr();
+        let whole = bytes.saturating_sub(offset) / HUGE * HUGE;
+        if bytes >= FEWEST && whole > 0 {
+            // SAFETY: whole huge pages inside the slice; advice leaves the bytes as they are. A system without huge pages rejects
+            // it, which does no harm.
+            unsafe { libc::madvise(start.add(offset).cast(), whole, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
+}
+
 /// Zeroed memory of this process alone. Unmapped on drop.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -226,6 +247,18 @@ Private_Hugetlb:    2048 kB
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]
 AnonHugePages:      4096 kB
 ";
+
+    #[test]
+    fn advice_changes_no_bytes() {
+        for words in [0, 1, 1 << 18, (32 << 17) + 1, 40 << 17] {
+            let mut memory = vec![0_u64; words];
+            prefer_huge_pages(&mut memory);
+            assert!(memory.iter().all(|&word| word == 0));
+            memory.fill(7);
+            prefer_huge_pages(&mut memory[words / 3..]);
+            assert!(memory.iter().all(|&word| word == 7), "{words}");
+        }
+    }
 
     #[test]
     fn huge_bytes_are_those_of_the_areas_of_the_range() {

@@ -5,7 +5,7 @@ use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
 use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
-    Combine, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
+    Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
 };
 
 /// Pairs of an index, with values of its own width.
@@ -191,16 +191,30 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
     let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
     let combined = match (how, form) {
         (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,
+        (Combination::Intersection, Form::Host) => index.intersection_sorted(&keys)?,
         (Combination::Difference, Form::Host) => index.difference_sorted(&keys)?,
-        _ => {
-            let device = index.device();
+        (how, Form::Device) => {
+            let (device, stream) = (index.device(), index.device().stream()?);
             let (buffers, len) = ((device.upload(&keys)?, device.upload(&values)?), keys.len());
-            let other = index.build_like(&device.stream()?, (&buffers.0, &buffers.1), len)?;
-            match how {
-                Combination::Union => index.union(&other)?,
-                Combination::Intersection => index.intersection(&other)?,
-                Combination::Difference => index.difference(&other)?,
+            let other = index.build_like(&stream, (&buffers.0, &buffers.1), len)?;
+            let mut scratch = CombineScratch::new(device)?;
+            let scratch = &mut scratch;
+            let combined = match how {
+                Combination::Union => index.union_on(&stream, &other, scratch)?,
+                Combination::Intersection => index.intersection_on(&stream, &other, scratch)?,
+                Combination::Difference => index.difference_on(&stream, &other, scratch)?,
+            };
+            // In host form it is a batch that goes the same way; so now and then is enough.
+            if len % 2 == 1 {
+                let batch = (&buffers.0, &buffers.1);
+                let same = match how {
+                    Combination::Union => index.union_sorted_on(&stream, batch, len, scratch)?,
+                    Combination::Intersection => index.intersection_sorted_on(&stream, batch.0, len, scratch)?,
+                    Combination::Difference => index.difference_sorted_on(&stream, batch.0, len, scratch)?,
+                };
+                assert_eq!(FixedIndex::pairs(&combined)?, FixedIndex::pairs(&same)?, "{how:?} with a batch");
             }
+            combined
         }
     };
     // It answers, too, and is as long as its pairs are many.

@@ -2,19 +2,18 @@
 
 use crate::bench::bus::bus;
 use crate::bench::ceilings::touched;
-use crate::bench::columns::{
-    BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, power,
-};
+use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE};
 use crate::bench::data::{Batch, Data, Order, miss, mix, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::figures::ceilings;
+use crate::bench::lane_tree::combinations::Combinations;
 use crate::bench::plan::main_of;
 use crate::bench::queries::hit_rate;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::primitives::{MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, merge_pairs, radix_sort_pairs};
+use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
 use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
 use lanetree_baselines::Checksum;
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
@@ -50,12 +49,15 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Device,
     notes: &[
-        "semi_join, band_sums, join, and the primitives: kernels, probes and results on the device. join_many: from host memory",
-        "to vectors there, and the others that make an index: by the CPU's clock, from the call to its return. of ceiling: of",
-        "the rate at which as many bytes are copied as must at least be moved: each probe, each result, each line of the index",
-        "that a probe touches once; for new indexes the pairs of both and of the result; for join_many the bus, probes there",
-        "and ranks back. x sort: the rate over that of sorting the probes by their keys, with which a sort-merge join begins.",
-        "merge: merge_pairs of two sorted arrays on the device, the least that a union could take.",
+        "semi_join, band_sums, join, pairs (all pairs of the tree, copied out of it) and the primitives: kernels, probes and",
+        "results on the device. All others by the CPU's clock, from the call to its return: join_many from host memory to new",
+        "vectors there, join_many_into to vectors that were used before; new indexes, from the tree and an index of the batch,",
+        "or (sorted) the batch itself, on the device (_on) or in host memory. A pool has the memory of all trees, and in host",
+        "form that of the calls, unless it says so; _on: with scratch memory of an earlier call. build_sorted_on: of the union's",
+        "pairs, so that pairs, merge_pairs and this are the steps of a union. of ceiling: of the rate at which as many bytes are",
+        "copied as must at least be moved: each probe, each result, each line of the index that a probe touches once; for new",
+        "indexes the pairs of both and of the result; for join_many the bus, probes there and ranks back. x sort: the rate over",
+        "that of sorting the probes by their keys, with which a sort-merge join begins.",
     ],
     summary: None,
 };
@@ -76,9 +78,11 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             subject.joins(session, &batch, order)?;
         }
     }
+    drop(subject);
+    let combinations = Combinations::new(session, TABLE.name, &data)?;
     for batch in [20, 22, 24, 26].map(|most: u32| most.saturating_sub(26 - 26.min(size)).max(4)) {
         if session.has_time(format_args!("new indexes, from a batch of 2^{batch}")) {
-            subject.combinations(session, 1 << batch)?;
+            combinations.measure(session, 1 << batch)?;
         }
     }
     Ok(())
@@ -186,19 +190,26 @@ impl Subject<'_> {
 
         // From host memory.
         let mut found = Matches::default();
-        let timing = session.time_on_cpu(
-            &mut found,
-            |found| *found = Matches::default(),
-            |found| {
-                *found = self.tree.join_many(&batch.queries)?;
-                Ok(())
-            },
-        )?;
-        let probes = session.check_slice(&"join_many", "probes", &found.probes, 0..hits, u64::MAX, |i| expected[i])?;
-        let checksum = probes.and(session.check_slice(&"join_many", "rows", &found.rows, 0..hits, u64::MAX, row_of)?);
-        let row = with_order(self.row(session, "lanetree", "join_many", count, timing, checksum));
-        let ceiling = bus::<u64, u64>(session, count, count)?.map(|ms| rows / ms / 1e6);
-        session.push(row.with("hit_rate", hit_rate(true)).with("ceiling_giga_per_second", ceiling));
+        for (operation, is_new) in [("join_many", true), ("join_many_into", false)] {
+            let timing = session.time_on_cpu(
+                &mut found,
+                |found| if is_new { *found = Matches::default() } else { found.rows.fill(miss()) },
+                |found| {
+                    match is_new {
+                        true => *found = self.tree.join_many(&batch.queries)?,
+                        false => self.tree.join_many_into(&batch.queries, found)?,
+                    }
+                    Ok(())
+                },
+            )?;
+            let probes =
+                session.check_slice(&operation, "probes", &found.probes, 0..hits, u64::MAX, |i| expected[i])?;
+            let checksum =
+                probes.and(session.check_slice(&operation, "rows", &found.rows, 0..hits, u64::MAX, row_of)?);
+            let row = with_order(self.row(session, "lanetree", operation, count, timing, checksum));
+            let ceiling = bus::<u64, u64>(session, count, count)?.map(|ms| rows / ms / 1e6);
+            session.push(row.with("hit_rate", hit_rate(true)).with("ceiling_giga_per_second", ceiling));
+        }
         Ok(())
     }
 
@@ -229,98 +240,6 @@ impl Subject<'_> {
         let row = self.row(session, "lanetree", &format!("band_sums of {BAND}"), count, timing, checksum);
         let bytes = 32.0 * count as f64 + 16.0 * touched((BAND * count) as f64, data.len() as f64);
         self.push(session, row.with("order", order.name()), bytes);
-        Ok(())
-    }
-
-    /// New indexes from this one and a sorted batch, half of whose keys it has.
-    fn combinations(&self, session: &mut Session, count: usize) -> Result<()> {
-        let data = self.data;
-        let step = (data.len() / (count / 2)).max(1);
-        // Each such key, and the number after it.
-        let ranks = (0..data.len()).into_par_iter().step_by(step);
-        let is_there = |key: &u64| data.keys.binary_search(key).is_ok();
-        let keys: Vec<u64> = ranks
-            .flat_map_iter(|rank| {
-                let (key, next) = (data.keys[rank], data.keys[rank].wrapping_add(1));
-                [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
-            })
-            .collect();
-        // Other values than those of the index.
-        let values: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
-        let both = data.len().div_ceil(step);
-        let other = LaneTree::builder().build_sorted(&session.device, &keys, &values)?;
-        let all = data.len() + keys.len() - both;
-        let of_both = |key: u64| data.keys.binary_search(&key).is_ok_and(|rank| rank.is_multiple_of(step));
-        type Made<'a> = &'a dyn Fn() -> lanetree::Result<LaneTree<u64, u64>>;
-        // The value of a key in the result, if it is there.
-        type Right<'a> = &'a (dyn Fn(u64) -> Option<u64> + Sync);
-        let in_batch = |key: u64| keys.binary_search(&key).is_ok();
-        let of_union = |key: u64| Some(if in_batch(key) { value_of(!key) } else { value_of(key) });
-        let of_intersection = |key: u64| of_both(key).then(|| value_of(key));
-        let of_difference = |key: u64| (is_there(&key) && !in_batch(key)).then(|| value_of(key));
-        let cases: [(&str, Made<'_>, Right<'_>, usize); 5] = [
-            ("union", &|| self.tree.union(&other), &of_union, all),
-            ("intersection", &|| self.tree.intersection(&other), &of_intersection, both),
-            ("difference", &|| self.tree.difference(&other), &of_difference, data.len() - both),
-            ("union_sorted", &|| self.tree.union_sorted(&keys, &values), &of_union, all),
-            ("difference_sorted", &|| self.tree.difference_sorted(&keys), &of_difference, data.len() - both),
-        ];
-        for (operation, make, right, len) in cases {
-            let what = format!("{operation} with {} keys", power(keys.len() as u64));
-            if !session.has_time(&what) {
-                continue;
-            }
-            let mut made = None;
-            let timing = session.time_on_cpu(
-                &mut made,
-                |made| *made = None,
-                |made| {
-                    *made = Some(make()?);
-                    Ok(())
-                },
-            )?;
-            let made = made.expect("made at least once");
-            session.expect(&what, "pairs", made.len(), len as u64)?;
-            let mut checksum = Checksum::default();
-            for asked in [&keys, &data.keys] {
-                let asked: Vec<u64> = asked.iter().copied().step_by(asked.len().div_ceil(1 << 20)).collect();
-                let found: Vec<u64> = made.get_many(&asked)?.into_iter().map(|value| value.unwrap_or(miss())).collect();
-                let expected = |i: usize| right(asked[i]).unwrap_or(miss());
-                checksum =
-                    checksum.and(session.check_slice(&what, "values", &found, 0..asked.len(), miss(), expected)?);
-            }
-            let row = self.row(session, "lanetree", operation, keys.len(), timing, checksum);
-            self.push(session, row, (16 * (data.len() + keys.len() + len)) as f64);
-        }
-        self.merge(session, (&keys, &values), all)
-    }
-
-    /// The merge of two sorted arrays, without an index.
-    fn merge(&self, session: &mut Session, (keys, values): (&[u64], &[u64]), all: usize) -> Result<()> {
-        let (data, device) = (self.data, &session.device);
-        let first = (device.upload(&data.keys)?, device.upload(&data.values)?);
-        let second = (device.upload(keys)?, device.upload(values)?);
-        let room = data.len() + keys.len();
-        let mut out = (device.alloc::<u64>(room)?, device.alloc::<u64>(room)?, device.alloc::<u64>(1)?);
-        let mut scratch = MergeScratch::new(device, room)?;
-        let timing = session.time_on_stream(
-            &mut out,
-            |(keys, values, _)| session.poison(keys).and_then(|()| session.poison(values)),
-            |(out_keys, out_values, count)| {
-                let first = Pairs { keys: &first.0, values: &first.1, count: data.len().into() };
-                let second = Pairs { keys: &second.0, values: &second.1, count: keys.len().into() };
-                let output = PairsMut { keys: out_keys, values: out_values, count };
-                Ok(merge_pairs(&session.stream, MergeRule::SecondReplacesFirst, first, second, output, &mut scratch)?)
-            },
-        )?;
-        session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
-        let mut expected: Vec<u64> = data.keys.par_iter().chain(keys).copied().collect();
-        // Stable, so that it makes use of the order that there is.
-        expected.par_sort();
-        expected.dedup();
-        let checksum = session.check(&"merge", "keys", &out.0, all, u64::MAX, |i| expected[i])?;
-        let row = self.row(session, "primitives", "merge_pairs", keys.len(), timing, checksum);
-        self.push(session, row, (16 * (room + all)) as f64);
         Ok(())
     }
 }

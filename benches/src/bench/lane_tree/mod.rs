@@ -1,6 +1,7 @@
 //! Keys of several distributions.
 
 pub(crate) mod adversaries;
+pub(crate) mod combinations;
 pub(crate) mod inserts;
 
 use super::data::{Data, mix};

@@ -4,12 +4,14 @@ use super::{differs, output};
 use crate::verify::answer::Answer;
 use crate::verify::compare::Sabotage;
 use crate::verify::data::{self, Distribution};
-use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs};
+use lanetree::primitives::{
+    Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs, subtract_keys, subtract_pairs,
+};
 use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
 
-/// Pairs and keys alone. `len` is that of the longer sequence; the other has a part of the same keys and
+/// Pairs and keys alone; of sequences that ascend strictly, also the first one without the second's keys. `len` is that of the longer sequence; the other has a part of the same keys and
 /// others.
 pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
     device: &Device,
@@ -34,9 +36,11 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
     let stays = |key: &K| !REPLACE || second.binary_search(key).is_err();
     let mut expected: Vec<(K, V)> =
         first.iter().copied().zip(first_values.iter().copied()).filter(|(key, _)| stays(key)).collect();
+    let rest = if REPLACE { expected.clone() } else { Vec::new() };
     expected.extend(second.iter().copied().zip(second_values.iter().copied()));
     expected.sort_by_key(|&(key, _)| key);
     let (expected_keys, expected_values): (Vec<K>, Vec<V>) = expected.into_iter().unzip();
+    let (rest_keys, rest_values): (Vec<K>, Vec<V>) = rest.into_iter().unzip();
 
     let stream = device.stream()?;
     let (room, count) = (first.len() + second.len(), expected_keys.len());
@@ -47,6 +51,16 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
     let (mut out_keys, mut out_alone) = (keys_out("keys of pairs")?, keys_out("keys")?);
     let mut out_values = output::<V>(device, "values", count, room)?;
     let (mut found, mut found_alone) = (output(device, "count of pairs", 1, 1)?, output(device, "count", 1, 1)?);
+    let rest = rest_keys.len();
+    let mut out_rest = (
+        output::<K>(device, "keys of the difference", rest, first.len())?,
+        output::<V>(device, "values of the difference", rest, first.len())?,
+        output(device, "count of the difference", usize::from(REPLACE), 1)?,
+    );
+    let mut rest_alone = (
+        output::<K>(device, "keys alone of the difference", rest, first.len())?,
+        output(device, "count of keys alone of the difference", usize::from(REPLACE), 1)?,
+    );
     let rule = if REPLACE { MergeRule::SecondReplacesFirst } else { MergeRule::KeepBoth };
     let (n, m) = (first.len().into(), second.len().into());
     let start = Instant::now();
@@ -66,6 +80,22 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         KeysMut { keys: &mut out_alone.buffer, count: &mut found_alone.buffer },
         &mut scratch,
     )?;
+    if REPLACE {
+        subtract_pairs(
+            &stream,
+            Pairs { keys: &a, values: &a_values, count: n },
+            Keys { keys: &b, count: m },
+            PairsMut { keys: &mut out_rest.0.buffer, values: &mut out_rest.1.buffer, count: &mut out_rest.2.buffer },
+            &mut scratch,
+        )?;
+        subtract_keys(
+            &stream,
+            Keys { keys: &a, count: n },
+            Keys { keys: &b, count: m },
+            KeysMut { keys: &mut rest_alone.0.buffer, count: &mut rest_alone.1.buffer },
+            &mut scratch,
+        )?;
+    }
     stream.synchronize()?;
     let time = start.elapsed();
     let difference = [
@@ -74,6 +104,12 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         differs(out_values, &expected_values, sabotage)?,
         differs(found_alone, &[count as u64], sabotage)?,
         differs(out_alone, &expected_keys, sabotage)?,
+        differs(out_rest.0, &rest_keys, sabotage)?,
+        differs(out_rest.1, &rest_values, sabotage)?,
+        differs(out_rest.2, &[rest as u64][..usize::from(REPLACE)], sabotage)?,
+        differs(rest_alone.0, &rest_keys, sabotage)?,
+        differs(rest_alone.1, &[rest as u64][..usize::from(REPLACE)], sabotage)?,
     ];
-    Ok(Answer { queries: 2 * room, time, difference: difference.into_iter().flatten().next() })
+    let queries = 2 * room + if REPLACE { 2 * room } else { 0 };
+    Ok(Answer { queries, time, difference: difference.into_iter().flatten().next() })
 }

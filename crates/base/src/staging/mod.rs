@@ -8,6 +8,7 @@
 mod pieces;
 mod pinned;
 mod slot;
+mod upload;
 
 pub use pieces::{Addresses, Piece, Queries, Results};
 pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedStaging};
@@ -102,10 +103,8 @@ impl Staging {
     /// functions are called from several threads.
     pub fn send<Q: Queries, T: Send>(&self, queries: Q, out: &mut [T], route: &Route<'_, Q, T>) -> Result<()> {
         let lengths = self.lengths;
-        // A quarter of the CPUs is left to the driver's and the caller's threads.
-        let cpus = rayon::current_num_threads();
         let parts = queries.count().div_ceil(lengths.short).max(queries.bytes().div_ceil(lengths.bytes));
-        let threads = (cpus - cpus / 4).min(parts).max(1);
+        let threads = spare_threads().min(parts).max(1);
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
         let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
         let work = || {
@@ -124,6 +123,12 @@ impl Staging {
             (0..threads).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
         }
     }
+}
+
+/// Threads for a batch, at least one: a quarter of the CPUs is left to the driver's and the caller's threads.
+fn spare_threads() -> usize {
+    let cpus = rayon::current_num_threads();
+    cpus - cpus / 4
 }
 
 /// The slots of a thread that works on a batch. They are returned idle, even after an error or a panic.

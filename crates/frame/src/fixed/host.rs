@@ -194,19 +194,39 @@ pub trait HostForm: FixedIndex {
     /// Joins `probes` with the index: which of them are present, and which pairs these are. Returns when the results are
     /// complete.
     ///
-    /// On a GPU a large batch goes through in pieces: it may be larger than the device's memory.
+    /// On a GPU a large batch goes through in pieces: it may be larger than the device's memory. Most of the time of a large batch
+    /// is the system's, which finds memory for the results: [`HostForm::join_many_into`] uses what is there.
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
     fn join_many(&self, probes: &[Self::Key]) -> Result<Matches> {
-        let mut rows = vec![0; probes.len()];
+        let mut out = Matches::default();
+        self.join_many_into(probes, &mut out)?;
+        Ok(out)
+    }
+
+    /// [`HostForm::join_many`] in place of other matches, whose memory is reused. What these are does not matter: any of their
+    /// fields may have been taken or changed. After an error there are none.
+    ///
+    /// # Errors
+    /// As [`HostForm::join_many`].
+    fn join_many_into(&self, probes: &[Self::Key], out: &mut Matches) -> Result<()> {
+        out.fill(probes.len(), |rows| self.rows_of_many(probes, rows))
+    }
+
+    /// The number of the pair of each key, or [`Matches::NO_ROW`].
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many_into`].
+    fn rows_of_many(&self, keys: &[Self::Key], out: &mut [u64]) -> Result<()> {
+        check_output(keys.len(), out.len())?;
         if let Some(tree) = self.native() {
-            rows_of(tree, probes, &mut rows);
-            return Ok(Matches::of_rows(&rows));
+            rows_of(tree, keys, out);
+            return Ok(());
         }
         self.stage(
-            probes,
-            &mut rows,
+            keys,
+            out,
             Results { arrays: [u64::BYTES, 0], bits: 1 },
             |stream, queries, count, out| {
                 let (ranks, tuning) = (out.arrays[0], Self::Tuning::default());
@@ -223,8 +243,7 @@ pub trait HostForm: FixedIndex {
                     *row = if hits[i / 32] >> (i % 32) & 1 != 0 { rank } else { Matches::NO_ROW };
                 }
             },
-        )?;
-        Ok(Matches::of_rows(&rows))
+        )
     }
 
     /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
@@ -466,6 +485,14 @@ macro_rules! inherent_forms {
             /// As there.
             pub fn join_many(&self, probes: &[$k]) -> $crate::Result<$crate::Matches> {
                 $crate::fixed::HostForm::join_many(self, probes)
+            }
+
+            /// [`HostForm::join_many_into`]($crate::fixed::HostForm::join_many_into).
+            ///
+            /// # Errors
+            /// As there.
+            pub fn join_many_into(&self, probes: &[$k], out: &mut $crate::Matches) -> $crate::Result<()> {
+                $crate::fixed::HostForm::join_many_into(self, probes, out)
             }
 
             /// [`HostForm::range_many`]($crate::fixed::HostForm::range_many).

@@ -76,8 +76,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the scratch memory", count, &scratch.ranks)?;
         self.index.check_tuning(self.tuning())?;
         if stream.device().kind() == DeviceKind::Host {
-            self.join_on_host(probes, out);
-            return Ok(());
+            return self.join_on_host(probes, out);
         }
         if count > 0 {
             let (queries, hits) = (bits::<I::Key>(stream, probes)?, scratch.hits.write_on(stream)?);
@@ -102,15 +101,19 @@ impl<I: FixedIndex> OnStream<'_, I> {
         select_pairs(stream, pairs, &scratch.hits, output, &mut scratch.select)
     }
 
-    fn join_on_host(&self, probes: &Buffer<I::Key>, out: &mut DeviceMatches) {
+    fn join_on_host(&self, probes: &Buffer<I::Key>, out: &mut DeviceMatches) -> Result<()> {
         let index = self.index.view().expect("a tree on the host is in main memory");
-        let mut rows = vec![0; probes.len()];
-        rows_of(index, probes.as_slice().expect("a buffer of the host"), &mut rows);
-        let matches = Matches::of_rows(&rows);
+        let probes = probes.as_slice().expect("a buffer of the host");
+        let mut matches = Matches::default();
+        matches.fill(probes.len(), |rows| -> Result<()> {
+            rows_of(index, probes, rows);
+            Ok(())
+        })?;
         let count = matches.len();
         out.count.as_mut_slice().expect("a buffer of the host")[0] = count as u64;
         out.probes.as_mut_slice().expect("a buffer of the host")[..count].copy_from_slice(&matches.probes);
         out.rows.as_mut_slice().expect("a buffer of the host")[..count].copy_from_slice(&matches.rows);
+        Ok(())
     }
 }
 

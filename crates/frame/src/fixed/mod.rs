@@ -13,7 +13,7 @@ pub mod ranges;
 mod staging;
 mod streaming;
 
-pub use combine::Combine;
+pub use combine::{Combine, CombineScratch};
 pub use host::HostForm;
 pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};
@@ -146,6 +146,11 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         Ok(())
     }
 
+    /// How to tune look-ups of queries in ascending order.
+    fn tuning_for_sorted() -> Self::Tuning {
+        Self::Tuning::default()
+    }
+
     /// Launches the look-up of `count` queries, at least one.
     ///
     /// # Errors
@@ -237,8 +242,29 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         capacity: usize,
     ) -> Result<()>;
 
+    /// Launches the copying of all pairs, at least one, in ascending order of their keys. An index that does not know where its
+    /// pairs are but on the host allocates memory for that, and may wait.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
+    ///
+    /// # Safety
+    /// The stream may write as many pairs as the index has, in memory that the device can reach.
+    unsafe fn launch_copy_pairs(
+        &self,
+        stream: &Stream,
+        pairs: (GlobalMut<BitsOf<Self>>, GlobalMut<Self::Value>),
+    ) -> Result<()> {
+        let (cursors, offsets) = self.rows()?;
+        let (cursors, offsets) = (stream.device().upload(&cursors)?, stream.device().upload(&offsets)?);
+        let rows = (cursors.read_on(stream)?, offsets.read_on(stream)?);
+        let len = self.len() as usize;
+        // SAFETY: these are the index's cursors, and offsets up to its length; the pointers are for this stream.
+        unsafe { self.launch_gather(stream, cursors.len(), len, rows, pairs, len) }
+    }
+
     /// An index with this one's options, on the stream's device, over the first `len` of these pairs, whose keys ascend
-    /// strictly. Waits for the stream.
+    /// strictly: nothing checks that. Waits for the stream.
     ///
     /// # Errors
     /// Those of the index's build.

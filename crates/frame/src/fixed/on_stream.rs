@@ -81,7 +81,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     }
 
     /// [`OnStream::get`] for the first `count` queries.
-    fn get_first(
+    pub(super) fn get_first(
         &self,
         count: usize,
         queries: &Buffer<I::Key>,
@@ -254,6 +254,35 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         unsafe {
             self.index.launch_neighbor(self.stream, bits::<I::Key>(self.stream, queries)?, count, outputs, miss, side)
         }
+    }
+
+    /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.
+    ///
+    /// This is the exception: it allocates memory, and may wait, if only the host can find out where the index's pairs are. A
+    /// LaneTree's kernel does so itself.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`] for a buffer that is too small; [`Error::Lost`]; [`Error::Runtime`] for buffers of another
+    /// device, if the device has no room, and from the launch.
+    pub fn pairs(&self, keys: &mut Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
+        let len = self.index.len() as usize;
+        self.check("the keys' buffer", len, keys)?;
+        self.check("the values' buffer", len, values)?;
+        if len == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let tree = self.index.view().expect("a tree on the host is in main memory");
+            let (Some(keys), Some(values)) = (keys.as_mut_slice(), values.as_mut_slice()) else {
+                unreachable!("buffers of the host are in main memory")
+            };
+            let tasks = keys[..len].par_chunks_mut(TASK).zip(values[..len].par_chunks_mut(TASK)).enumerate();
+            tasks.for_each(|(task, (keys, values))| tree.copy((task * TASK) as u64, keys, values));
+            return Ok(());
+        }
+        let pairs = (keys.write_on(self.stream)?.cast(), values.write_on(self.stream)?);
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.index.launch_copy_pairs(self.stream, pairs) }
     }
 
     /// Checks a buffer's length and device, and that the index can answer.

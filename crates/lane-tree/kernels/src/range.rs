@@ -1,5 +1,5 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
-//! pairs it has, [`Gather`] copies the pairs along the lines.
+//! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
 use crate::layout::{FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
 use crate::queries::{Tiles, ordered_bounds};
@@ -125,11 +125,7 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
         let index = simt.global_index() / u64::from(G);
-        let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
-        let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
-        let slots = u64::from(chunk_slots::<K, V>());
         // SAFETY: `index` is a range; its pairs are in the tree, whose cursors and counts these are; offsets below the
         // capacity lie inside the outputs.
         unsafe {
@@ -139,66 +135,133 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
                 at = simt.load(args.offsets, index, Hint::ReadOnly);
                 end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
             }
-            // The chunk of the first slot, and the slots before it are not wanted.
-            let mut chunk = cursor / slots;
-            let mut skip = cursor % slots;
-            let last_chunk = u64::from(tree.line_count) * CHUNKS - u64::from(tree.line_count > 0);
-            // The key before the chunk, if it is not the first: the line of the cursor may be free.
-            let mut before = K::MIN;
-            let mut has_before = false;
-            if at < end && chunk > 0 && skip == 0 {
-                let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunk - 1));
-                (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
-            }
-            let load = |chunk: u64, is_wanted: bool| {
-                let own = chunk + u64::from(within);
-                let own = if own < last_chunk { own } else { last_chunk };
-                if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
-            };
-            let mut words = load(chunk, at < end);
-            while simt.any(FULL_MASK, at < end) {
-                // What surely is not all: its loads overlap with these.
-                let has_more = at < end && end - at + skip > u64::from(G) * slots;
-                let ahead = load(chunk + u64::from(G), has_more);
-                let pairs = pairs_of::<K, V>(words);
-                let last = pairs[MOST_CHUNK_SLOTS - 1].0;
-                let left = simt.shuffle_up(FULL_MASK, last, 1);
-                let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
-                // Free slots repeat what is before them.
-                let is_chunk = chunk + u64::from(within) <= last_chunk;
-                let mut new = [false; MOST_CHUNK_SLOTS];
-                let (mut place, mut count) = (0, 0);
-                unroll!(MOST_CHUNK_SLOTS, i => {
-                    if (i as u64) < slots {
-                        let is_first = i == 0 && !has_left;
-                        let before = if i == 0 { left } else { pairs[i.saturating_sub(1)].0 };
-                        let is_skipped = within == 0 && (i as u64) < skip;
-                        new[i] = is_chunk && (is_first || pairs[i].0 > before) && !is_skipped;
-                        let mask = simt.ballot(FULL_MASK, new[i]) & lanes;
-                        place += (mask & simt.lanes_below()).count_ones();
-                        count += mask.count_ones();
-                    }
-                });
-                for (i, &(key, value)) in pairs.iter().enumerate() {
-                    let to = at + u64::from(place);
-                    place += u32::from(new[i]);
-                    if new[i] && to < end {
-                        let own = chunk + u64::from(within);
-                        let value = tree.value(simt, (own / CHUNKS) as u32, (own % CHUNKS) as u32, value);
-                        simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
-                        values::store(simt, args.values, to, value, Hint::Streaming);
-                    }
-                }
-                at += u64::from(count);
-                before = simt.shuffle(FULL_MASK, last, leader + G - 1);
-                has_before = true;
-                chunk += u64::from(G);
-                skip = 0;
-                // Slots that are free may make one more round.
-                words = if has_more || at >= end { ahead } else { load(chunk, true) };
-            }
+            copy::<S, K, V, G>(simt, &args.tree, cursor, (at, end), (args.keys, args.values));
         }
     }
+}
+
+/// Warp collective (all lanes), with `G` lanes per range, which agree on it. Copies the pairs from a cursor on to the places
+/// from `at` to `end` of the outputs; none if these are equal.
+///
+/// # Safety
+/// The tree has so many pairs from the cursor on, and the outputs these places.
+#[inline(always)]
+unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
+    simt: S,
+    tree: &TreeRef<K>,
+    cursor: u64,
+    (mut at, end): (u64, u64),
+    (to_keys, to_values): (GlobalMut<K>, GlobalMut<V>),
+) {
+    let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
+    let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
+    let slots = u64::from(chunk_slots::<K, V>());
+    // SAFETY: the caller's.
+    unsafe {
+        // The chunk of the first slot, and the slots before it are not wanted.
+        let mut chunk = cursor / slots;
+        let mut skip = cursor % slots;
+        let last_chunk = u64::from(tree.line_count) * CHUNKS - u64::from(tree.line_count > 0);
+        // The key before the chunk, if it is not the first: the line of the cursor may be free.
+        let mut before = K::MIN;
+        let mut has_before = false;
+        if at < end && chunk > 0 && skip == 0 {
+            let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunk - 1));
+            (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
+        }
+        let load = |chunk: u64, is_wanted: bool| {
+            let own = chunk + u64::from(within);
+            let own = if own < last_chunk { own } else { last_chunk };
+            if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
+        };
+        let mut words = load(chunk, at < end);
+        while simt.any(FULL_MASK, at < end) {
+            // What surely is not all: its loads overlap with these.
+            let has_more = at < end && end - at + skip > u64::from(G) * slots;
+            let ahead = load(chunk + u64::from(G), has_more);
+            let pairs = pairs_of::<K, V>(words);
+            let last = pairs[MOST_CHUNK_SLOTS - 1].0;
+            let left = simt.shuffle_up(FULL_MASK, last, 1);
+            let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
+            // Free slots repeat what is before them.
+            let is_chunk = chunk + u64::from(within) <= last_chunk;
+            let mut new = [false; MOST_CHUNK_SLOTS];
+            let (mut place, mut count) = (0, 0);
+            unroll!(MOST_CHUNK_SLOTS, i => {
+                if (i as u64) < slots {
+                    let is_first = i == 0 && !has_left;
+                    let before = if i == 0 { left } else { pairs[i.saturating_sub(1)].0 };
+                    let is_skipped = within == 0 && (i as u64) < skip;
+                    new[i] = is_chunk && (is_first || pairs[i].0 > before) && !is_skipped;
+                    let mask = simt.ballot(FULL_MASK, new[i]) & lanes;
+                    place += (mask & simt.lanes_below()).count_ones();
+                    count += mask.count_ones();
+                }
+            });
+            for (i, &(key, value)) in pairs.iter().enumerate() {
+                let to = at + u64::from(place);
+                place += u32::from(new[i]);
+                if new[i] && to < end {
+                    let own = chunk + u64::from(within);
+                    let value = tree.value(simt, (own / CHUNKS) as u32, (own % CHUNKS) as u32, value);
+                    simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
+                    values::store(simt, to_values, to, value, Hint::Streaming);
+                }
+            }
+            at += u64::from(count);
+            before = simt.shuffle(FULL_MASK, last, leader + G - 1);
+            has_before = true;
+            chunk += u64::from(G);
+            skip = 0;
+            // Slots that are free may make one more round.
+            words = if has_more || at >= end { ahead } else { load(chunk, true) };
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`CopyPairs`].
+    pub struct CopyPairsArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// Out: the keys of all pairs, in order.
+        pub keys: GlobalMut<K>,
+        /// Out: their values.
+        pub values: GlobalMut<V>,
+    }
+}
+
+/// Copies all pairs: a warp per node of the lowest level; any block of whole warps.
+#[derive(Debug)]
+pub struct CopyPairs<K, V>(PhantomData<(K, V)>);
+
+impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
+    type Args = CopyPairsArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let tree = &args.tree;
+        let node = simt.global_index() / u64::from(WARP);
+        if node >= u64::from(tree.leaf_nodes) {
+            return;
+        }
+        let node = node as u32;
+        // SAFETY: a node of the tree, and the next one if there is one. Nodes have the pairs from their ranks on, of which the
+        // outputs have all.
+        unsafe {
+            let first_line = simt.load(tree.nodes, first_child_at(node), Hint::ReadOnly);
+            let at = tree.record::<S, V>(simt, node).rank;
+            let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
+            let cursor = u64::from(first_line) * u64::from(line_slots::<K, V>());
+            copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
+        }
+    }
+}
+
+/// Where the first line of a node is told.
+#[inline(always)]
+fn first_child_at(node: u32) -> u64 {
+    u64::from(node) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD)
 }
 
 kernel_args! {
@@ -231,10 +294,7 @@ impl<K: KeyWord, V: Value> Kernel for Advance<K, V> {
         let slots = u64::from(line_slots::<K, V>());
         // SAFETY: nodes and records of the tree.
         unsafe {
-            let first_line = |number: u32| {
-                let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
-                u64::from(simt.load(tree.nodes, at, Hint::ReadOnly))
-            };
+            let first_line = |number: u32| u64::from(simt.load(tree.nodes, first_child_at(number), Hint::ReadOnly));
             let (line, slot) = (args.cursor / slots, args.cursor % slots);
             let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
             let record = tree.record::<S, V>(simt, node);

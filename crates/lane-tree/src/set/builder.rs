@@ -1,6 +1,6 @@
 //! The options of a set, and its build.
 
-use super::LaneSet;
+use super::{LaneSet, none};
 use crate::{BuildScratch, Builder};
 use lanetree_frame::{Buffer, Device, Result, Stream};
 use lanetree_layout::AnyKey;
@@ -96,9 +96,4 @@ impl<K: AnyKey> SetBuilder<K> {
 /// As many values as keys. They take no memory.
 fn nothing<K>(keys: &[K]) -> Vec<()> {
     vec![(); keys.len()]
-}
-
-/// As [`nothing`], in a buffer.
-fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
-    Ok(keys.device().alloc(keys.len())?)
 }

@@ -170,6 +170,15 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.join_many(probes)
     }
 
+    /// [`LaneSet::join_many`] in place of other matches, whose memory is reused; otherwise like
+    /// [`HostForm::join_many_into`](lanetree_frame::fixed::HostForm::join_many_into).
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn join_many_into(&self, probes: &[K], out: &mut Matches) -> Result<()> {
+        self.tree.join_many_into(probes, out)
+    }
+
     /// The keys of each range, in ascending order. Takes range expressions (`3..7`, `..=7`, pairs of
     /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
     ///
@@ -258,10 +267,13 @@ impl<K: AnyKey> LaneSet<K> {
         kinds: Option<&Buffer<u32>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
-        // It takes no memory.
-        let values = keys.device().alloc(keys.len())?;
-        self.tree.apply_on(stream, keys, &values, kinds, scratch)
+        self.tree.apply_on(stream, keys, &none(keys)?, kinds, scratch)
     }
+}
+
+/// As many values as keys. They take no memory.
+fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
+    Ok(keys.device().alloc(keys.len())?)
 }
 
 fn keys_of<K>(found: Vec<Option<(K, ())>>) -> Vec<Option<K>> {

@@ -1,5 +1,6 @@
 //! A set's queries in device form.
 
+use super::none;
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch};
 use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
@@ -29,7 +30,7 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
-        self.0.get(queries, &mut nothing(queries)?, Some(hits), ())
+        self.0.get(queries, &mut none(queries)?, Some(hits), ())
     }
 
     /// As [`OnStream::lower_bound`].
@@ -54,7 +55,7 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     /// # Errors
     /// As [`OnStream::predecessor`].
     pub fn predecessor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
-        self.0.predecessor(queries, keys, &mut nothing(queries)?, hits, ())
+        self.0.predecessor(queries, keys, &mut none(queries)?, hits, ())
     }
 
     /// Finds the first key at or above each query; otherwise like [`SetOnStream::predecessor`].
@@ -62,7 +63,7 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     /// # Errors
     /// As [`OnStream::successor`].
     pub fn successor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
-        self.0.successor(queries, keys, &mut nothing(queries)?, hits, ())
+        self.0.successor(queries, keys, &mut none(queries)?, hits, ())
     }
 
     /// As [`OnStream::range`]. The values of the output take no memory.
@@ -96,6 +97,15 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.count(starts, ends, limits, limit, counts)
     }
 
+    /// Copies all keys, in ascending order, to the first elements of `keys`; as [`OnStream::pairs`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn keys(&self, keys: &mut Buffer<K>) -> Result<()> {
+        let mut values = none(keys)?;
+        self.0.pairs(keys, &mut values)
+    }
+
     /// As [`OnStream::join`]: a match has the rank of its key.
     ///
     /// # Errors
@@ -103,9 +113,4 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
         self.0.join(probes, scratch, out)
     }
-}
-
-/// As many values as queries. They take no memory.
-fn nothing<K: AnyKey>(queries: &Buffer<K>) -> Result<Buffer<()>> {
-    Ok(queries.device().alloc(queries.len())?)
 }

@@ -1,6 +1,6 @@
 //! Batches of changes.
 
-use super::{distributions, validate, wide_distributions};
+use super::{are_copied, distributions, validate, wide_distributions};
 use crate::LaneTree;
 use core::ops::Bound;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
@@ -35,7 +35,8 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
-        assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs), "{what}");
+        assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs.clone()), "{what}");
+        are_copied(&self.tree, pairs, what);
         let keys: Vec<K> = self.map.keys().copied().collect();
         let found = self.tree.get_many(&keys).unwrap();
         assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");

@@ -3,7 +3,7 @@
 use super::batches::{Pair, batches_into, batches_of};
 use super::{distributed, distributions, every_distribution, wide_distributions};
 use crate::{BuildScratch, LaneSet, UpdateScratch};
-use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
+use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
 use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, UpdatePath};
 use lanetree_runtime::Failure;
 use std::collections::BTreeSet;
@@ -118,6 +118,9 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
         let matches = set.join_many(&queries).unwrap();
         let hits = || (0..queries.len()).filter(|&i| found[i]).map(|i| (i as u64, lower[i]));
         assert!(matches.iter().eq(hits()));
+        let mut again = set.join_many(&queries[..9]).unwrap();
+        set.join_many_into(&queries, &mut again).unwrap();
+        assert_eq!(again, matches);
 
         // The same in device form.
         let words = queries.len().div_ceil(32);
@@ -213,6 +216,37 @@ fn sets_are_combined() {
         let rest = Vec::from_iter(a.difference(&b).copied());
         assert_eq!(first.difference(&second).unwrap().keys().unwrap(), rest);
         assert_eq!(first.difference_sorted(&keys[1]).unwrap().keys().unwrap(), rest);
+        let few: Vec<u32> = (0..40).flat_map(|i| [5 * i; 2]).collect();
+        let found = Vec::from_iter((0..40).map(|i| 5 * i).filter(|key| a.contains(key)));
+        assert_eq!(first.intersection_sorted(&few).unwrap().keys().unwrap(), found);
+
+        // The same on a stream, with scratch memory that is reused.
+        let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
+        let batch = device.upload(&keys[1]).unwrap();
+        for len in [keys[1].len(), 300, 0] {
+            let upto = BTreeSet::from_iter(keys[1][..len].iter().copied());
+            let second = LaneSet::build(&device, &keys[1][..len]).unwrap();
+            for (combined, expected) in [
+                (first.union_on(&stream, &second, &mut scratch), &a | &upto),
+                (first.union_sorted_on(&stream, &batch, len, &mut scratch), &a | &upto),
+                (first.intersection_on(&stream, &second, &mut scratch), &a & &upto),
+                (second.intersection_on(&stream, &first, &mut scratch), &a & &upto),
+                (first.intersection_sorted_on(&stream, &batch, len, &mut scratch), &a & &upto),
+                (first.difference_on(&stream, &second, &mut scratch), &a - &upto),
+                (second.difference_on(&stream, &first, &mut scratch), &upto - &a),
+                (first.difference_sorted_on(&stream, &batch, len, &mut scratch), &a - &upto),
+            ] {
+                let combined = combined.unwrap();
+                let mut keys = device.alloc(expected.len() + 1).unwrap();
+                combined.on(&stream).keys(&mut keys).unwrap();
+                assert!(keys.to_vec().unwrap()[..expected.len()].iter().eq(&expected), "{len} keys");
+                assert_eq!(combined.len(), expected.len() as u64, "{len} keys");
+            }
+        }
+        // A set so much larger that keys are looked up there.
+        let small = LaneSet::build(&device, &few).unwrap();
+        let rest = Vec::from_iter((0..40).map(|i| 5 * i).filter(|key| !a.contains(key)));
+        assert_eq!(small.difference_on(&stream, &first, &mut scratch).unwrap().keys().unwrap(), rest);
     }
 }
 

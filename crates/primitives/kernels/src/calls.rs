@@ -3,7 +3,7 @@
 
 use crate::instances::{runs, select};
 use crate::local_sort::{LocalSort, LocalSortArgs};
-use crate::merge::{Merge, MergeArgs, Splits};
+use crate::merge::{KEEP, Merge, MergeArgs, REPLACE, SUBTRACT, Splits};
 use crate::operations::{CheckOrder, CheckOrderArgs, FoldKinds, FoldKindsArgs, MarkBases, MarkBasesArgs};
 use crate::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, HistogramU128, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32,
@@ -44,10 +44,22 @@ pub fn splits<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call
 pub fn merge<K: KeyWord, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
         match (values, replace) {
-            (false, false) => entry_by_words!(K: KeyWord => Merge<K, u32, false, false>),
-            (false, true) => entry_by_words!(K: KeyWord => Merge<K, u32, false, true>),
-            (true, false) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, false>),
-            (true, true) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, true>),
+            (false, false) => entry_by_words!(K: KeyWord => Merge<K, u32, false, { KEEP }>),
+            (false, true) => entry_by_words!(K: KeyWord => Merge<K, u32, false, { REPLACE }>),
+            (true, false) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, { KEEP }>),
+            (true, true) => entry_by_words!(K: KeyWord, V => Merge<K, V, true, { REPLACE }>),
+        },
+        args,
+    )
+}
+
+/// A merge that drops all elements of the second sequence, and those of the first whose keys it has.
+pub fn subtract<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+    Call::new(
+        if values {
+            entry_by_words!(K: KeyWord, V => Merge<K, V, true, { SUBTRACT }>)
+        } else {
+            entry_by_words!(K: KeyWord => Merge<K, u32, false, { SUBTRACT }>)
         },
         args,
     )

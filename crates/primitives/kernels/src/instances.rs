@@ -1,7 +1,7 @@
 //! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
 //! and value word, with `primitives_u64` for keys without values.
 
-use crate::merge::{Merge, Splits};
+use crate::merge::{KEEP, Merge, REPLACE, SUBTRACT, Splits};
 use crate::operations::{CheckOrder, FoldKinds, MarkBases};
 use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan};
@@ -49,8 +49,9 @@ macro_rules! select_and_merge {
             instance!([<$module __select>], $module, select!($k, $v, $values, false));
             instance!([<$module __partition>], $module, select!($k, $v, $values, true));
             instance!([<$module __splits>], $module, Splits<$k, $v, $values>);
-            instance!([<$module __merge>], $module, Merge<$k, $v, $values, false>);
-            instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, true>);
+            instance!([<$module __merge>], $module, Merge<$k, $v, $values, { KEEP }>);
+            instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, { REPLACE }>);
+            instance!([<$module __subtract>], $module, Merge<$k, $v, $values, { SUBTRACT }>);
         }
     };
 }

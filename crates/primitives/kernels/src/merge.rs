@@ -20,6 +20,13 @@ const ITEMS: usize = 11;
 /// Outputs of a tile: one block of [`THREADS`].
 pub const TILE: u64 = ITEMS as u64 * THREADS as u64;
 
+/// [`Merge`] keeps all elements.
+pub const KEEP: u8 = 0;
+/// [`Merge`] drops those of the first sequence whose keys are in the second.
+pub const REPLACE: u8 = 1;
+/// [`Merge`] drops these, and the second sequence.
+pub const SUBTRACT: u8 = 2;
+
 /// Words of a tile's carry.
 pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
 
@@ -34,7 +41,7 @@ kernel_args! {
         pub first_count: Count,
         /// `[second_count]`, sorted by their flipped words.
         pub second_keys: Global<K>,
-        /// `[second_count]`; not used by a kernel without values.
+        /// `[second_count]`; not used by a kernel without values, nor by one that drops the second sequence.
         pub second_values: Global<V>,
         /// Elements of the second sequence.
         pub second_count: Count,
@@ -42,7 +49,7 @@ kernel_args! {
         pub flip: K,
         /// Scratch: `[tiles + 1]`, how many elements of the first sequence come before each tile.
         pub splits: GlobalMut<u64>,
-        /// Scratch, where keys are replaced: [`state_words`](lookback::state_words) for the blocks of the launch and
+        /// Scratch, where elements are dropped: [`state_words`](lookback::state_words) for the blocks of the launch and
         /// [`CARRY_WORDS`], zeroed.
         pub state: GlobalMut<u64>,
         /// Out: as many as are left.
@@ -101,14 +108,16 @@ const KEPT: Shared<u32> = Shared::at(8, WARPS);
 const BEFORE: Shared<u64> = Shared::at(8 + 4 * WARPS, 1);
 const STAGE: u32 = BEFORE.end();
 
-/// The merge, after [`Splits`]: the first sequence's elements before the second's of the same key; or without
-/// them if `REPLACE`. One block of [`THREADS`] per tile, and one for no elements.
+/// The merge, after [`Splits`]: the first sequence's elements before the second's of the same key, but for those that the
+/// rule drops: [`KEEP`], [`REPLACE`] or [`SUBTRACT`]. One block of [`THREADS`] per tile, and one for no elements.
 ///
 /// Of sequences that are not sorted the result is unspecified, but within the same bounds.
 #[derive(Debug)]
-pub struct Merge<K, V, const VALUES: bool, const REPLACE: bool>(PhantomData<(K, V)>);
+pub struct Merge<K, V, const VALUES: bool, const RULE: u8>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const RULE: u8> Merge<K, V, VALUES, RULE> {
+    /// Whether elements are dropped.
+    const DROPS: bool = RULE != KEEP;
     /// The tile's elements of the first sequence, then those of the second, as order-preserving words; after a whole
     /// tile also the next element of the second, which may replace the tile's last.
     const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
@@ -142,7 +151,7 @@ impl Part {
     }
 }
 
-impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const RULE: u8> Merge<K, V, VALUES, RULE> {
     /// The carry of a tile.
     #[inline(always)]
     fn carry(kept: u32) -> Compacted<0> {
@@ -150,7 +159,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, V
     }
 
     /// Per thread, after the keys are in shared memory. Merges the thread's outputs: their sources, and a bit
-    /// for each that is not replaced.
+    /// for each that is not dropped.
     ///
     /// # Safety
     /// The first `len` of `KEYS` and the one after them are stored.
@@ -174,9 +183,10 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, V
         let (mut sources, mut kept) = ([0; ITEMS], 0);
         unroll::<ITEMS>(|item| {
             let takes_first = first < from_first && (second >= len || first_key <= second_key);
-            let replaced = REPLACE && takes_first && second < end && first_key == second_key;
+            let is_in_both = Self::DROPS && takes_first && second < end && first_key == second_key;
+            let dropped = is_in_both || RULE == SUBTRACT && !takes_first;
             sources[item] = if takes_first { first } else { second };
-            kept |= u32::from(!replaced && diagonal + (item as u32) < len) << item;
+            kept |= u32::from(!dropped && diagonal + (item as u32) < len) << item;
             let next = if takes_first { first + 1 } else { (second + 1).min(len) };
             let next_key = key(next);
             // Selections: of keys of 128 bits, the compiler would branch between places in memory.
@@ -188,7 +198,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Merge<K, V, V
     }
 }
 
-impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Merge<K, V, VALUES, REPLACE> {
+impl<K: KeyWord, V: Word, const VALUES: bool, const RULE: u8> Kernel for Merge<K, V, VALUES, RULE> {
     type Args = MergeArgs<K, V>;
     const STATIC_SHARED: u32 = Self::SOURCES.end();
     // The most blocks for which ptxas spills no register on any architecture.
@@ -198,7 +208,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
             2
         } else if !VALUES {
             4
-        } else if REPLACE {
+        } else if Self::DROPS {
             3
         } else {
             2
@@ -208,7 +218,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let mut tile = u64::from(simt.block_index());
-        if REPLACE {
+        if Self::DROPS {
             // SAFETY: the state is zeroed, and has a ticket.
             tile = unsafe { lookback::next_tile(simt, args.state, TICKET) };
         }
@@ -233,7 +243,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
         let from_first = next_split.saturating_sub(split).min(u64::from(len)) as u32;
         let part = Part { first: split, from_first, second: start - split, last: second.saturating_sub(1) };
         let after = part.second + u64::from(len - from_first);
-        let has_next = REPLACE && len == TILE as u32 && after < second;
+        let has_next = Self::DROPS && len == TILE as u32 && after < second;
 
         let mut keys = [K::MIN; ITEMS];
         unroll::<ITEMS>(|item| {
@@ -248,7 +258,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
             if line < from_first {
                 simt.prefetch(args.first_values, part.first + u64::from(line));
             }
-            if line < len - from_first {
+            if RULE != SUBTRACT && line < len - from_first {
                 simt.prefetch(args.second_values, part.second + u64::from(line));
             }
         }
@@ -269,7 +279,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
         // SAFETY: all of `KEYS` is stored.
         let (sources, kept) = unsafe { Self::merge(simt, from_first, len, has_next) };
         let (mut before, mut count) = (start, len);
-        if REPLACE {
+        if Self::DROPS {
             let own = kept.count_ones();
             let (lanes_before, warp) = warp_scan::<S, ExclusiveSum<u32>>(simt, u64::from(own));
             if simt.lane() == 0 {
@@ -302,20 +312,21 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const REPLACE: bool> Kernel for Me
         let (mut sources, mut values) = ([0; ITEMS], [V::MIN; ITEMS]);
         unroll::<ITEMS>(|item| {
             // If nothing is kept nothing is stored, so any index is fine: the tile's first.
-            if !REPLACE || count > 0 {
+            if !Self::DROPS || count > 0 {
                 let output = (item as u32 * THREADS + thread).min(count - 1);
                 // SAFETY: the first `count` are stored.
                 sources[item] = unsafe { simt.shared_load(Self::SOURCES, output) };
             }
         });
-        if VALUES {
+        // The second sequence may have no values where it is dropped. What is kept is of the first.
+        if VALUES && (RULE != SUBTRACT || count > 0) {
             unroll::<ITEMS>(|item| {
                 let (array, index) = part.locate(sources[item], args.first_values, args.second_values);
                 // SAFETY: an element of the sequence.
                 values[item] = unsafe { simt.load(array, index, Hint::ReadOnly) };
             });
         }
-        if REPLACE {
+        if Self::DROPS {
             // After the loads of the values, which are in flight meanwhile.
             if simt.warp() == 0 {
                 // SAFETY: the state is zeroed, the tile the block's, and it is published.

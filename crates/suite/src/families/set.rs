@@ -7,7 +7,7 @@ use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
-use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::fixed::{CombineScratch, FixedIndex};
 
 /// Room of the scratch memory that all batches of a set in device form share.
 const MOST_OPERATIONS: usize = 160;
@@ -222,13 +222,27 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         let combine = || {
             let combined = match (how, form) {
                 (Combination::Union, Form::Host) => self.set.union_sorted(&keys)?,
+                (Combination::Intersection, Form::Host) => self.set.intersection_sorted(&keys)?,
                 (Combination::Difference, Form::Host) => self.set.difference_sorted(&keys)?,
-                _ => {
-                    let other = LaneSet::build(self.set.device(), &keys)?;
-                    match how {
-                        Combination::Union => self.set.union(&other)?,
-                        Combination::Intersection => self.set.intersection(&other)?,
-                        Combination::Difference => self.set.difference(&other)?,
+                (how, Form::Device) => {
+                    let (device, stream, set) = (self.set.device(), &self.stream, &self.set);
+                    let mut scratch = CombineScratch::new(device)?;
+                    let scratch = &mut scratch;
+                    // Every other time with a batch, and with another set.
+                    if keys.len() % 2 == 1 {
+                        let (batch, len) = (device.upload(&keys)?, keys.len());
+                        match how {
+                            Combination::Union => set.union_sorted_on(stream, &batch, len, scratch)?,
+                            Combination::Intersection => set.intersection_sorted_on(stream, &batch, len, scratch)?,
+                            Combination::Difference => set.difference_sorted_on(stream, &batch, len, scratch)?,
+                        }
+                    } else {
+                        let other = LaneSet::build(device, &keys)?;
+                        match how {
+                            Combination::Union => set.union_on(stream, &other, scratch)?,
+                            Combination::Intersection => set.intersection_on(stream, &other, scratch)?,
+                            Combination::Difference => set.difference_on(stream, &other, scratch)?,
+                        }
                     }
                 }
             };
