@@ -182,8 +182,8 @@ fn what_lanetree_takes_at_worst_is_measured_and_checked() {
 fn joins_and_the_multi_map_are_measured_and_checked() {
     let arguments = |name| ["--figure", name, "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
     let (_, json) = figure(&arguments("joins"));
-    // A copy, six calls in two orders, six at each of four sizes of batches.
-    assert_eq!(json["rows"].as_array().unwrap().len(), 1 + 2 * 6 + 4 * 6);
+    // A copy; seven calls in two orders; thirteen calls and four steps at each of four sizes of batches.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 1 + 2 * 7 + 4 * (13 + 4));
     let (text, json) = figure(&arguments("multimap"));
     assert!(text.contains("64 per key") && text.contains("remove_pairs_many"), "{text}");
     // Four shapes: a build, three queries on the device, one from the host, three changes.

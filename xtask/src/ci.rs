@@ -63,8 +63,8 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     })
 }
 
-/// Fails calls at every fifth of their points instead of each, which would take minutes more; and lets tests wait for one another
-/// while others run.
+/// Fails calls at every fifth of their points after the first dozen instead of each, which would take minutes more; and lets tests
+/// wait for one another while others run.
 fn tests(command: &mut Command) -> &mut Command {
     command.env("LANETREE_FAILURE_STRIDE", "5").env("RUST_TEST_THREADS", "4")
 }

@@ -30,6 +30,10 @@ fn bits_of<W: KeyWord>(mut sample: Vec<W>, len: usize) -> Range<u32> {
     sample.sort_unstable();
     let (Some(&first), Some(&last)) = (sample.first(), sample.last()) else { return 0..W::BITS };
     let bits = telling_bits(len, first.xor(last).significant_bits());
+    // A local sort takes as long as one or two passes, and is not needed after a sort by all bits.
+    if bits.end == W::BITS && bits.start.div_ceil(8) <= 2 {
+        return 0..W::BITS;
+    }
     let agree = |pair: &&[W]| pair[0] != pair[1] && pair[0].xor(pair[1]).significant_bits() <= bits.start;
     let agreeing = sample.windows(2).filter(agree).count();
     // Pairs of the sample that would agree if keys were random: each of two in one of 2^bits.
@@ -52,6 +56,15 @@ mod tests {
     fn random_keys_are_sorted_by_few_bits() {
         assert_eq!(of(1 << 26, |random: u64| random), 40..64);
         assert_eq!(of(1 << 17, |random: u64| random), 48..64);
+    }
+
+    #[test]
+    fn narrow_keys_are_sorted_by_all_bits() {
+        let mut rng = rng(7);
+        let words: Vec<u32> = (0..SAMPLE).map(|_| rng.next_u32()).collect();
+        assert_eq!(bits_of(words.clone(), 1 << 26), 0..32);
+        assert_eq!(bits_of(words.iter().map(|word| word >> 1).collect(), 1 << 26), 7..31);
+        assert_eq!(bits_of(words, 1 << 17), 0..32);
     }
 
     #[test]

@@ -25,15 +25,18 @@ pub enum Failure {
     Allocation(u64),
 }
 
-/// Tests inject failures at every point of a call, or at every so-many-th if this variable has that number.
+/// Tests inject failures at every point of a call, or, after some, at every so-many-th if this variable has that number.
 const STRIDE: &str = "LANETREE_FAILURE_STRIDE";
+
+/// The points that are never passed by: short calls fail at all of theirs.
+const DOZEN: u64 = 12;
 
 impl Failure {
     /// Every kind of failure; each takes its number.
     pub const KINDS: [fn(u64) -> Self; 4] = [Self::Launch, Self::Kernel, Self::Transfer, Self::Allocation];
 
-    /// The points of a call at which tests let it fail, ascending without end: all, or from some on every so-many-th if the
-    /// environment variable `LANETREE_FAILURE_STRIDE` has that number. Those of one kind are not those of another.
+    /// The points of a call at which tests let it fail, ascending without end: all, or, after the first dozen, every so-many-th if
+    /// the environment variable `LANETREE_FAILURE_STRIDE` has that number. Those of one kind are then not those of another.
     ///
     /// # Panics
     /// If the variable is no number above 0.
@@ -47,7 +50,7 @@ impl Failure {
             Self::Kernel(_) => 1,
             Self::Transfer(_) => 2,
         };
-        (first % stride as u64..).step_by(stride)
+        (0..DOZEN).chain((DOZEN + first % stride as u64..).step_by(stride))
     }
 
     /// Does `work` again and again, each time on a new emulated device that fails at a later [point](Self::points) of it, until

@@ -33,7 +33,7 @@ kernel_args! {
         pub lens: GlobalMut<u32>,
         /// Out: and afterwards.
         pub after: GlobalMut<u32>,
-        /// Out: `[count]`, how many new nodes it takes; 0 behind the last.
+        /// Out: `[count]`, how many new nodes it takes; 0 after the last.
         pub taken: GlobalMut<u32>,
         /// Out: `[ceil(count / 32)]`, a bit for each node from which pairs are removed, and which is too small then. Null in
         /// inner layers.
