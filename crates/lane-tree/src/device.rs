@@ -3,13 +3,14 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::fixed::{Collection, FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared,
-    query_threads, sorted_tile,
+    AdvanceArgs, COLLECT_THREADS, COLLECT_TILE, CollectArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs,
+    LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls,
+    collect_bytes, collect_pairs, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
+    sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -47,16 +48,22 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
 }
 
 /// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
-/// with dynamic shared memory by its threads.
+/// with dynamic shared memory by its threads, and fewer if the device has too little of it.
 pub(crate) fn shape_over(
     stream: &Stream,
     count: u64,
     most: u32,
     dynamic_shared: impl Fn(u32) -> u32,
 ) -> Result<LaunchShape> {
-    let multiprocessors = u64::from(stream.device().properties()?.multiprocessors.max(1));
+    let properties = stream.device().properties()?;
+    let multiprocessors = u64::from(properties.multiprocessors.max(1));
     let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
-    let threads = threads.clamp(FEWEST_THREADS, u64::from(most)) as u32;
+    let mut threads = threads.clamp(FEWEST_THREADS, u64::from(most)) as u32;
+    // Cards with less shared memory have smaller blocks.
+    let room = properties.shared_bytes_per_block;
+    while room > 0 && threads > WARP && TABLE_BYTES + dynamic_shared(threads) > room {
+        threads -= WARP;
+    }
     let blocks = count.div_ceil(u64::from(threads)).min(multiprocessors) as u32;
     Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
@@ -212,6 +219,19 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+    }
+
+    const COLLECTS: usize = collect_pairs::<K::Bits, V>() as usize;
+
+    unsafe fn launch_collect(&self, stream: &Stream, count: usize, collection: Collection<K::Bits, V>) -> Result<()> {
+        const { assert!(COLLECT_TILE == lanetree_frame::fixed::COLLECT_TILE as u64) };
+        let Collection { starts, ends, limits, limit, state, offsets, keys, values, capacity } = collection;
+        let (tree, count, capacity) = (self.tree_ref(stream)?, count as u64, capacity as u64);
+        let args = CollectArgs { tree, starts, ends, limits, count, limit, state, offsets, keys, values, capacity };
+        let launch =
+            over_queries(stream, count as usize, (COLLECT_THREADS, collect_bytes::<K::Bits, V>()), &args.tree)?;
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { launch.run(calls::collect(&args)) }?)
     }
 
     unsafe fn launch_copy_pairs(

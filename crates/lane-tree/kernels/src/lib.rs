@@ -9,6 +9,7 @@
 mod build;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
+mod collect;
 mod handle;
 // For the device only if the PTX is to have them; for the host they are how the kernels are launched.
 #[cfg(any(not(target_os = "cuda"), feature = "entries"))]
@@ -26,6 +27,7 @@ mod upper;
 mod values;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
+pub use collect::{COLLECT_THREADS, COLLECT_TILE, Collect, CollectArgs, collect_bytes, collect_pairs};
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
@@ -35,7 +37,7 @@ pub use queries::{
 pub use range::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,
 };
-pub use search::TreeRef;
+pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     BLOCK_NODES, CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, FlagNodes, LINE_THREADS,

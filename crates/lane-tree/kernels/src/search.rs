@@ -81,7 +81,7 @@ impl Children {
 }
 
 /// Bytes of shared memory that kernels have for the table; the prefixes of the nodes that it leads to come after it.
-pub(crate) const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
+pub const TABLE_BYTES: u32 = Shared::<u32>::at(0, TOP_BUCKETS).end();
 
 /// What is above the nodes, in shared memory.
 #[derive(Clone, Copy)]
