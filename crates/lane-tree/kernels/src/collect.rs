@@ -18,7 +18,7 @@ use lanetree_simt::{
 pub const COLLECT_TILE: u64 = WARP as u64;
 
 /// Most threads of a block: of more, the pairs leave too little of a multiprocessor's fast memory to nodes.
-pub const COLLECT_THREADS: u32 = 512;
+pub const COLLECT_THREADS: u32 = 640;
 
 /// Lanes that read a range's lines together, 16 bytes each: four lines, or two if these have eight pairs or more.
 const fn team_lanes<K: KeyWord, V: Value>() -> u32 {
