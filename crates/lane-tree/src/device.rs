@@ -228,8 +228,15 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let Collection { starts, ends, limits, limit, state, offsets, keys, values, capacity } = collection;
         let (tree, count, capacity) = (self.tree_ref(stream)?, count as u64, capacity as u64);
         let args = CollectArgs { tree, starts, ends, limits, count, limit, state, offsets, keys, values, capacity };
-        let launch =
-            over_queries(stream, count as usize, (std::env::var("LT_THREADS").map_or(COLLECT_THREADS, |t| t.parse().unwrap()), collect_bytes::<K::Bits, V>()), &args.tree)?;
+        let launch = over_queries(
+            stream,
+            count as usize,
+            (
+                std::env::var("LT_THREADS").map_or(COLLECT_THREADS, |t| t.parse().unwrap()),
+                collect_bytes::<K::Bits, V>(),
+            ),
+            &args.tree,
+        )?;
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch.run(calls::collect(&args)) }?)
     }

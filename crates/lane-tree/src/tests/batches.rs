@@ -388,3 +388,71 @@ fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
     );
     assert!(failed.len() > 40, "{failed:?}");
 }
+
+/// A full tree, and a batch of inserts that divides all of its nodes.
+fn full_tree_and_batch(device: &Device) -> (Pair<u64, u32>, Vec<Op<u64, u32>>) {
+    let keys: Vec<u64> = (1..3000).map(|i| i << 32 | i * i).collect();
+    let ops = (1..3000).step_by(2).map(|i| Op::Insert(i << 32 | 1 << 31, i as u32)).collect();
+    (Pair::new(device, &keys, 1.0, 16384), ops)
+}
+
+#[test]
+fn batches_that_divide_many_nodes_make_the_tree_anew() {
+    let device = Device::emulated();
+    let (mut both, ops) = full_tree_and_batch(&device);
+    assert_eq!(both.apply(&ops, "many"), UpdatePath::Rebuilt);
+    assert_eq!(both.tree.options.fill, 1.0);
+    // There is room now.
+    let few: Vec<_> = (1..3000).step_by(16).map(|i| Op::Insert(i << 32 | 1 << 30, 7)).collect();
+    assert_eq!(both.apply(&few, "few"), UpdatePath::InPlace);
+    // Inserts only: what a union does.
+    let (mut both, mut ops) = full_tree_and_batch(&device);
+    ops.push(Op::Remove(1 << 32 | 1));
+    assert_eq!(both.apply(&ops, "with a removal"), UpdatePath::Moved);
+}
+
+#[test]
+fn a_tree_that_could_not_be_made_anew_is_what_it_was() {
+    let failed = Failure::at_every_point(
+        |device| {
+            let (both, ops) = full_tree_and_batch(device);
+            let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
+            let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
+            (both, device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap())
+        },
+        |(both, stream, keys, values)| both.tree.rebuild(stream, (keys, values)),
+        |(both, ..), error| {
+            let keys: Vec<u64> = both.map.keys().copied().collect();
+            let found = both.tree.get_many(&keys).unwrap();
+            assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
+            assert_eq!((both.tree.len(), both.tree.options.fill), (keys.len() as u64, 1.0), "{error}");
+        },
+    );
+    assert!(failed.len() > 40, "{failed:?}");
+}
+
+#[test]
+fn nodes_are_divided_if_there_is_no_room_for_another_tree() {
+    let mut divided = 0;
+    for point in Failure::points(Failure::Allocation) {
+        let device = Device::emulated();
+        let (mut both, ops) = full_tree_and_batch(&device);
+        device.inject(Some(Failure::Allocation(point)));
+        let result = both.tree.apply(&ops);
+        if device.inject(None).is_some() {
+            break;
+        }
+        match result {
+            Ok(report) => {
+                apply_to_map(&mut both.map, &ops);
+                divided += usize::from(report.path == UpdatePath::Moved);
+            }
+            Err(error) => assert!(matches!(error, Error::Runtime(_)), "{error}"),
+        }
+        let keys: Vec<u64> = both.map.keys().copied().collect();
+        assert_eq!(both.tree.len(), keys.len() as u64);
+        let found = both.tree.get_many(&keys).unwrap();
+        assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))));
+    }
+    assert!(divided > 3, "{divided}");
+}

@@ -10,21 +10,25 @@ use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
-use lanetree_frame::fixed::{FixedIndex, SortedPairs};
+use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, SortedPairs};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{Buffer, DeviceKind, Error, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
     SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use lanetree_primitives::{UploadedOperations, exclusive_scan};
+use lanetree_primitives::{BuildScratch, UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
+
+/// Where a batch of inserts would divide more than one in so many nodes, the tree is made anew: that takes as long as to divide
+/// a third of them (experiment 24 of `docs/performance.md`).
+const MOST_DIVIDED: u64 = 3;
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -40,7 +44,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// then move to new memory, but not their lines. Only where 64 neighbouring nodes have too few, or all pairs of these are
     /// removed, lines move too: nodes that are divided are then filled to what the builder was told and at most to 0.75, and a
     /// sixteenth of all lines is kept free at the end for keys that are appended. That takes memory for second nodes, for the pairs
-    /// of the divided nodes and, if lines move, for second lines.
+    /// of the divided nodes and, if lines move, for second lines. If a batch of inserts would divide more than a third of all nodes,
+    /// the tree is made anew of its pairs and the batch's, as full as divided nodes, provided that there is memory for both twice
+    /// and for the new tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
@@ -112,6 +118,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if unreached + divided == 0 {
             self.write(stream, batch, growth, found[MARKED], scratch)?;
             return Ok(report(UpdatePath::InPlace));
+        }
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        if kinds.is_none() && divided > leaf_nodes / MOST_DIVIDED {
+            match self.rebuild(stream, batch) {
+                Ok(()) => return Ok(report(UpdatePath::Rebuilt)),
+                // Dividing nodes may take less.
+                Err(Error::Runtime(lanetree_runtime::Error::OutOfMemory { .. })) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.divide(stream, batch, growth, scratch)?;
         Ok(report(UpdatePath::Moved))
@@ -354,9 +369,29 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// How full the lines of divided nodes are: there will be more where these keys went.
-    fn divided_filling(&self) -> Filling {
+    fn divided_fill(&self) -> f64 {
         const MOST: f64 = 0.75;
-        Filling::new::<K::Bits, V>(self.options.fill.min(MOST))
+        self.options.fill.min(MOST)
+    }
+
+    /// As [`Self::divided_fill`], in pairs.
+    fn divided_filling(&self) -> Filling {
+        Filling::new::<K::Bits, V>(self.divided_fill())
+    }
+
+    /// Makes the tree anew, of its pairs and of those that a batch inserts. After an error it is what it was.
+    pub(crate) fn rebuild(&mut self, stream: &Stream, (keys, values): Batch<'_, K, V>) -> Result<()> {
+        let fill = self.options.fill;
+        let mut batch = BuildScratch::for_unsorted(&self.device, keys.len())?;
+        let mut scratch = CombineScratch::new(&self.device)?;
+        // The new tree takes it over.
+        self.options.fill = self.divided_fill();
+        let united = batch.unsorted(stream, (keys, values, keys.len()), |(keys, values, len)| {
+            Combine::union_sorted_on(self, stream, (keys, values), len, &mut scratch)
+        });
+        self.options.fill = fill;
+        core::mem::swap(&mut self.parts, &mut united?.parts);
+        Ok(())
     }
 
     /// Applies operations: all updates in host form end here.
