@@ -7,9 +7,9 @@ use lanetree_frame::fixed::{Collection, FixedIndex, NeighborOutputs, Side, Stagi
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, COLLECT_THREADS, COLLECT_TILE, CollectArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs,
-    LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls,
-    collect_bytes, collect_pairs, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
+    AdvanceArgs, COLLECT_TILE, CollectArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs,
+    NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, collect_bytes,
+    collect_pairs, collect_threads, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
     sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
@@ -221,7 +221,7 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
     }
 
-    const COLLECTS: usize = collect_pairs::<K::Bits, V>() as usize;
+    const COLLECTS: Option<usize> = Some(collect_pairs::<K::Bits, V>() as usize);
 
     unsafe fn launch_collect(&self, stream: &Stream, count: usize, collection: Collection<K::Bits, V>) -> Result<()> {
         const { assert!(COLLECT_TILE == lanetree_frame::fixed::COLLECT_TILE as u64) };
@@ -232,7 +232,7 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
             stream,
             count as usize,
             (
-                std::env::var("LT_THREADS").map_or(COLLECT_THREADS, |t| t.parse().unwrap()),
+                std::env::var("LT_THREADS").map_or(collect_threads::<K::Bits>(), |t| t.parse().unwrap()),
                 collect_bytes::<K::Bits, V>(),
             ),
             &args.tree,

@@ -265,8 +265,8 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         capacity: usize,
     ) -> Result<()>;
 
-    /// Most pairs per range for which [`FixedIndex::launch_collect`] is made; 0 if the index has no such kernel.
-    const COLLECTS: usize = 0;
+    /// Most pairs per range for which [`FixedIndex::launch_collect`] is made, if the index has such a kernel.
+    const COLLECTS: Option<usize> = None;
 
     /// Launches the one kernel that does for short ranges, of which there is at least one, what locating, prefix sums and copying
     /// do: writes their offsets, and as many of their pairs as there is room for.

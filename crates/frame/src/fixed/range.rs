@@ -104,7 +104,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", out.keys.len(), &out.values)?;
         let is_on_device = self.stream.device().kind() != DeviceKind::Host;
-        if is_on_device && count > 0 && out.keys.len().div_ceil(count) <= I::COLLECTS {
+        let is_short = |most| out.keys.len().div_ceil(count) <= most;
+        if is_on_device && count > 0 && I::COLLECTS.is_some_and(is_short) {
             return self.collect(Bounds { starts, ends, limits, limit }, scratch, out);
         }
         self.locate(Bounds { starts, ends, limits, limit }, scratch)?;

@@ -1,12 +1,14 @@
-//! Short ranges in one kernel: [`Collect`] finds where each begins, reads the lines from there on once, puts the pairs side by side
-//! in shared memory, and copies them to where they belong, as it learns from the tiles before its own how many pairs come first
-//! (decoupled look-back).
+//! Short ranges in one kernel: [`Collect`] finds where each begins, reads the lines from there on once, into shared memory, and copies
+//! the pairs to where they belong, as it learns from the tiles before its own how many come first (decoupled look-back).
+//!
+//! Lanes read the lines together, so that a range's are one access; then each lane looks through those of its own range, which
+//! takes far fewer instructions than to compare in the lanes that read.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
 use crate::queries::found_at;
 use crate::range::{CHUNKS, copy};
 use crate::search::{TABLE_BYTES, TreeRef, load_top, own};
-use crate::values::{self, SharedValues};
+use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::lookback::{self, Compacted};
@@ -17,31 +19,40 @@ use lanetree_simt::{
 /// Ranges of a tile, each of which has a warp.
 pub const COLLECT_TILE: u64 = WARP as u64;
 
-/// Most threads of a block: of more, the pairs leave too little of a multiprocessor's fast memory to nodes.
-pub const COLLECT_THREADS: u32 = 640;
-
-/// Lanes that read a range's lines together, 16 bytes each: four lines, or two if these have eight pairs or more.
-const fn team_lanes<K: KeyWord, V: Value>() -> u32 {
-    if chunk_slots::<K, V>() == 1 { 16 } else { 8 }
+/// Most threads of a block.
+pub const fn collect_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 512 } else { 640 }
 }
 
-/// Slots that they read.
-const fn window<K: KeyWord, V: Value>() -> u32 {
-    team_lanes::<K, V>() * chunk_slots::<K, V>()
+/// 16 bytes each that are read of a range's lines, each by a lane: four lines, or two if these have eight pairs or more.
+const fn row<K: KeyWord, V: Value>() -> u32 {
+    if chunk_slots::<K, V>() == 1 { MOST_ROW as u32 } else { MOST_ROW as u32 / 2 }
 }
 
-/// Pairs of a range that are surely among these if lines are full: longer ones are better located first, and copied then.
+/// The most of them.
+const MOST_ROW: usize = 16;
+
+/// From one row to the next in shared memory, in 16 bytes: one more, so that lanes that each read their own row are not in each
+/// other's way.
+const fn stride<K: KeyWord, V: Value>() -> u32 {
+    row::<K, V>() + 1
+}
+
+/// Pairs of a range that are surely read if lines are full: longer ones are better located first, and copied then.
 pub const fn collect_pairs<K: KeyWord, V: Value>() -> u64 {
-    (window::<K, V>() - line_slots::<K, V>() + 1) as u64
+    (row::<K, V>() * chunk_slots::<K, V>() - line_slots::<K, V>() + 1) as u64
 }
 
-/// Bytes of shared memory that a thread needs for the pairs of its range.
+/// Bytes of shared memory that a thread needs for its range.
 pub const fn collect_bytes<K: KeyWord, V: Value>() -> u32 {
-    window::<K, V>() * (K::BYTES + V::BYTES) as u32
+    stride::<K, V>() * 16
 }
 
-/// Rounds whose loads are on their way together.
-const ROUNDS: usize = 4;
+/// Loads that are on their way together.
+const AHEAD: usize = 8;
+
+/// Lanes that copy a long range.
+const LONG_LANES: u32 = 8;
 
 kernel_args! {
     /// Arguments of [`Collect`].
@@ -71,7 +82,7 @@ kernel_args! {
     }
 }
 
-/// Collects the pairs of a batch of ranges. Any grid of blocks of at most [`COLLECT_THREADS`], of whole warps, with shared memory for
+/// Collects the pairs of a batch of ranges. Any grid of blocks of at most [`collect_threads`], of whole warps, with shared memory for
 /// the table and [`collect_bytes`] for each thread.
 #[derive(Debug)]
 pub struct Collect<K, V>(PhantomData<(K, V)>);
@@ -79,41 +90,30 @@ pub struct Collect<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
     type Args = CollectArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: COLLECT_THREADS, blocks: 1 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: collect_threads::<K>(), blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
-        let lane = u64::from(simt.lane());
-        let pairs = Pairs::<K, V>::of_warp(simt, tree.top_count);
+        let rows = Rows::<K, V>::of_warp(simt, tree.top_count);
         // SAFETY: the tree is valid, there are as many ranges, each with room for its offset; the state has a word for each tile.
         unsafe {
             load_top(simt, tree);
-            loop {
-                let tile = lookback::next_tile_of_warp(simt, args.state);
-                let index = tile * COLLECT_TILE + lane;
-                // The same for all lanes.
-                if tile * COLLECT_TILE >= args.count {
-                    return;
-                }
-                let is_range = index < args.count;
-                let start = tree.load(simt, args.starts, index, args.count);
-                let end = tree.load(simt, args.ends, index, args.count);
-                let mut limit = if is_range { args.limit } else { 0 };
-                if is_range && !args.limits.is_null() {
-                    limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
-                }
-                if start > end || tree.height == 0 {
-                    limit = 0;
-                }
+            let mut next = Wanted::next(simt, args);
+            // The same for all lanes.
+            while next.tile * COLLECT_TILE < args.count {
+                let Wanted { tile, start, end, limit } = next;
+                let index = tile * COLLECT_TILE + u64::from(simt.lane());
                 let mut found = Found::default();
                 if tree.height > 0 {
                     let (numbers, _) = tree.descend::<S, true>(simt, start);
                     let first = tree.first_of::<S, V>(simt, own(simt, numbers));
                     let lines = tree.children::<S, true>(simt, numbers, start, first, tree.formats).numbers();
-                    found = pairs.read(simt, tree, own(simt, lines), (start, end), limit);
+                    let line = own(simt, lines);
+                    rows.read(simt, tree, line, limit > 0);
+                    found = rows.look_through(simt, tree, line, (start, end), limit);
                 }
-                let mut count = u64::from(found.count);
+                let mut count = u64::from(found.taken.count_ones());
                 let is_long = found.goes_on && count < limit;
                 let (is_any_long, mut cursor) = (simt.any(FULL_MASK, is_long), 0);
                 if is_any_long {
@@ -126,18 +126,19 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                 }
                 let (before, total) = sum(simt, count);
                 let of_tile = Compacted::<0> { kept: total, open: 0 };
-                if lane == 0 {
+                if simt.lane() == 0 {
                     lookback::publish(simt, args.state, tile, of_tile);
                 }
+                // Loaded while others are waited for, which do not wait for what this tile still does.
+                next = Wanted::next(simt, args);
                 let at = lookback::look_back(simt, args.state, tile, of_tile).kept + before;
-                if is_range {
+                if index < args.count {
                     simt.store(args.offsets, index, at, Hint::Streaming);
                     if index + 1 == args.count {
                         simt.store(args.offsets, args.count, at + count, Hint::Default);
                     }
                 }
                 if is_any_long {
-                    // Some are longer than what was read of them.
                     let end = (at + count).min(args.capacity);
                     let mut first = 0;
                     while first < WARP {
@@ -148,15 +149,44 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                         first += WARP / LONG_LANES;
                     }
                 } else {
-                    pairs.write(simt, args, at, found.in_team);
+                    rows.write(simt, args, at, found);
                 }
             }
         }
     }
 }
 
-/// Lanes that copy a long range.
-const LONG_LANES: u32 = 8;
+/// A tile, and the lane's range of it.
+#[derive(Clone, Copy)]
+struct Wanted<K> {
+    tile: u64,
+    start: K,
+    end: K,
+    /// Most pairs; 0 for a range that is empty, or none.
+    limit: u64,
+}
+
+impl<K: KeyWord> Wanted<K> {
+    /// Warp collective (all lanes). The next tile that no warp has.
+    ///
+    /// # Safety
+    /// There are as many ranges as the arguments say, and the state of a look-back.
+    #[inline(always)]
+    unsafe fn next<S: Simt, V: Value>(simt: S, args: &CollectArgs<K, V>) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let tile = lookback::next_tile_of_warp(simt, args.state);
+            let index = tile * COLLECT_TILE + u64::from(simt.lane());
+            let start = args.tree.load(simt, args.starts, index, args.count);
+            let end = args.tree.load(simt, args.ends, index, args.count);
+            let mut limit = if index < args.count { args.limit } else { 0 };
+            if index < args.count && !args.limits.is_null() {
+                limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
+            }
+            Self { tile, start, end, limit: if start <= end { limit } else { 0 } }
+        }
+    }
+}
 
 /// Warp collective (all lanes). The sum of the values of the lanes before the caller's, and that of all lanes.
 #[inline(always)]
@@ -173,133 +203,173 @@ fn sum<S: Simt>(simt: S, value: u64) -> (u64, u64) {
     (inclusive - value, simt.shuffle(FULL_MASK, inclusive, WARP - 1))
 }
 
-/// What a lane knows after the lines were read.
+/// What a lane has found in what was read for its range.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    /// Pairs of its range that were read, up to its limit.
-    count: u32,
-    /// Whether there may be more after what was read.
+    /// The line with which that begins.
+    line: u32,
+    /// A bit for each slot: whether the range has the pair, up to its limit.
+    taken: u32,
+    /// Whether there may be more pairs after these.
     goes_on: bool,
-    /// Pairs of the ranges of all lanes that read together.
-    in_team: u32,
 }
 
-/// The pairs of a warp's ranges, in shared memory: those of the ranges of lanes that read together are side by side, the first ones at
-/// the place of [`window`] times the first lane.
-struct Pairs<K, V: Value> {
-    keys: Shared<K>,
-    values: SharedValues<V>,
+/// What was read for the ranges of a warp, in shared memory: a row for each lane.
+struct Rows<K, V> {
+    chunks: Shared<u128>,
+    pairs: PhantomData<(K, V)>,
 }
 
-impl<K: KeyWord, V: Value> Pairs<K, V> {
+impl<K: KeyWord, V: Value> Rows<K, V> {
     #[inline(always)]
     fn of_warp<S: Simt>(simt: S, top_count: u32) -> Self {
-        let of_warp = simt.thread_index() / WARP * WARP * collect_bytes::<K, V>();
-        let keys = Shared::at(found_at(top_count) + of_warp, WARP * window::<K, V>());
-        Self { keys, values: SharedValues::at(keys.end(), WARP * window::<K, V>()) }
+        let first = simt.thread_index() / WARP * WARP * collect_bytes::<K, V>();
+        Self { chunks: Shared::at(found_at(top_count) + first, WARP * stride::<K, V>()), pairs: PhantomData }
     }
 
-    /// Warp collective (all lanes). Reads the lines from each lane's on, and keeps the pairs of its range, from the first key to the
-    /// last one, at most `limit`.
+    /// Per thread. A part of a lane's row.
+    ///
+    /// # Safety
+    /// It was read.
+    #[inline(always)]
+    unsafe fn chunk<S: Simt>(&self, simt: S, lane: u32, at: u32) -> [(K, V); MOST_CHUNK_SLOTS] {
+        // SAFETY: inside the row.
+        let chunk = unsafe { simt.shared_load(self.chunks, lane * stride::<K, V>() + at) };
+        pairs_of::<K, V>([chunk as u64, (chunk >> 64) as u64])
+    }
+
+    /// Warp collective (all lanes). Reads the lines from each lane's on, unless its range is empty. Past the last line it reads that
+    /// again.
     ///
     /// # Safety
     /// Lines of the tree.
     #[inline(always)]
-    unsafe fn read<S: Simt>(&self, simt: S, tree: &TreeRef<K>, line: u32, (start, end): (K, K), limit: u64) -> Found {
-        let (lanes, slots) = (team_lanes::<K, V>(), chunk_slots::<K, V>());
-        let within = simt.lane() % lanes;
-        let leader = simt.lane() - within;
-        let team = ((1 << lanes) - 1) << leader;
-        let last_chunk = u64::from(tree.line_count) * CHUNKS;
-        let limit = if limit < u64::from(window::<K, V>()) { limit as u32 } else { window::<K, V>() };
-        let load = |round: u32| {
-            let of = leader + round % lanes;
-            let chunk = u64::from(simt.shuffle(FULL_MASK, line, of)) * CHUNKS + u64::from(within);
-            let is_there = simt.shuffle(FULL_MASK, limit, of) > 0 && chunk < last_chunk;
-            // SAFETY: a chunk of the tree.
-            (is_there, if is_there { unsafe { tree.chunk::<S, V>(simt, chunk) } } else { [0; 2] })
-        };
-        let mut found = Found::default();
+    unsafe fn read<S: Simt>(&self, simt: S, tree: &TreeRef<K>, line: u32, is_some: bool) {
+        let row = row::<K, V>();
+        let (within, team) = (simt.lane() % row, simt.lane() / row);
+        let are_some = simt.ballot(FULL_MASK, is_some);
+        let last_chunk = u64::from(tree.line_count) * CHUNKS - 1;
+        // Others may still copy what was there.
+        simt.sync_warp(FULL_MASK);
         let mut first = 0;
-        while first < lanes {
-            let loaded: [_; ROUNDS] = core::array::from_fn(|i| load(first + i as u32));
-            unroll!(ROUNDS, i => {
-                let round = first + i as u32;
-                let of = leader + round;
-                let (is_there, chunk) = loaded[i];
-                let (start, end) = (simt.shuffle(FULL_MASK, start, of), simt.shuffle(FULL_MASK, end, of));
-                let limit = simt.shuffle(FULL_MASK, limit, of);
-                let of_line = simt.shuffle(FULL_MASK, line, of);
-                let pairs = pairs_of::<K, V>(chunk);
-                let last = pairs[MOST_CHUNK_SLOTS - 1].0;
-                let left = simt.shuffle_up(FULL_MASK, last, 1);
-                let (mut count, mut place) = (0, 0);
-                let mut is_in = [false; MOST_CHUNK_SLOTS];
+        while first < row {
+            let mut chunks = [[0; 2]; AHEAD];
+            unroll!(AHEAD, i => {
+                let of = team * row + first + i as u32;
+                let chunk = u64::from(simt.shuffle(FULL_MASK, line, of)) * CHUNKS + u64::from(within);
+                if are_some >> of & 1 != 0 {
+                    // SAFETY: a part of a line of the tree.
+                    chunks[i] = unsafe { tree.chunk::<S, V>(simt, chunk.min(last_chunk)) };
+                }
+            });
+            unroll!(AHEAD, i => {
+                let of = team * row + first + i as u32;
+                let chunk = u128::from(chunks[i][0]) | u128::from(chunks[i][1]) << 64;
+                // SAFETY: each lane's part of a row.
+                unsafe { simt.shared_store(self.chunks, of * stride::<K, V>() + within, chunk) };
+            });
+            first += AHEAD as u32;
+        }
+        simt.sync_warp(FULL_MASK);
+    }
+
+    /// Per thread. Finds the pairs of the lane's range, from the first key to the last one, at most `limit`, in its row, which begins
+    /// with this line.
+    ///
+    /// # Safety
+    /// The row was read, unless the limit is 0.
+    #[inline(always)]
+    unsafe fn look_through<S: Simt>(
+        &self,
+        simt: S,
+        tree: &TreeRef<K>,
+        line: u32,
+        (start, end): (K, K),
+        limit: u64,
+    ) -> Found {
+        let slots = chunk_slots::<K, V>();
+        let (mut taken, mut before) = (0_u32, K::MIN);
+        unroll!(MOST_ROW, at => {
+            if (at as u32) < row::<K, V>() {
+                // SAFETY: the caller's.
+                let pairs = unsafe { self.chunk(simt, simt.lane(), at as u32) };
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots {
                         let key = pairs[slot].0;
-                        let before = if slot == 0 { left } else { pairs[slot.saturating_sub(1)].0 };
-                        // Free slots repeat what is before them; those of the first line the pair before the range.
-                        let is_new = (slot == 0 && within == 0) | (key > before);
-                        is_in[slot] = is_there & is_new & (key >= start) & (key <= end);
-                        let mask = simt.ballot(FULL_MASK, is_in[slot]) & team;
-                        place += (mask & simt.lanes_below()).count_ones();
-                        count += mask.count_ones();
+                        // Free slots repeat what is before them, those of the first line the pair before the range. What is read
+                        // again past the last line does, too, or is below it.
+                        let is_new = (at == 0 && slot == 0) | (key > before);
+                        taken |= u32::from(is_new & (key >= start) & (key <= end)) << (at as u32 * slots + slot as u32);
+                        before = if key > before { key } else { before };
                     }
                 });
-                unroll!(MOST_CHUNK_SLOTS, slot => {
-                    if (slot as u32) < slots {
-                        if is_in[slot] && place < limit {
-                            let (key, value) = pairs[slot];
-                            let to = leader * window::<K, V>() + found.in_team + place;
-                            // SAFETY: a team has room for so many, and a pair's place is its own.
-                            unsafe {
-                                let line = of_line + within / CHUNKS as u32;
-                                let value = tree.value(simt, line, within % CHUNKS as u32 * slots + slot as u32, value);
-                                simt.shared_store(self.keys, to, key);
-                                self.values.store(simt, to, value);
-                            }
-                        }
-                        place += u32::from(is_in[slot]);
-                    }
-                });
-                // If the last lane has read nothing, there is nothing more.
-                let goes_on = simt.ballot(FULL_MASK, is_there & (last < end)) >> (leader + lanes - 1) & 1 != 0;
-                let kept = if count < limit { count } else { limit };
-                if within == round {
-                    (found.count, found.goes_on) = (kept, goes_on);
-                }
-                found.in_team += kept;
-            });
-            first += ROUNDS as u32;
+            }
+        });
+        // The first ones, up to the limit.
+        while u64::from(taken.count_ones()) > limit {
+            taken &= !(1 << (31 - taken.leading_zeros()));
         }
-        found
+        let read = u64::from(line) + u64::from(row::<K, V>()) / CHUNKS;
+        let goes_on = before < end && read < u64::from(tree.line_count);
+        Found { line, taken: if limit == 0 { 0 } else { taken }, goes_on }
     }
 
-    /// Warp collective (all lanes). Copies the pairs to the places from each lane's own on, of which the first one of each team
-    /// counts.
+    /// Warp collective (all lanes). Copies the pairs that each lane has found to the places from `at` on.
     ///
     /// # Safety
     /// The outputs have room for as many as the capacity says.
     #[inline(always)]
-    unsafe fn write<S: Simt>(&self, simt: S, args: &CollectArgs<K, V>, at: u64, in_team: u32) {
-        simt.sync_warp(FULL_MASK);
-        let mut leader = 0;
-        while leader < WARP {
-            let (at, count) = (simt.shuffle(FULL_MASK, at, leader), simt.shuffle(FULL_MASK, in_team, leader));
-            let mut i = simt.lane();
-            while i < count && at + u64::from(i) < args.capacity {
-                let (from, to) = (leader * window::<K, V>() + i, at + u64::from(i));
-                // SAFETY: a pair that was kept, and a place of the outputs.
+    unsafe fn write<S: Simt>(&self, simt: S, args: &CollectArgs<K, V>, at: u64, found: Found) {
+        let slots = chunk_slots::<K, V>();
+        let most = simt.reduce_max(FULL_MASK, found.taken.count_ones());
+        // Lanes for each range: the same for all of them.
+        let lanes = match most {
+            0..=8 => 8,
+            9..=16 => 16,
+            _ => WARP,
+        };
+        let first_of_all = found.taken.trailing_zeros();
+        let is_row =
+            found.taken == 0 || found.taken >> first_of_all & (found.taken >> first_of_all).wrapping_add(1) == 0;
+        let are_rows = simt.all(FULL_MASK, is_row);
+        let within = simt.lane() % lanes;
+        let mut of = simt.lane() / lanes;
+        while of < WARP {
+            let (taken, to) =
+                (simt.shuffle(FULL_MASK, found.taken, of), simt.shuffle(FULL_MASK, at, of) + u64::from(within));
+            let line = simt.shuffle(FULL_MASK, found.line, of);
+            if within < taken.count_ones() && to < args.capacity {
+                let slot = if are_rows { taken.trailing_zeros() + within } else { nth_one(taken, within) };
+                // SAFETY: a slot that was read, of the tree; a place of the outputs.
                 unsafe {
-                    let key = simt.shared_load(self.keys, from);
+                    let pairs = self.chunk(simt, of, slot / slots);
+                    let (mut key, mut value) = pairs[0];
+                    unroll!(MOST_CHUNK_SLOTS, other => {
+                        if (other as u32) < slots && slot % slots == other as u32 {
+                            (key, value) = pairs[other];
+                        }
+                    });
+                    let in_line = line_slots::<K, V>();
+                    let value = args.tree.value(simt, line + slot / in_line, slot % in_line, value);
                     simt.store(args.keys, to, key.xor(args.tree.flip), Hint::Streaming);
-                    values::store(simt, args.values, to, self.values.load(simt, from), Hint::Streaming);
+                    values::store(simt, args.values, to, value, Hint::Streaming);
                 }
-                i += WARP;
             }
-            leader += team_lanes::<K, V>();
+            of += WARP / lanes;
         }
-        simt.sync_warp(FULL_MASK);
     }
+}
+
+/// Where the bit is before which so many bits are set, of more.
+#[inline(always)]
+fn nth_one(bits: u32, before: u32) -> u32 {
+    let (mut at, mut left, mut width) = (0, before, 16);
+    while width > 0 {
+        let low = (bits >> at & ((1 << width) - 1)).count_ones();
+        if low <= left {
+            (at, left) = (at + width, left - low);
+        }
+        width /= 2;
+    }
+    at
 }

@@ -27,7 +27,7 @@ mod upper;
 mod values;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
-pub use collect::{COLLECT_THREADS, COLLECT_TILE, Collect, CollectArgs, collect_bytes, collect_pairs};
+pub use collect::{COLLECT_TILE, Collect, CollectArgs, collect_bytes, collect_pairs, collect_threads};
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{

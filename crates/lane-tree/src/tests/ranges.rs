@@ -54,7 +54,7 @@ pub(super) fn are_collected<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &
             expected.extend_from_slice(&pairs[all[i]..all[i] + len]);
             offsets.push(expected.len() as u64);
         }
-        let room = (<LaneTree<K, V>>::COLLECTS * count).min(expected.len()).max(1);
+        let room = (<LaneTree<K, V>>::COLLECTS.unwrap() * count).min(expected.len()).max(1);
         for capacity in [room, room.div_ceil(2)] {
             let mut scratch = RangeScratch::new(device, count).unwrap();
             let mut out = DeviceRanges::new(device, count, capacity).unwrap();
