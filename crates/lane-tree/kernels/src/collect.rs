@@ -7,7 +7,7 @@
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
 use crate::queries::found_at;
 use crate::range::{CHUNKS, copy};
-use crate::search::{TABLE_BYTES, TreeRef, load_top, own};
+use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -106,10 +106,7 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                 let index = tile * COLLECT_TILE + u64::from(simt.lane());
                 let mut found = Found::default();
                 if tree.height > 0 {
-                    let (numbers, _) = tree.descend::<S, true>(simt, start);
-                    let first = tree.first_of::<S, V>(simt, own(simt, numbers));
-                    let lines = tree.children::<S, true>(simt, numbers, start, first, tree.formats).numbers();
-                    let line = own(simt, lines);
+                    let line = tree.line_of_any::<S, V>(simt, start);
                     rows.read(simt, tree, line, limit > 0);
                     found = rows.look_through(simt, tree, line, (start, end), limit);
                 }
@@ -129,8 +126,6 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                 if simt.lane() == 0 {
                     lookback::publish(simt, args.state, tile, of_tile);
                 }
-                // Loaded while others are waited for, which do not wait for what this tile still does.
-                next = Wanted::next(simt, args);
                 let at = lookback::look_back(simt, args.state, tile, of_tile).kept + before;
                 if index < args.count {
                     simt.store(args.offsets, index, at, Hint::Streaming);
@@ -151,6 +146,8 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                 } else {
                     rows.write(simt, args, at, found);
                 }
+                // Not before: others would wait for a tile that waits itself.
+                next = Wanted::next(simt, args);
             }
         }
     }

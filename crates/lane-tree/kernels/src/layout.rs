@@ -253,6 +253,11 @@ pub struct Quantiser(pub u32);
 /// The largest window of a node's own keys, before they are shifted; only keys beyond them have a larger one. Windows of the 16
 /// highest bits have no keys beyond, and are not shifted.
 const LAST_WINDOW: u32 = 0xfbfe;
+/// The largest window that is taken for what it is: larger ones, of which a node has none, come to its last child wherever they are
+/// cut off before they overflow. What is left between takes up shifted windows, and that the first key may be known only roughly.
+const LAST_IN_REACH: u32 = LAST_WINDOW + 0x200;
+/// By how much the window of a key may be overestimated as the first key is known only roughly, as a power of two.
+const ROUGH_BITS: u32 = 8;
 /// In how many ways a bitmap's cells can lie: each shifts them by a part of a cell. Where one has too many keys in a cell, the next
 /// may not.
 pub const SHIFTS: u32 = 64;
@@ -370,6 +375,14 @@ impl Quantiser {
         self.scaled(self.window(word))
     }
 
+    /// Whether [`Quantiser::place_of_any`] can do with a key that is below the node's first one by less than 2^`bits`. Keys below
+    /// the first one must be known otherwise.
+    #[inline(always)]
+    pub fn takes_rough<K: KeyWord>(self, bits: u32) -> bool {
+        let rotation = self.rotation::<K>();
+        bits == 0 || rotation + 16 <= K::BITS && bits <= rotation + ROUGH_BITS
+    }
+
     /// The place of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
     /// largest.
     #[inline(always)]
@@ -380,7 +393,7 @@ impl Quantiser {
             window = 0;
         } else {
             let distance = word.wrapping_sub(first);
-            let last = K::truncate(u64::from(LAST_WINDOW));
+            let last = K::truncate(u64::from(LAST_IN_REACH));
             let in_reach = match rotation + 16 <= K::BITS {
                 true => rotation + 16 == K::BITS || distance.shr(rotation) <= last,
                 false => distance <= last.shr(K::BITS - rotation),
@@ -485,6 +498,20 @@ pub fn prefix<K: KeyWord>(word: K, origin: K, shift: u32) -> u32 {
             if low >> 32 == 0 && high == 0 { low as u32 } else { u32::MAX }
         }
     }
+}
+
+/// Per thread. The smallest key with a prefix, which is that of a key of the tree.
+#[inline(always)]
+pub fn first_of_prefix<K: KeyWord>(prefix: u32, origin: K, shift: u32) -> K {
+    let distance = match K::BITS {
+        32 => K::truncate(u64::from(prefix)),
+        64 => K::truncate(u64::from(prefix) << (shift & 63)),
+        _ => {
+            let wide = u128::from(prefix) << (shift & 127);
+            K::from_parts([wide as u64, (wide >> 64) as u64])
+        }
+    };
+    origin.wrapping_add(distance)
 }
 
 /// A node of the lowest level, as ordered queries see it.

@@ -6,8 +6,8 @@
 
 use crate::layout::{
     ANY_FORMAT, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record, TOP_BUCKETS,
-    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, has_keys_alone,
-    has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
+    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, first_of_prefix,
+    has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
 };
 use crate::values::{self, SharedValues};
 use lanetree_layout::Value;
@@ -70,9 +70,19 @@ pub(crate) struct Children {
     before: u32,
     /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
     is_plain: bool,
+    /// That of the lane's own node.
+    quantiser: Quantiser,
 }
 
 impl Children {
+    /// Per thread. Whether the lane's own word comes to another child than it should if nobody asks whether it is below its node's
+    /// first key, which `first` is at most, or too far above.
+    #[inline(always)]
+    pub(crate) fn is_astray<K: KeyWord>(&self, word: K, first: K) -> bool {
+        let is_exact = self.quantiser == Quantiser::EXACT;
+        !is_exact && self.quantiser.place_of_any(word, first) != self.quantiser.place(word)
+    }
+
     /// Their numbers.
     #[inline(always)]
     pub(crate) fn numbers(&self) -> OfQuad<u32> {
@@ -197,12 +207,13 @@ impl<K: KeyWord> TreeRef<K> {
         if at < count { unsafe { simt.load(queries, at, Hint::Streaming) }.xor(self.flip) } else { K::MIN }
     }
 
-    /// Per thread. The number of the node of the highest level for a word.
+    /// Per thread. The number of the node of the highest level for a word, and about the first key of that: below it by less than
+    /// 2^`prefix_shift`. The word is below the first key only if it is below all keys, and then it is below this one, too.
     ///
     /// # Safety
     /// The table is in shared memory.
     #[inline(always)]
-    unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> u32 {
+    unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> (u32, K) {
         let prefix = prefix(word, self.origin, self.prefix_shift);
         let bucket = prefix >> self.bucket_shift;
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
@@ -235,12 +246,13 @@ impl<K: KeyWord> TreeRef<K> {
                     }
                 }
             }
-            self.top_first + base
+            let first = first_of_prefix(simt.shared_load(top.prefixes, base), self.origin, self.prefix_shift);
+            (self.top_first + base, first)
         }
     }
 
     /// Warp collective (all lanes). The children of the four nodes for the words of four lanes, in all of these lanes. `ORDERED`
-    /// for words that need not be in the tree: then `first` is at most the first key of the lane's own node.
+    /// for words that need not be in the tree: then `first` gives a key that is at most the first key of the lane's own node.
     ///
     /// # Safety
     /// Nodes of the tree, of the formats.
@@ -250,7 +262,7 @@ impl<K: KeyWord> TreeRef<K> {
         simt: S,
         numbers: OfQuad<u32>,
         word: K,
-        first: K,
+        first: impl FnOnce(Quantiser) -> K,
         formats: u32,
     ) -> Children {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
@@ -270,11 +282,11 @@ impl<K: KeyWord> TreeRef<K> {
         });
         let quantiser = Quantiser(quantiser);
         let mut is_plain = true;
-        let mut place = |of_own: u32| {
+        let place = |of_own: u32| {
             if !ORDERED {
                 return of_own;
             }
-            let place = quantiser.place_of_any(word, first);
+            let place = quantiser.place_of_any(word, first(quantiser));
             // Exact nodes compare whole keys, and have no places.
             is_plain = place == of_own || quantiser == Quantiser::EXACT;
             place
@@ -323,7 +335,7 @@ impl<K: KeyWord> TreeRef<K> {
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        Children { firsts, before: begun, is_plain }
+        Children { firsts, before: begun, is_plain, quantiser }
     }
 
     /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes; and whether
@@ -346,17 +358,21 @@ impl<K: KeyWord> TreeRef<K> {
         let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
-            let top = self.top(simt, top, word);
+            let (top, rough) = self.top(simt, top, word);
             let mut numbers: OfQuad<u32> =
                 core::array::from_fn(|round| simt.shuffle(FULL_MASK, top, leader + round as u32));
             let (mut level, mut is_plain) = (self.height - 1, true);
             while level > 0 {
                 let formats = self.formats >> (FORMAT_BITS * level);
-                let mut first = K::MIN;
-                if ORDERED {
+                let is_highest = level == self.height - 1;
+                let first = |quantiser: Quantiser| {
+                    // As good, and without an access to memory.
+                    if is_highest && quantiser.takes_rough::<K>(self.prefix_shift) {
+                        return rough;
+                    }
                     let own = u64::from(own(simt, numbers) - self.leaf_nodes);
-                    first = simt.load(self.firsts, own, Hint::ReadOnly);
-                }
+                    simt.load(self.firsts, own, Hint::ReadOnly)
+                };
                 let children = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
                 numbers = children.numbers();
                 is_plain &= children.is_plain;
@@ -410,7 +426,21 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: the same contract.
         unsafe {
             let (numbers, _) = self.descend_from::<S, false>(simt, top, word);
-            self.children::<S, false>(simt, numbers, word, K::MIN, self.formats).numbers()
+            self.children::<S, false>(simt, numbers, word, |_| K::MIN, self.formats).numbers()
+        }
+    }
+
+    /// Warp collective (all lanes). The line of each lane's word, which may be absent.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
+        // SAFETY: the same contract.
+        unsafe {
+            let (numbers, _) = self.descend::<S, true>(simt, word);
+            let first = self.first_of::<S, V>(simt, own(simt, numbers));
+            own(simt, self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers())
         }
     }
 
@@ -558,7 +588,7 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe {
             let number = own(simt, numbers);
             let record = self.record::<S, V>(simt, number);
-            let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
+            let children = self.children::<S, true>(simt, numbers, word, |_| record.first, self.formats);
             let lines = children.numbers();
             let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
             let chunks = self.chunks::<S, V>(simt, lines);

@@ -5,7 +5,7 @@ use crate::layout::{
     LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
 };
 use crate::queries::{GetArgs, found_at};
-use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::search::{TABLE_BYTES, TreeRef, load_top, store_hits};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -319,21 +319,5 @@ unsafe fn descend<S: Simt, K: KeyWord, V: Value, const OWN: usize>(simt: S, args
             store_hits(simt, args.hits, index, is_hit, args.count);
         }
         round += 1;
-    }
-}
-
-impl<K: KeyWord> TreeRef<K> {
-    /// Warp collective (all lanes). The line of each lane's word, which may be absent.
-    ///
-    /// # Safety
-    /// As [`TreeRef::descend`].
-    #[inline(always)]
-    unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
-        // SAFETY: the same contract.
-        unsafe {
-            let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of::<S, V>(simt, own(simt, numbers));
-            own(simt, self.children::<S, true>(simt, numbers, word, first, self.formats).numbers())
-        }
     }
 }

@@ -15,7 +15,7 @@ use lanetree_simt::{
 };
 
 kernel_args! {
-    /// Arguments of [`PlanLines`] and [`WriteLines`].
+    /// Arguments of [`PlanLines`], [`PlanShifts`], [`WriteLines`] and [`WriteShifts`].
     pub struct LineChangesArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,

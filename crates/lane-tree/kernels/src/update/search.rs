@@ -1,7 +1,7 @@
 //! The search of a batch's operations.
 
 use super::{Effect, ONE_REMOVED, Place};
-use crate::queries::for_each_tile;
+use crate::queries::Tiles;
 use crate::search::{Position, TABLE_BYTES, TreeRef, own};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -67,7 +67,9 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
         // SAFETY: there are as many operations; the tree is valid.
         unsafe {
             let is_sorted = simt.load(args.unsorted, 0, Hint::ReadOnly) == 0;
-            for_each_tile(simt, tree, args.keys, args.count, |at, word| {
+            let mut tiles = Tiles::new(simt, tree, args.keys, args.count);
+            while let Some(word) = tiles.word(simt) {
+                let at = tiles.at;
                 let (mut number, mut position) = (0, Position::default());
                 let (mut is_reached, mut is_line_reached) = (false, false);
                 if tree.height > 0 {
@@ -76,7 +78,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                     if !simt.all(FULL_MASK, position.is_plain) {
                         // Look-ups must come to the same line.
                         let (numbers, _) = tree.descend::<S, false>(simt, word);
-                        let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
+                        let children = tree.children::<S, false>(simt, numbers, word, |_| K::MIN, tree.formats);
                         is_reached = own(simt, numbers) == number;
                         // A node's record is to have at most its first key.
                         let is_after_first = tree.first_of::<S, V>(simt, number) <= word;
@@ -123,7 +125,8 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                     tally[3] += u32::from(effect == Effect::None && is_last);
                     tally[4] += u32::from(effect == Effect::Insert && !is_reached);
                 }
-            });
+                tiles.advance(simt);
+            }
             unroll!(TALLY as usize, class => {
                 let sum = simt.reduce_add(FULL_MASK, tally[class]);
                 if simt.lane() == 0 && sum > 0 {
