@@ -16,7 +16,7 @@ use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, kernel_args, unroll,
 };
 
-/// Ranges of a tile, each of which has a warp.
+/// The fewest ranges of a tile, each of which has a block.
 pub const COLLECT_TILE: u64 = WARP as u64;
 
 /// Most threads of a block.
@@ -43,8 +43,18 @@ pub const fn collect_pairs<K: KeyWord, V: Value>() -> u64 {
     (row::<K, V>() * chunk_slots::<K, V>() - line_slots::<K, V>() + 1) as u64
 }
 
+/// Where rows begin in shared memory.
+const fn rows_at(top_count: u32) -> u32 {
+    found_at(top_count)
+}
+
 /// Bytes of shared memory that a thread needs for its range.
 pub const fn collect_bytes<K: KeyWord, V: Value>() -> u32 {
+    row_bytes::<K, V>() + BLOCK_BYTES.div_ceil(WARP)
+}
+
+/// Bytes of a row in shared memory.
+const fn row_bytes<K: KeyWord, V: Value>() -> u32 {
     stride::<K, V>() * 16
 }
 
@@ -99,11 +109,16 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
         // SAFETY: the tree is valid, there are as many ranges, each with room for its offset; the state has a word for each tile.
         unsafe {
             load_top(simt, tree);
-            let mut next = Wanted::next(simt, args);
-            // The same for all lanes.
-            while next.tile * COLLECT_TILE < args.count {
-                let Wanted { tile, start, end, limit } = next;
-                let index = tile * COLLECT_TILE + u64::from(simt.lane());
+            let block = Block::at(rows_at(tree.top_count) + simt.block_dim() * row_bytes::<K, V>());
+            loop {
+                let tile = lookback::next_tile(simt, args.state, block.ticket);
+                let first = tile * u64::from(simt.block_dim());
+                // The same for the whole block.
+                if first >= args.count {
+                    return;
+                }
+                let index = first + u64::from(simt.thread_index());
+                let Wanted { start, end, limit } = Wanted::new(simt, args, index);
                 let mut found = Found::default();
                 if tree.height > 0 {
                     let line = tree.line_of_any::<S, V>(simt, start);
@@ -121,12 +136,7 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                         count = last.rank.saturating_sub(first.rank).min(limit);
                     }
                 }
-                let (before, total) = sum(simt, count);
-                let of_tile = Compacted::<0> { kept: total, open: 0 };
-                if simt.lane() == 0 {
-                    lookback::publish(simt, args.state, tile, of_tile);
-                }
-                let at = lookback::look_back(simt, args.state, tile, of_tile).kept + before;
+                let at = block.before(simt, args.state, tile, count);
                 if index < args.count {
                     simt.store(args.offsets, index, at, Hint::Streaming);
                     if index + 1 == args.count {
@@ -146,17 +156,14 @@ impl<K: KeyWord, V: Value> Kernel for Collect<K, V> {
                 } else {
                     rows.write(simt, args, at, found);
                 }
-                // Not before: others would wait for a tile that waits itself.
-                next = Wanted::next(simt, args);
             }
         }
     }
 }
 
-/// A tile, and the lane's range of it.
+/// A range.
 #[derive(Clone, Copy)]
 struct Wanted<K> {
-    tile: u64,
     start: K,
     end: K,
     /// Most pairs; 0 for a range that is empty, or none.
@@ -164,23 +171,21 @@ struct Wanted<K> {
 }
 
 impl<K: KeyWord> Wanted<K> {
-    /// Warp collective (all lanes). The next tile that no warp has.
+    /// Per thread. The range with this number, if there is one.
     ///
     /// # Safety
-    /// There are as many ranges as the arguments say, and the state of a look-back.
+    /// There are as many as the arguments say.
     #[inline(always)]
-    unsafe fn next<S: Simt, V: Value>(simt: S, args: &CollectArgs<K, V>) -> Self {
+    unsafe fn new<S: Simt, V: Value>(simt: S, args: &CollectArgs<K, V>, index: u64) -> Self {
         // SAFETY: the caller's.
         unsafe {
-            let tile = lookback::next_tile_of_warp(simt, args.state);
-            let index = tile * COLLECT_TILE + u64::from(simt.lane());
             let start = args.tree.load(simt, args.starts, index, args.count);
             let end = args.tree.load(simt, args.ends, index, args.count);
             let mut limit = if index < args.count { args.limit } else { 0 };
             if index < args.count && !args.limits.is_null() {
                 limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
             }
-            Self { tile, start, end, limit: if start <= end { limit } else { 0 } }
+            Self { start, end, limit: if start <= end { limit } else { 0 } }
         }
     }
 }
@@ -198,6 +203,61 @@ fn sum<S: Simt>(simt: S, value: u64) -> (u64, u64) {
         delta *= 2;
     }
     (inclusive - value, simt.shuffle(FULL_MASK, inclusive, WARP - 1))
+}
+
+/// What a block counts together, in shared memory.
+struct Block {
+    ticket: Shared<u32>,
+    /// The pairs of each warp's ranges.
+    of_warps: Shared<u64>,
+    /// Those of all tiles before.
+    before: Shared<u64>,
+}
+
+/// Bytes of [`Block`].
+const BLOCK_BYTES: u32 = 16 + WARP * 8;
+
+impl Block {
+    #[inline(always)]
+    fn at(offset: u32) -> Self {
+        let before = Shared::at(offset, 1);
+        let of_warps = Shared::at(before.end(), WARP);
+        Self { ticket: Shared::at(of_warps.end(), 1), of_warps, before }
+    }
+
+    /// Block collective. The sum of the counts of all threads before, in this tile and in those before it.
+    ///
+    /// # Safety
+    /// As [`lookback::publish`].
+    #[inline(always)]
+    unsafe fn before<S: Simt>(&self, simt: S, state: GlobalMut<u64>, tile: u64, count: u64) -> u64 {
+        let (own, total) = sum(simt, count);
+        // SAFETY: barriers separate stores from loads; the caller's.
+        unsafe {
+            if simt.lane() == 0 {
+                simt.shared_store(self.of_warps, simt.warp(), total);
+            }
+            simt.barrier();
+            let mut of_warp = 0;
+            if simt.lane() < simt.block_dim() / WARP {
+                of_warp = simt.shared_load(self.of_warps, simt.lane());
+            }
+            let (before, total) = sum(simt, of_warp);
+            // The same for all lanes.
+            if simt.warp() == 0 {
+                let of_tile = Compacted::<0> { kept: total, open: 0 };
+                if simt.lane() == 0 {
+                    lookback::publish(simt, state, tile, of_tile);
+                }
+                let tiles = lookback::look_back(simt, state, tile, of_tile).kept;
+                if simt.lane() == 0 {
+                    simt.shared_store(self.before, 0, tiles);
+                }
+            }
+            simt.barrier();
+            simt.shared_load(self.before, 0) + simt.shuffle(FULL_MASK, before, simt.warp()) + own
+        }
+    }
 }
 
 /// What a lane has found in what was read for its range.
@@ -220,8 +280,8 @@ struct Rows<K, V> {
 impl<K: KeyWord, V: Value> Rows<K, V> {
     #[inline(always)]
     fn of_warp<S: Simt>(simt: S, top_count: u32) -> Self {
-        let first = simt.thread_index() / WARP * WARP * collect_bytes::<K, V>();
-        Self { chunks: Shared::at(found_at(top_count) + first, WARP * stride::<K, V>()), pairs: PhantomData }
+        let first = simt.thread_index() / WARP * WARP * row_bytes::<K, V>();
+        Self { chunks: Shared::at(rows_at(top_count) + first, WARP * stride::<K, V>()), pairs: PhantomData }
     }
 
     /// Per thread. A part of a lane's row.

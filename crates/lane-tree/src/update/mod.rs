@@ -109,6 +109,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             self.renew(stream, batch, inserted, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));
         }
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
         let mut divided = 0;
         if found[MARKED] > 0 {
             // There are at least as many lines without room as nodes that have them.
@@ -119,7 +120,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             self.write(stream, batch, growth, found[MARKED], scratch)?;
             return Ok(report(UpdatePath::InPlace));
         }
-        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
         if kinds.is_none() && divided > leaf_nodes / MOST_DIVIDED {
             match self.rebuild(stream, batch) {
                 Ok(()) => return Ok(report(UpdatePath::Rebuilt)),
