@@ -17,6 +17,9 @@ use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
 
+/// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
+const OTHERS_THREADS: u64 = 1 << 20;
+
 /// No nodes that are divided: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
@@ -157,7 +160,10 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         unsafe {
             self.over_parts(stream)?.run(calls::write(&args))?;
             if self.nodes != self.parts {
-                launch::over(stream, self.parts as u64, 1, BUILD_WARPS * WARP)?.run(calls::write_others(&args))?;
+                // Few parts have a warp each, as a warp writes one after the other.
+                let parts = self.parts as u64;
+                let threads = (parts * u64::from(WARP)).min(OTHERS_THREADS).max(parts);
+                launch::over(stream, threads, 1, BUILD_WARPS * WARP)?.run(calls::write_others(&args))?;
             }
         }
         Ok(())

@@ -3,14 +3,13 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use lanetree_frame::fixed::{Collection, FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, COLLECT_TILE, CollectArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs,
-    NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, collect_bytes,
-    collect_pairs, collect_threads, found_bytes, found_pair_bytes, ordered_threads, query_shared, query_threads,
-    sorted_tile,
+    AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
+    SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, neighbor_threads,
+    ordered_threads, query_shared, query_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -171,7 +170,7 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
+            over_queries(stream, count, (neighbor_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
                 .run(calls::neighbor(&args))
         }?)
     }
@@ -219,26 +218,6 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
-    }
-
-    const COLLECTS: Option<usize> = Some(collect_pairs::<K::Bits, V>() as usize);
-
-    unsafe fn launch_collect(&self, stream: &Stream, count: usize, collection: Collection<K::Bits, V>) -> Result<()> {
-        const { assert!(COLLECT_TILE == lanetree_frame::fixed::COLLECT_TILE as u64) };
-        let Collection { starts, ends, limits, limit, state, offsets, keys, values, capacity } = collection;
-        let (tree, count, capacity) = (self.tree_ref(stream)?, count as u64, capacity as u64);
-        let args = CollectArgs { tree, starts, ends, limits, count, limit, state, offsets, keys, values, capacity };
-        let launch = over_queries(
-            stream,
-            count as usize,
-            (
-                std::env::var("LT_THREADS").map_or(collect_threads::<K::Bits>(), |t| t.parse().unwrap()),
-                collect_bytes::<K::Bits, V>(),
-            ),
-            &args.tree,
-        )?;
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch.run(calls::collect(&args)) }?)
     }
 
     unsafe fn launch_copy_pairs(

@@ -2,10 +2,10 @@
 
 use lanetree_base::{Error, Result};
 use lanetree_kernels_primitives::THREADS;
+use lanetree_kernels_primitives::lookback::state_words;
 use lanetree_runtime::Launch;
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::LaunchShape;
-use lanetree_simt::lookback::state_words;
 
 /// A launch of a block for each tile of `tile` elements, at least one.
 ///

@@ -24,7 +24,6 @@ mod bits;
 pub mod emulator;
 mod kernel;
 mod keys;
-pub mod lookback;
 mod memory;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;

@@ -19,7 +19,7 @@ pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
-pub use range::{COLLECT_TILE, DeviceRanges, RangeScratch};
+pub use range::{DeviceRanges, RangeScratch};
 pub use staging::Staging;
 
 use core::fmt::Debug;
@@ -57,29 +57,6 @@ pub struct NeighborOutputs<B, V> {
     pub values: GlobalMut<V>,
     /// The hit mask; null if it is not wanted.
     pub hits: GlobalMut<u32>,
-}
-
-/// What short ranges are collected from, and where to.
-#[derive(Clone, Copy, Debug)]
-pub struct Collection<B, V> {
-    /// The first key of each range.
-    pub starts: Global<B>,
-    /// The last key of each.
-    pub ends: Global<B>,
-    /// The most pairs of each; null for `limit` everywhere.
-    pub limits: Global<u64>,
-    /// The most pairs of any.
-    pub limit: u64,
-    /// Scratch: the words of a look-back, with carries of one word, over tiles of [`COLLECT_TILE`] ranges; zeroed.
-    pub state: GlobalMut<u64>,
-    /// Offsets: one more than ranges.
-    pub offsets: GlobalMut<u64>,
-    /// Keys, in the caller's form.
-    pub keys: GlobalMut<B>,
-    /// Values.
-    pub values: GlobalMut<V>,
-    /// Pairs for which there is room.
-    pub capacity: usize,
 }
 
 /// An index as the CPU searches it, in main memory. The methods take a batch and call `each` for each query, with its
@@ -264,26 +241,6 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
         pairs: (GlobalMut<<Self::Key as AnyKey>::Bits>, GlobalMut<Self::Value>),
         capacity: usize,
     ) -> Result<()>;
-
-    /// Most pairs per range for which [`FixedIndex::launch_collect`] is made, if the index has such a kernel.
-    const COLLECTS: Option<usize> = None;
-
-    /// Launches the one kernel that does for short ranges, of which there is at least one, what locating, prefix sums and copying
-    /// do: writes their offsets, and as many of their pairs as there is room for.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
-    ///
-    /// # Safety
-    /// The stream may read and write what [`Collection`] names, in memory that the device can reach.
-    unsafe fn launch_collect(
-        &self,
-        _stream: &Stream,
-        _count: usize,
-        _collection: Collection<BitsOf<Self>, Self::Value>,
-    ) -> Result<()> {
-        unreachable!("an index that collects ranges has a kernel for that")
-    }
 
     /// Launches the copying of all pairs, at least one, in ascending order of their keys. An index that does not know where its
     /// pairs are but on the host allocates memory for that, and may wait.

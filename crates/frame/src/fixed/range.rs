@@ -1,26 +1,20 @@
 //! Range queries: locate, prefix sums, copy.
 
 use super::on_stream::{OnStream, bits};
-use super::{Collection, FixedIndex, TASK, View};
+use super::{FixedIndex, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use lanetree_simt::lookback::state_words;
 use rayon::prelude::*;
 
-/// Ranges that [`FixedIndex::launch_collect`] counts together.
-pub const COLLECT_TILE: usize = 32;
-
-/// Scratch memory of a batch of ranges: 17 bytes per range, reusable for the next batch.
+/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
 #[derive(Debug)]
 pub struct RangeScratch {
     pub(super) cursors: Buffer<u64>,
     pub(super) counts: Buffer<u64>,
     pub(super) scan: ScanScratch,
-    /// Of the look-back over ranges that are collected.
-    collected: Buffer<u64>,
 }
 
 impl RangeScratch {
@@ -33,17 +27,12 @@ impl RangeScratch {
             cursors: device.alloc(ranges)?,
             counts: device.alloc(ranges)?,
             scan: ScanScratch::new(device, ranges)?,
-            collected: device.alloc(Self::collected_words(ranges))?,
         })
     }
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.cursors.bytes() + self.counts.bytes() + self.scan.bytes() + self.collected.bytes()
-    }
-
-    fn collected_words(ranges: usize) -> usize {
-        state_words(ranges.div_ceil(COLLECT_TILE) as u64, 1) as usize
+        self.cursors.bytes() + self.counts.bytes() + self.scan.bytes()
     }
 }
 
@@ -84,8 +73,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
-    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which. An index that has a kernel
-    /// for all three steps uses that for short ranges.
+    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which.
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
@@ -103,11 +91,6 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the offsets' buffer", count + 1, &out.offsets)?;
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", out.keys.len(), &out.values)?;
-        let is_on_device = self.stream.device().kind() != DeviceKind::Host;
-        let is_short = |most| out.keys.len().div_ceil(count) <= most;
-        if is_on_device && count > 0 && I::COLLECTS.is_some_and(is_short) {
-            return self.collect(Bounds { starts, ends, limits, limit }, scratch, out);
-        }
         self.locate(Bounds { starts, ends, limits, limit }, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
@@ -128,42 +111,6 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.locate_into(Bounds { starts, ends, limits, limit }, None, counts)
     }
 
-    fn collect(
-        &self,
-        bounds: Bounds<'_, I::Key>,
-        scratch: &mut RangeScratch,
-        out: &mut DeviceRanges<I::Key, I::Value>,
-    ) -> Result<()> {
-        let count = bounds.starts.len();
-        self.check_bounds(bounds)?;
-        let words = RangeScratch::collected_words(count);
-        self.check("the scratch memory", words, &scratch.collected)?;
-        scratch.collected.fill_zero_range(self.stream, 0..words)?;
-        let collection = Collection {
-            starts: bits::<I::Key>(self.stream, bounds.starts)?,
-            ends: bits::<I::Key>(self.stream, bounds.ends)?,
-            limits: optional(bounds.limits, self.stream)?,
-            limit: bounds.limit,
-            state: scratch.collected.write_on(self.stream)?,
-            offsets: out.offsets.write_on(self.stream)?,
-            keys: out.keys.write_on(self.stream)?.cast(),
-            values: out.values.write_on(self.stream)?,
-            capacity: out.keys.len(),
-        };
-        // SAFETY: the buffers were checked to be long enough, and the state is zeroed; the pointers are for this stream.
-        unsafe { self.index.launch_collect(self.stream, count, collection) }
-    }
-
-    fn check_bounds(&self, bounds: Bounds<'_, I::Key>) -> Result<()> {
-        let count = bounds.starts.len();
-        self.check("the starts' buffer", count, bounds.starts)?;
-        self.check("the ends' buffer", count, bounds.ends)?;
-        match bounds.limits {
-            Some(limits) => self.check("the limits' buffer", count, limits),
-            None => Ok(()),
-        }
-    }
-
     fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
         self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
     }
@@ -175,8 +122,12 @@ impl<I: FixedIndex> OnStream<'_, I> {
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
         let count = bounds.starts.len();
-        self.check_bounds(bounds)?;
+        self.check("the starts' buffer", count, bounds.starts)?;
+        self.check("the ends' buffer", count, bounds.ends)?;
         self.check("the counts' buffer", count, counts)?;
+        if let Some(limits) = bounds.limits {
+            self.check("the limits' buffer", count, limits)?;
+        }
         if let Some(cursors) = &cursors {
             self.check("the scratch memory", count, cursors)?;
         }

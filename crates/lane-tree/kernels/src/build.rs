@@ -295,7 +295,7 @@ impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
 }
 
 /// Writes the nodes of the other parts, which are few: a thread per part looks for them, and its warp writes them; blocks of
-/// [`BUILD_WARPS`] warps.
+/// [`BUILD_WARPS`] warps, one for every 32 parts at least. If there are more, each has fewer parts.
 #[derive(Debug)]
 pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
@@ -305,10 +305,13 @@ impl<K: KeyWord, V: Value> Kernel for WriteOthers<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let own = simt.global_index();
+        let warps = u64::from(simt.grid_dim()) * u64::from(BUILD_WARPS);
+        let of_warp = args.parts.div_ceil(warps.max(1));
+        let own = simt.global_index() / u64::from(WARP) * of_warp + u64::from(simt.lane());
         // SAFETY: parts, and the plans of their nodes.
         unsafe {
-            let is_other = own < args.parts
+            let is_other = u64::from(simt.lane()) < of_warp
+                && own < args.parts
                 && simt.load(args.plans.as_const(), own * u64::from(PLAN_WORDS) + 1, Hint::ReadOnly) == 0;
             let mut others = simt.ballot(FULL_MASK, is_other);
             while others > 0 {

@@ -1,12 +1,12 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Advance, AdvanceArgs, Collect, CollectArgs, CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs,
-    Ends, EndsArgs, Fits, FitsArgs, FlagNodes, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs,
-    ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor,
-    NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts,
-    Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs,
-    UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits,
+    FitsArgs, FlagNodes, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs,
+    ListNodes, ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs,
+    NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks,
+    RanksArgs, Relocate, RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
+    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_layout::Value;
 use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
@@ -29,8 +29,6 @@ macro_rules! by_words {
 by_words! {
     /// The kernel that moves a cursor.
     advance(AdvanceArgs<K>) => Advance<K, V>;
-    /// The kernel that collects the pairs of short ranges.
-    collect(CollectArgs<K, V>) => Collect<K, V>;
     /// The kernel that copies all pairs.
     copy_pairs(CopyPairsArgs<K, V>) => CopyPairs<K, V>;
     /// The kernel that counts nodes and lines.

@@ -9,7 +9,6 @@
 mod build;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
-mod collect;
 mod handle;
 // For the device only if the PTX is to have them; for the host they are how the kernels are launched.
 #[cfg(any(not(target_os = "cuda"), feature = "entries"))]
@@ -27,12 +26,11 @@ mod upper;
 mod values;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
-pub use collect::{COLLECT_TILE, Collect, CollectArgs, collect_bytes, collect_pairs, collect_threads};
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
-    Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
-    query_threads,
+    Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, neighbor_threads,
+    ordered_threads, query_shared, query_threads,
 };
 pub use range::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,

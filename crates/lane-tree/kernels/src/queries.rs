@@ -20,6 +20,11 @@ pub const fn ordered_threads<K: KeyWord>() -> u32 {
     if K::BITS == 128 { 768 } else { 896 }
 }
 
+/// Most threads of a block of neighbours, which take still more.
+pub const fn neighbor_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 640 } else { 768 }
+}
+
 /// What the compiler may assume of ordered queries.
 pub(crate) const fn ordered_bounds<K: KeyWord>() -> Option<LaunchBounds> {
     Some(LaunchBounds { threads: ordered_threads::<K>(), blocks: 1 })
@@ -235,14 +240,14 @@ kernel_args! {
     }
 }
 
-/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ordered_threads`].
+/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`neighbor_threads`].
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: neighbor_threads::<K>(), blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

@@ -111,7 +111,7 @@ kernel_args! {
 }
 
 /// 16 bytes of a line.
-pub(crate) const CHUNKS: u64 = LINE_WORDS as u64 / 2;
+const CHUNKS: u64 = LINE_WORDS as u64 / 2;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
@@ -146,7 +146,7 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 /// # Safety
 /// The tree has so many pairs from the cursor on, and the outputs these places.
 #[inline(always)]
-pub(crate) unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
+unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     tree: &TreeRef<K>,
     cursor: u64,

@@ -1,4 +1,4 @@
-//! Ranges in device form: short ones are collected by one kernel, with longer ones among them.
+//! Ranges in device form: short ones and long ones in one batch.
 
 use super::{distributed, distributions, wide_distributions};
 use crate::LaneTree;
@@ -6,7 +6,7 @@ use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 use lanetree_frame::{Device, DeviceKind};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
-/// Lengths of ranges, one after another; in every third tile the last of them are longer than what is read at first.
+/// Lengths of ranges, one after another; in every third warp some are longer.
 const LENGTHS: [usize; 8] = [3, 8, 0, 1, 9, 5, 2, 8];
 const LONG: [usize; 2] = [40, 300];
 
@@ -54,7 +54,7 @@ pub(super) fn are_collected<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &
             expected.extend_from_slice(&pairs[all[i]..all[i] + len]);
             offsets.push(expected.len() as u64);
         }
-        let room = (<LaneTree<K, V>>::COLLECTS.unwrap() * count).min(expected.len()).max(1);
+        let room = expected.len().max(1);
         for capacity in [room, room.div_ceil(2)] {
             let mut scratch = RangeScratch::new(device, count).unwrap();
             let mut out = DeviceRanges::new(device, count, capacity).unwrap();

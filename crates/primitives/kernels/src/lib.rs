@@ -9,7 +9,7 @@
 //! * [`operations`]: operations of a batch of updates, folded by key; whether keys ascend.
 //!
 //! A block takes a tile of the input. If it needs the total of all tiles before its own, it gets this from their
-//! blocks, in the same pass ([`lookback`](lanetree_simt::lookback)).
+//! blocks, in the same pass ([`lookback`]).
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -18,6 +18,7 @@ pub mod calls;
 mod count;
 pub mod instances;
 pub mod local_sort;
+pub mod lookback;
 pub mod merge;
 pub mod modules;
 pub mod operations;

@@ -7,10 +7,10 @@
 //! processed in the order of the output, so that loads of values and all stores are coalesced.
 
 use crate::Count;
+use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, warp_scan};
 use crate::tile::{self, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::lookback::{self, Carry, Compacted};
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args};
 
 /// Outputs of a thread. Odd, so that the threads of a warp, each with consecutive outputs, use different banks; 7 to 15

@@ -5,10 +5,10 @@
 //! passes on how many runs ended in it, and the sum after the last of them.
 
 use crate::Count;
+use crate::lookback::{self, Carry, Compacted};
 use crate::scan::{ExclusiveSum, segment_scan};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::lookback::{self, Carry, Compacted};
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, kernel_args,
 };

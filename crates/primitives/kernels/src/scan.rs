@@ -1,9 +1,9 @@
 //! Prefix sums and running maxima in a single pass: each input is read once, each output written once.
 
 use crate::Count;
+use crate::lookback::{self, Carry};
 use crate::tile::{self, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::lookback::{self, Carry};
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, kernel_args,
 };

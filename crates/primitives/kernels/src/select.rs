@@ -2,9 +2,9 @@
 //! followed by the others or alone.
 
 use crate::Count;
+use crate::lookback::{self, Carry, Compacted};
 use crate::tile::{self, Kept, Pairs, STEP, THREADS, WARPS, unroll};
 use core::marker::PhantomData;
-use lanetree_simt::lookback::{self, Carry, Compacted};
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word,
     kernel_args,

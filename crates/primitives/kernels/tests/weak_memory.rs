@@ -1,11 +1,11 @@
 //! The look-back where memory is as weak as a GPU's, over many schedules. It asks for no order: each of its words says
 //! itself what it is worth. So it must hold also where releases and acquires count for nothing.
 
+use lanetree_kernels_primitives::lookback::state_words;
 use lanetree_kernels_primitives::radix_sort::{Digit, Onesweep, OnesweepArgs, RADIX};
 use lanetree_kernels_primitives::scan::{CARRY_WORDS, ExclusiveSum, Scan, ScanArgs, TILE};
 use lanetree_kernels_primitives::{Count, THREADS};
 use lanetree_simt::emulator::{MemoryModel, Options, Region, launch_kernel};
-use lanetree_simt::lookback::state_words;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchShape, Order, Scope, Simt, kernel_args};
 
 const MODELS: [MemoryModel; 3] =

@@ -13,7 +13,7 @@
 //! if their flags differ the tile counts as not yet published. A word's content is determined by its flag, so equal
 //! flags mean words of one carry. Nothing else is read because of a flag, so no order is needed.
 
-use crate::{FULL_MASK, GlobalMut, KeyWord, Order, Scope, Shared, Simt, WARP, Word};
+use lanetree_simt::{FULL_MASK, GlobalMut, KeyWord, Order, Scope, Shared, Simt, WARP, Word};
 
 /// Words of the state before the tiles': the ticket, in 256 bytes of its own.
 const HEADER: u64 = 32;
@@ -123,7 +123,7 @@ impl<const OPEN: usize> Carry for Compacted<OPEN> {
 /// # Safety
 /// `state` begins with a ticket that was 0 before the launch, and `slot` is not used for anything else.
 #[inline(always)]
-pub unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Shared<u32>) -> u64 {
+pub(crate) unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Shared<u32>) -> u64 {
     // SAFETY: the caller's; the barrier separates the store from the loads.
     unsafe {
         if simt.thread_index() == 0 {
@@ -135,29 +135,13 @@ pub unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Shared<u3
     }
 }
 
-/// Warp collective, by all lanes. The tile of the calling warp, the same in all lanes, if each warp has tiles of its own instead of
-/// each block: warps get them in the order in which they ask.
-///
-/// # Safety
-/// `state` begins with a ticket that was 0 before the launch; it is that of carries of one word, as several words lie apart by the
-/// blocks of the launch.
-#[inline(always)]
-pub unsafe fn next_tile_of_warp<S: Simt>(simt: S, state: GlobalMut<u64>) -> u64 {
-    let mut ticket = 0;
-    if simt.lane() == 0 {
-        // SAFETY: the caller's.
-        ticket = unsafe { simt.atomic_add(state.cast::<u32>(), 0, 1, Order::Relaxed, Scope::Device) };
-    }
-    u64::from(simt.shuffle(FULL_MASK, ticket, 0))
-}
-
 /// Per thread, by one thread of the block, before anything else. Publishes the carry of the block's tile alone.
 ///
 /// # Safety
 /// `state` is [`state_words`] for the grid's blocks as tiles, zeroed before the launch; `tile` is the block's,
 /// from [`next_tile`].
 #[inline(always)]
-pub unsafe fn publish<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) {
+pub(crate) unsafe fn publish<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) {
     let flag = if tile == 0 { INCLUSIVE } else { AGGREGATE };
     // SAFETY: the caller's.
     unsafe { publish_as(simt, state, tile, own, flag) };
@@ -181,7 +165,7 @@ unsafe fn publish_as<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u6
 /// # Safety
 /// As [`publish`].
 #[inline(always)]
-pub unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) -> C {
+pub(crate) unsafe fn look_back<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) -> C {
     let mut before = C::NONE;
     if tile == 0 {
         return before;
