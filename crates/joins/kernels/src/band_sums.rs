@@ -1,6 +1,6 @@
 //! A band join: each row meets all pairs of the index whose keys are in the row's band.
 
-use crate::warp::{BOUNDS, for_each_row};
+use crate::warp::{BOUNDS, rows};
 use core::marker::PhantomData;
 use lanetree_kernels_lane_tree::Handle;
 use lanetree_layout::Value;
@@ -39,7 +39,7 @@ impl<K: Word, V: Value> Kernel for BandSums<K, V> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the handle is valid, and its shared memory is there.
         let probe = unsafe { args.index.enter(simt, 0) };
-        for_each_row(simt, args.count, |row| {
+        for row in rows(simt, args.count) {
             let (mut low, mut end) = (K::MIN, K::MIN);
             if row < args.count {
                 // SAFETY: a row.
@@ -49,7 +49,7 @@ impl<K: Word, V: Value> Kernel for BandSums<K, V> {
             // SAFETY: all lanes are here.
             let (mut cursor, past) = unsafe { (probe.lower_bound(low), probe.lower_bound(end)) };
             if simt.opaque(row) >= args.count {
-                return;
+                continue;
             }
             // Ranks, not keys: these are words in the caller's form, whose order may be another.
             let pairs = past.rank().saturating_sub(cursor.rank());
@@ -69,6 +69,6 @@ impl<K: Word, V: Value> Kernel for BandSums<K, V> {
             }
             // SAFETY: a row.
             unsafe { simt.store(args.sums, row, sum, Hint::Streaming) };
-        });
+        }
     }
 }

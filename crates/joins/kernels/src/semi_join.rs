@@ -1,6 +1,6 @@
 //! A semi-join with a filter.
 
-use crate::warp::{BOUNDS, for_each_row, sum};
+use crate::warp::{BOUNDS, rows, sum};
 use core::marker::PhantomData;
 use lanetree_kernels_lane_tree::Handle;
 use lanetree_layout::Value;
@@ -44,7 +44,7 @@ impl<K: Word, V: Value> Kernel for SemiJoin<K, V> {
         // SAFETY: the handle is valid, and its shared memory is there.
         let probe = unsafe { args.index.enter(simt, 0) };
         let mut values = 0_u64;
-        for_each_row(simt, args.count, |row| {
+        for row in rows(simt, args.count) {
             let mut amount = 0;
             if row < args.count {
                 // SAFETY: a row.
@@ -53,7 +53,7 @@ impl<K: Word, V: Value> Kernel for SemiJoin<K, V> {
             let passes = row < args.count && amount > args.threshold;
             // The same for all lanes. Where no row of the warp passes, neither keys nor index are read.
             if !simt.any(FULL_MASK, passes) {
-                return;
+                continue;
             }
             // The lanes have branched by this before the ballot.
             let passes = simt.opaque(u32::from(passes)) != 0;
@@ -69,7 +69,7 @@ impl<K: Word, V: Value> Kernel for SemiJoin<K, V> {
             let is_kept = simt.opaque(u32::from(is_kept)) != 0;
             // The same for all lanes.
             if kept == 0 {
-                return;
+                continue;
             }
             let leader = kept.trailing_zeros();
             let mut start = 0;
@@ -87,7 +87,7 @@ impl<K: Word, V: Value> Kernel for SemiJoin<K, V> {
                     simt.store(args.kept_amounts, place, amount, Hint::Streaming);
                 }
             }
-        });
+        }
         let values = sum(simt, values);
         if simt.lane() == 0 && values != 0 {
             // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! A join with two indexes.
 
-use crate::warp::{BOUNDS, for_each_row};
+use crate::warp::{BOUNDS, rows};
 use core::marker::PhantomData;
 use lanetree_kernels_lane_tree::Handle;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
@@ -33,7 +33,7 @@ impl<K: Word, V: Word> Kernel for StarJoin<K, V> {
         let [first, second] = &args.indexes;
         // SAFETY: the handles are valid, and their shared memory is there.
         let probes = unsafe { (first.enter(simt, 0), second.enter(simt, first.shared_bytes(simt.block_dim()))) };
-        for_each_row(simt, args.count, |row| {
+        for row in rows(simt, args.count) {
             let mut keys = [K::MIN; 2];
             if row < args.count {
                 // SAFETY: a row.
@@ -52,6 +52,6 @@ impl<K: Word, V: Word> Kernel for StarJoin<K, V> {
                 // SAFETY: the warp has a row, and there is a word for each 32.
                 unsafe { simt.store(args.hits, row / u64::from(WARP), hits, Hint::Streaming) };
             }
-        });
+        }
     }
 }

@@ -8,16 +8,18 @@ pub const MOST_THREADS: u32 = 896;
 /// What the compiler may assume.
 pub(crate) const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: MOST_THREADS, blocks: 1 });
 
-/// Warp collective. Calls `each` with the number of each lane's row, all lanes at once, for as long as a lane of the warp has
-/// one: the grid may be smaller than the rows.
+/// Warp collective. The numbers of each lane's rows, one after the other, all lanes at once, for as long as a lane of the warp has one:
+/// the grid may be smaller than the rows.
 #[inline(always)]
-pub(crate) fn for_each_row<S: Simt>(simt: S, count: u64, mut each: impl FnMut(u64)) {
-    let mut row = simt.global_index();
-    // The same for all lanes of a warp.
-    while row - u64::from(simt.lane()) < count {
-        each(row);
-        row += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
-    }
+pub(crate) fn rows<S: Simt>(simt: S, count: u64) -> impl Iterator<Item = u64> {
+    let stride = u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
+    let mut next = simt.global_index();
+    core::iter::from_fn(move || {
+        let row = next;
+        next += stride;
+        // The same for all lanes of a warp.
+        (row - u64::from(simt.lane()) < count).then_some(row)
+    })
 }
 
 /// Warp collective (all lanes). The sum of all lanes' values, wrapping; in all of them.
