@@ -1,6 +1,6 @@
 //! Batches of changes.
 
-use super::ranges::are_collected;
+use super::ranges::ranges_are_found;
 use super::{are_copied, distributions, validate, wide_distributions};
 use crate::LaneTree;
 use core::ops::Bound;
@@ -37,7 +37,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
         assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs.clone()), "{what}");
-        are_collected(&self.tree, &pairs.clone().collect::<Vec<_>>(), what);
+        ranges_are_found(&self.tree, &pairs.clone().collect::<Vec<_>>(), what);
         are_copied(&self.tree, pairs, what);
         let keys: Vec<K> = self.map.keys().copied().collect();
         let found = self.tree.get_many(&keys).unwrap();

@@ -11,7 +11,7 @@ const LENGTHS: [usize; 8] = [3, 8, 0, 1, 9, 5, 2, 8];
 const LONG: [usize; 2] = [40, 300];
 
 /// Checks that a tree with these pairs, in order, finds short ranges of them all over.
-pub(super) fn are_collected<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
+pub(super) fn ranges_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
     let device = FixedIndex::device(tree);
     if device.kind() == DeviceKind::Host || pairs.is_empty() {
         return;
@@ -78,18 +78,18 @@ fn of_distributions<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K>)>, fill:
         let tree =
             LaneTree::builder().fill(fill).table_nodes(3).build_sorted(&Device::emulated(), &keys, &values).unwrap();
         let pairs: Vec<(K, V)> = keys.into_iter().zip(values).collect();
-        are_collected(&tree, &pairs, what);
+        ranges_are_found(&tree, &pairs, what);
     }
 }
 
 #[test]
-fn short_ranges_are_collected_whatever_the_distribution() {
+fn short_ranges_ranges_are_found_whatever_the_distribution() {
     of_distributions::<u64, u64>(distributions(), 1.0);
     of_distributions::<u128, u32>(wide_distributions().into_iter().step_by(4).collect(), 0.7);
 }
 
 #[test]
-fn short_ranges_of_narrow_keys_and_sets_are_collected() {
+fn short_ranges_of_narrow_keys_and_sets_ranges_are_found() {
     let few = || distributed::<u32>(|wide| (wide >> 32) as u32 ^ wide as u32).into_iter().step_by(3);
     of_distributions::<u32, u32>(few().collect(), 0.7);
     of_distributions::<u32, ()>(few().skip(1).collect(), 1.0);
