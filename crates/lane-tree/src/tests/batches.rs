@@ -391,7 +391,7 @@ fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
 
 /// A full tree, and a batch of inserts that divides all of its nodes.
 fn full_tree_and_batch(device: &Device) -> (Pair<u64, u32>, Vec<Op<u64, u32>>) {
-    let keys: Vec<u64> = (1..3000).map(|i| i << 32 | i * i).collect();
+    let keys: Vec<u64> = (1..3000).map(|i| (i << 32) | (i * i)).collect();
     let ops = (1..3000).step_by(2).map(|i| Op::Insert(i << 32 | 1 << 31, i as u32)).collect();
     (Pair::new(device, &keys, 1.0, 16384), ops)
 }
