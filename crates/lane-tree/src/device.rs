@@ -8,8 +8,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, neighbor_threads,
-    ordered_threads, query_shared, query_threads, sorted_tile,
+    SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads,
+    query_shared, query_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -170,7 +170,7 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (neighbor_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
+            over_queries(stream, count, (ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
                 .run(calls::neighbor(&args))
         }?)
     }

@@ -29,8 +29,8 @@ pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WO
 pub use handle::{Cursor, Handle, Probe};
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
-    Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, neighbor_threads,
-    ordered_threads, query_shared, query_threads,
+    Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
+    query_threads,
 };
 pub use range::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,

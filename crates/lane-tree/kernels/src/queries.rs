@@ -1,7 +1,7 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
-use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, quad, store_hits};
+use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -18,11 +18,6 @@ pub const fn query_threads<K: KeyWord>() -> u32 {
 /// Most threads of a block of ordered queries, which take more registers.
 pub const fn ordered_threads<K: KeyWord>() -> u32 {
     if K::BITS == 128 { 768 } else { 896 }
-}
-
-/// Most threads of a block of neighbours, which take still more.
-pub const fn neighbor_threads<K: KeyWord>() -> u32 {
-    if K::BITS == 128 { 640 } else { 768 }
 }
 
 /// What the compiler may assume of ordered queries.
@@ -240,14 +235,14 @@ kernel_args! {
     }
 }
 
-/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`neighbor_threads`].
+/// Finds the predecessors or successors of a batch of keys; launched as [`Get`], in blocks of at most [`ordered_threads`].
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: neighbor_threads::<K>(), blocks: 1 });
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -319,58 +314,33 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
             let (numbers, _) = self.descend::<S, true>(simt, word);
-            let number = own(simt, numbers);
-            let (mut line, mut own_slot);
-            // From itself no word is too far.
-            let (mut first, mut is_first_known) = (word, false);
-            loop {
-                let children = self.children::<S, true>(simt, quad(simt, number), word, |_| first, self.formats);
-                let lines = children.numbers();
-                let chunks = self.chunks::<S, V>(simt, lines);
-                (line, own_slot) = (own(simt, lines), 0);
-                let mut is_between = false;
-                unroll!(QUAD as usize, round => {
-                    let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                    let pairs = pairs_of::<K, V>(chunks[round]);
-                    let is_before = |key: K| (key < word) | (predecessor & (key == word));
-                    let mut below = 0;
-                    unroll!(MOST_CHUNK_SLOTS, slot => {
-                        if (slot as u32) < slots {
-                            below += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
-                        }
-                    });
-                    let is_after_first = (within == 0) & (pairs[0].0 <= word);
-                    let is_before_last = (within == QUAD - 1) & (pairs[MOST_CHUNK_SLOTS - 1].0 >= word);
-                    let ends = simt.ballot(FULL_MASK, is_after_first | is_before_last) >> leader;
-                    // Free slots repeat the last pair, so it does not matter that they are counted.
-                    let slot = if predecessor { below.wrapping_sub(1) } else { below };
-                    if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_line {
-                        let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
-                        simt.shared_store(found.keys, first_place + round as u32, key);
-                        found.values.store(simt, first_place + round as u32, value);
-                    }
-                    if within == round as u32 {
-                        own_slot = slot;
-                        is_between = ends & 1 << (QUAD - 1) != 0 && ends & 1 != 0;
+            let first = self.first_of::<S, V>(simt, own(simt, numbers));
+            let lines = self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers();
+            let mut line = own(simt, lines);
+            let chunks = self.chunks::<S, V>(simt, lines);
+            let (mut is_found, mut own_slot) = (false, 0);
+            unroll!(QUAD as usize, round => {
+                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                let pairs = pairs_of::<K, V>(chunks[round]);
+                let is_before = |key: K| (key < word) | (predecessor & (key == word));
+                let mut below = 0;
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < slots {
+                        below += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
                     }
                 });
-                if is_first_known {
-                    break;
+                // Free slots repeat the last pair, so it does not matter that they are counted.
+                let slot = if predecessor { below.wrapping_sub(1) } else { below };
+                if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_line {
+                    let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
+                    simt.shared_store(found.keys, first_place + round as u32, key);
+                    found.values.store(simt, first_place + round as u32, value);
                 }
-                // A word between two keys of a line is there. Of the others, few are below the keys of their node, or too far above.
-                let mut is_astray = false;
-                if !is_between {
-                    first = self.first_of::<S, V>(simt, number);
-                    is_astray = children.is_astray(word, first);
+                if within == round as u32 {
+                    (is_found, own_slot) = (slot < in_line, slot);
                 }
-                if !simt.any(FULL_MASK, is_astray) {
-                    break;
-                }
-                simt.sync_warp(FULL_MASK);
-                is_first_known = true;
-            }
+            });
             simt.sync_warp(FULL_MASK);
-            let is_found = own_slot < in_line;
             let mut neighbor = None;
             if is_found && has_keys_alone::<K, V>() {
                 neighbor = Some(self.pair(simt, line, own_slot));

@@ -70,19 +70,9 @@ pub(crate) struct Children {
     before: u32,
     /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
     is_plain: bool,
-    /// That of the lane's own node.
-    quantiser: Quantiser,
 }
 
 impl Children {
-    /// Per thread. Whether the lane's own word comes to another child than it should if nobody asks whether it is below its node's
-    /// first key, which `first` is at most, or too far above.
-    #[inline(always)]
-    pub(crate) fn is_astray<K: KeyWord>(&self, word: K, first: K) -> bool {
-        let is_exact = self.quantiser == Quantiser::EXACT;
-        !is_exact && self.quantiser.place_of_any(word, first) != self.quantiser.place(word)
-    }
-
     /// Their numbers.
     #[inline(always)]
     pub(crate) fn numbers(&self) -> OfQuad<u32> {
@@ -335,7 +325,7 @@ impl<K: KeyWord> TreeRef<K> {
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        Children { firsts, before: begun, is_plain, quantiser }
+        Children { firsts, before: begun, is_plain }
     }
 
     /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes; and whether
