@@ -6,7 +6,7 @@ use super::compare::{Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Distribution};
 use super::types::with_types;
 use core::time::Duration;
-use lanetree::{Device, DeviceKind, Key, KeyWord, LaneTree, Result, Word};
+use lanetree::{Device, DeviceKind, Key, KeyWord, LaneSet, LaneTree, Result, Word};
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
 use rand::Rng;
 use std::collections::BTreeMap;
@@ -74,6 +74,8 @@ impl Case {
             LaneTree::builder().fill(fill).build_sorted(device, &keys, &values)
         };
         let trees = [tree(&maps[0], 1.0)?, tree(&maps[1], 0.7)?];
+        let of_set: Vec<K> = maps[1].keys().skip(lacking).copied().collect();
+        let set = LaneSet::builder().fill(0.9).build_sorted(device, &of_set)?;
         let mut row = |i: usize| {
             let key = match rng.next_u32() % 4 {
                 0 => K::decode(K::Bits::truncate(rng.next_u64())),
@@ -88,7 +90,7 @@ impl Case {
         let rows: Vec<(K, u64)> = smallest.into_iter().chain((0..self.len).map(&mut row)).collect();
         // As second keys, and as ends of bands: some are after a few pairs, most in another order.
         let ends: Vec<K> = (0..rows.len()).map(|i| row(i + i % 3 * 7).0).collect();
-        Joins { device, maps: &maps, trees: &trees, rows: &rows, ends: &ends, sabotage }.run()
+        Joins { device, maps: &maps, trees: &trees, set: &set, rows: &rows, ends: &ends, sabotage }.run()
     }
 }
 
@@ -96,6 +98,8 @@ struct Joins<'a, K: Key, V: Word> {
     device: &'a Device,
     maps: &'a [BTreeMap<K, V>; 2],
     trees: &'a [LaneTree<K, V>; 2],
+    /// The keys of the second tree.
+    set: &'a LaneSet<K>,
     rows: &'a [(K, u64)],
     ends: &'a [K],
     sabotage: Option<Sabotage>,
@@ -161,7 +165,24 @@ impl<K: Key, V: Word> Joins<'_, K, V> {
         let last = |i: usize| band(i).last().map(|pair| *pair.0);
         differences.push(last_keys.read(sabotage)?.differs(&last, &described));
 
+        // The same without values.
+        let mut counts = Output::<u64>::new(device, "counts", rows.len())?;
+        let mut last_keys = Output::<K>::new(device, "last keys of the set", rows.len())?;
+        let mut kept = Kept::new(device, rows.len())?;
+        let start = Instant::now();
+        let out = Sums { sums: &mut counts.buffer, last_keys: &mut last_keys.buffer };
+        band_sums(&stream, self.set.as_tree(), Bands { lows: &keys, ends: &ends }, LIMIT, out)?;
+        semi_join(&stream, self.set.as_tree(), Rows { keys: &keys, amounts: &amounts }, 80, &mut kept)?;
+        stream.synchronize()?;
+        time += start.elapsed();
+        differences.push(counts.read(sabotage)?.differs(&|i| Some(band(i).count() as u64), &described));
+        differences.push(last_keys.read(sabotage)?.differs(&last, &described));
+        let totals = Written::read(&kept.totals, "totals of the semi-join with the set", 2, sabotage)?;
+        let is_kept = |row: &&(K, u64)| row.1 > 80 && second.contains_key(&row.0);
+        let expected = [rows.iter().filter(is_kept).count() as u64, 0];
+        differences.push(totals.differs(&|i| Some(expected[i]), &|i| i.to_string()));
+
         let difference = differences.into_iter().flatten().next();
-        Ok(Answer { queries: 4 * rows.len(), time, difference })
+        Ok(Answer { queries: 6 * rows.len(), time, difference })
     }
 }

@@ -171,7 +171,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
     }
     // The suite, over every index of its list.
     if max_len == usize::MAX && sabotage.is_none() {
-        for Listed { name, family, .. } in indexes::with_builders() {
+        for Listed { name, family, .. } in indexes::with_builders().into_iter().chain(indexes::sets()) {
             let (index, family) = (Index::of_family(name), Arc::new(family));
             // Emulated, one way: the tests have all of them there. The HB+-tree has no other cases, and its first ways run
             // kernels that no other way runs.

@@ -3,7 +3,7 @@
 use crate::Op;
 use core::mem::take;
 use core::ops::Range;
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use rayon::prelude::*;
 
 /// The net effect of all operations of one key.
@@ -50,7 +50,7 @@ const DISTRIBUTED: usize = 1 << 15;
 
 /// Sorts changes by their words, stably. Many are first distributed by the upper bits in which they differ, in parallel: that
 /// is half of the comparisons, and the rest are among neighbours in the first caches.
-fn sort<B: KeyWord, V: Word>(changes: &mut [(B, NetChange<V>)]) {
+fn sort<B: KeyWord, V: Value>(changes: &mut [(B, NetChange<V>)]) {
     if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 <= pair[1].0) {
         return;
     }
@@ -126,7 +126,7 @@ impl<C: Copy> Distributed<C> {
 }
 
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
-pub fn fold<K: AnyKey, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
+pub fn fold<K: AnyKey, V: Value>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
     let change = |i| {
         let op = op(i);
         (op.key().encode(), NetChange::from(op))
@@ -138,7 +138,7 @@ pub fn fold<K: AnyKey, V: Word>(count: usize, op: impl Fn(usize) -> Op<K, V> + S
 }
 
 /// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
-pub fn combine<B: KeyWord, V: Word>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
+pub fn combine<B: KeyWord, V: Value>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
     if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }

@@ -25,7 +25,7 @@ pub use fold::{NetChange, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;
-pub use lanetree_layout::{AnyKey, Bytes16, F32, F64, FixedKey, Key, KeyWord, Word};
+pub use lanetree_layout::{AnyKey, Bytes16, F32, F64, FixedKey, Key, KeyWord, Value, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;

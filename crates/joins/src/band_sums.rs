@@ -2,7 +2,7 @@
 
 use crate::check;
 use lanetree::lane_tree::shape_for_rows;
-use lanetree::{Buffer, Key, LaneTree, Result, Stream, Word};
+use lanetree::{Buffer, Key, LaneTree, Result, Stream, Value};
 use lanetree_kernels_joins::{BandSumsArgs, MOST_THREADS, calls};
 
 /// A band of keys for each row, on the device.
@@ -23,12 +23,12 @@ pub struct Sums<'a, K> {
     pub last_keys: &'a mut Buffer<K>,
 }
 
-/// Sums the values of the first `limit` pairs in each row's band. Allocates nothing, waits for nothing, and may return before
+/// Sums the values of the first `limit` pairs in each row's band, or counts the keys of a [set](lanetree::LaneSet::as_tree). Allocates nothing, waits for nothing, and may return before
 /// it is done.
 ///
 /// # Errors
 /// As [`semi_join`](crate::semi_join()).
-pub fn band_sums<K: Key, V: Word>(
+pub fn band_sums<K: Key, V: Value>(
     stream: &Stream,
     index: &LaneTree<K, V>,
     bands: Bands<'_, K>,

@@ -2,7 +2,7 @@
 
 use crate::check;
 use lanetree::lane_tree::shape_for_rows;
-use lanetree::{Buffer, Device, Key, LaneTree, Result, Stream, Word};
+use lanetree::{Buffer, Device, Key, LaneTree, Result, Stream, Value};
 use lanetree_kernels_joins::{MOST_THREADS, SemiJoinArgs, calls};
 
 /// Rows on the device.
@@ -69,14 +69,14 @@ impl<K: Key> Kept<K> {
     }
 }
 
-/// Keeps the rows whose amount is above `threshold` and whose key is in the index. Allocates nothing, waits for nothing, and
+/// Keeps the rows whose amount is above `threshold` and whose key is in the index, or in the [set](lanetree::LaneSet::as_tree). Allocates nothing, waits for nothing, and
 /// may return before it is done.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree::Error::OutputLength) for a buffer that is too small; [`Lost`](lanetree::Error::Lost);
 /// [`Runtime`](lanetree::Error::Runtime) for a buffer of another device than the stream's, from the launch, and on the host,
 /// which runs no kernels.
-pub fn semi_join<K: Key, V: Word>(
+pub fn semi_join<K: Key, V: Value>(
     stream: &Stream,
     index: &LaneTree<K, V>,
     rows: Rows<'_, K>,

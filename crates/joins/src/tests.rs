@@ -1,7 +1,7 @@
 //! Both joins against the CPU's, on the emulator.
 
 use crate::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
-use lanetree::{Device, Error, Key, KeyWord, LaneTree, Word};
+use lanetree::{Device, Error, Key, KeyWord, LaneSet, LaneTree, Word};
 use std::collections::BTreeMap;
 
 /// Trees: with much room in their lines and levels above the lowest, full, and with some of their lines free.
@@ -41,6 +41,8 @@ fn joins<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
     let trees = trees::<K, V>(&device, &keys);
     let (second, second_map) = &trees[2];
     for (tree, map) in &trees {
+        let of_map: Vec<K> = map.keys().copied().collect();
+        let set = LaneSet::builder().fill(0.8).table_nodes(2).build(&device, &of_map).unwrap();
         for count in [0, 1, 33, 5000] {
             let mut near = || {
                 let word = keys[random() as usize % keys.len()].encode();
@@ -69,6 +71,12 @@ fn joins<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
                 expected.sort_unstable();
                 assert_eq!(found, expected, "{count} rows above {threshold} in {tree:?}");
                 assert_eq!((kept.sum().unwrap(), kept.is_empty().unwrap()), (sum, expected.is_empty()));
+                // The same keys without values.
+                let rows = Rows { keys: &lows, amounts: &amounts };
+                semi_join(&stream, set.as_tree(), rows, threshold, &mut kept).unwrap();
+                let mut found = kept.to_vec().unwrap();
+                found.sort_unstable();
+                assert_eq!((found, kept.sum().unwrap()), (expected, 0), "{count} rows above {threshold} in {set:?}");
             }
 
             let ends_on_device = device.upload(&ends).unwrap();
@@ -85,9 +93,15 @@ fn joins<K: Key, V: Word>(key: impl Fn(u64) -> K::Bits) {
                 let out = Sums { sums: &mut sums, last_keys: &mut last };
                 band_sums(&stream, tree, Bands { lows: &lows, ends: &ends_on_device }, limit, out).unwrap();
                 let (sums, last) = (sums.to_vec().unwrap(), last.to_vec().unwrap());
+                let (mut counts, mut of_set) = (device.alloc(rows.len()).unwrap(), device.upload(&last).unwrap());
+                let out = Sums { sums: &mut counts, last_keys: &mut of_set };
+                band_sums(&stream, set.as_tree(), Bands { lows: &lows, ends: &ends_on_device }, limit, out).unwrap();
+                assert_eq!(of_set.to_vec().unwrap(), last, "of at most {limit} keys of {set:?}");
+                let counts = counts.to_vec().unwrap();
                 for (i, (&(low, _), &end)) in rows.iter().zip(&ends).enumerate() {
                     let band: Vec<_> = map.range(low..end.max(low)).take(limit as usize).collect();
                     let sum = band.iter().fold(0_u64, |sum, pair| sum.wrapping_add(pair.1.widen()));
+                    assert_eq!(counts[i], band.len() as u64, "{low} to {end}, at most {limit} keys of {set:?}");
                     assert_eq!(sums[i], sum, "{low} to {end}, at most {limit} pairs of {tree:?}");
                     if let Some(&(&key, _)) = band.last() {
                         assert_eq!(last[i], key, "{low} to {end}, at most {limit} pairs of {tree:?}");

@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
 use rayon::prelude::*;
@@ -38,7 +38,7 @@ impl<K, V> Default for Builder<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Builder<K, V> {
+impl<K: AnyKey, V: Value> Builder<K, V> {
     /// With the options of a tree.
     pub(crate) fn of(options: Options) -> Self {
         Self { options, words: PhantomData }
@@ -201,7 +201,7 @@ impl<K: AnyKey, V: Word> IndexBuilder for Builder<K, V> {
 }
 
 /// A tree over sorted pairs, on a device.
-pub(crate) fn build<K: AnyKey, V: Word>(
+pub(crate) fn build<K: AnyKey, V: Value>(
     device: &Device,
     pairs: &SortedPairs<K::Bits, V>,
     options: Options,
@@ -215,7 +215,7 @@ pub(crate) fn build<K: AnyKey, V: Word>(
 }
 
 /// The tree in main memory.
-fn layout<K: KeyWord, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
+fn layout<K: KeyWord, V: Value>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
     let (count, reach) = (filling.parts(len), filling.reach());
@@ -246,7 +246,7 @@ fn layout<K: KeyWord, V: Word>(pairs: &SortedPairs<K, V>, options: Options) -> R
     for (start, end, plan) in &plans {
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
-        parts.records.extend(&plan.record(keys, *start as u64).words()[..record_words::<K>() as usize]);
+        parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
         plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;

@@ -12,7 +12,7 @@ use lanetree_kernels_lane_tree::layout::{
 use lanetree_kernels_lane_tree::{
     BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
 };
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
@@ -21,7 +21,7 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
-pub(crate) struct Planned<'a, K: AnyKey, V: Word> {
+pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     pairs: DevicePairs<'a, K, V>,
     filling: Filling,
     divided: Divided,
@@ -43,7 +43,7 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
     pub(crate) upper: &'a mut UpperScratch<K>,
 }
 
-impl<'a, K: AnyKey, V: Word> Planned<'a, K, V> {
+impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
     /// if there are any.
     pub(crate) fn new(
@@ -177,7 +177,7 @@ pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where the device has no room.
-pub(crate) fn build_on<K: AnyKey, V: Word>(
+pub(crate) fn build_on<K: AnyKey, V: Value>(
     stream: &Stream,
     device: &Device,
     options: Options,
@@ -199,7 +199,7 @@ pub(crate) fn build_on<K: AnyKey, V: Word>(
 }
 
 /// Memory for a tree of so many nodes of the lowest level and lines.
-pub(crate) fn room<K: KeyWord, V: Word>(
+pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,
     leaf_nodes: usize,
@@ -211,7 +211,7 @@ pub(crate) fn room<K: KeyWord, V: Word>(
         shape: Shape::default(),
         lines: device.alloc(words_of_lines::<K, V>(lines as u64) as usize)?,
         nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
-        records: device.alloc(leaf_nodes * record_words::<K>() as usize)?,
+        records: device.alloc(leaf_nodes * record_words::<K, V>() as usize)?,
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TOP_BUCKETS as usize)?,

@@ -11,18 +11,18 @@ use lanetree_kernels_lane_tree::{
     SORTED_OWN, SORTED_THREADS, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads, query_shared,
     query_threads, sorted_tile,
 };
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
         self.parts.get()?.tree_ref(stream, K::FLIP)
     }
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
     /// memory: so many for each line that a part's lines, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
@@ -61,7 +61,7 @@ pub(crate) fn shape_over(
     Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
-impl<K: AnyKey, V: Word> FixedIndex for LaneTree<K, V> {
+impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "lanetree";

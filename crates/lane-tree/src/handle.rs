@@ -5,10 +5,10 @@ use crate::device::shape_over;
 use lanetree_frame::error::same_device;
 use lanetree_frame::{Error, Result, Stream};
 use lanetree_kernels_lane_tree::Handle;
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_simt::LaunchShape;
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The tree for a kernel of your own that is launched next on `stream`: a `Copy` struct, to be a field of the kernel's
     /// arguments. The kernel calls [`Handle::enter`], and then looks keys up where it has them, or walks along the pairs from
     /// a bound on. So a join or a filter needs no pass for its look-ups, and no memory for their results. A complete example

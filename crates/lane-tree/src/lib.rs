@@ -39,6 +39,9 @@
 //! `u128` and `i128` are keys, too. All calls are the same. Built full over random keys, a pair takes less than 26.7 bytes,
 //! or 22.4 with a value of 32 bits, all told. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
 //!
+//! # Sets
+//! [`LaneSet`] is a tree without values: an ordered set of keys, in lines of keys alone.
+//!
 //! # Joins, and new indexes from two
 //! ```
 //! use lanetree::{Device, LaneTree};
@@ -88,6 +91,7 @@ mod native;
 mod node;
 mod options;
 mod parts;
+mod set;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -102,19 +106,20 @@ pub use lanetree_kernels_lane_tree::Handle;
 pub use lanetree_kernels_lane_tree::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
 pub use lanetree_runtime::Simd;
+pub use set::{LaneSet, SetBuilder, SetIter, SetOnStream, SetRanges};
 pub use stats::Stats;
 pub use update::UpdateScratch;
 
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_frame::fixed::Staging;
+use lanetree_frame::fixed::{FixedIndex, Staging};
 use lanetree_frame::{Device, Guarded, Result};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use options::Options;
 use parts::Parts;
 
 /// An ordered index of keys `K` with values `V`, on a device.
-pub struct LaneTree<K: AnyKey, V: Word> {
+pub struct LaneTree<K: AnyKey, V: Value> {
     device: Device,
     options: Options,
     /// What the CPU's own path searches with.
@@ -125,7 +130,7 @@ pub struct LaneTree<K: AnyKey, V: Word> {
     words: PhantomData<(K, V)>,
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The builder, which has the options.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
@@ -159,8 +164,8 @@ lanetree_frame::inherent_forms! {
     impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
-impl<K: AnyKey, V: Word> fmt::Debug for LaneTree<K, V> {
+impl<K: AnyKey, V: Value> fmt::Debug for LaneTree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, self.len(), self.device)
+        write!(f, "LaneTree<{}, {}>[{} pairs, on {}]", K::NAME, V::NAME, FixedIndex::len(self), self.device)
     }
 }

@@ -2,11 +2,11 @@
 
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
-    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children, has_values_beside, line_slots,
-    value_at,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
+    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
+    has_values_beside, line_slots, value_at,
 };
-use lanetree_layout::{KeyWord, Word};
+use lanetree_layout::{KeyWord, Value};
 
 /// How many pairs lines and nodes are to have.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Filling {
 
 impl Filling {
     /// That of a tree whose lines are to be filled to a part of their slots.
-    pub(crate) fn new<K: KeyWord, V: Word>(fill: f64) -> Self {
+    pub(crate) fn new<K: KeyWord, V: Value>(fill: f64) -> Self {
         let slots = line_slots::<K, V>();
         let line = ((f64::from(slots) * fill * 256.0) as u32).max(256);
         // In a bitmap of 448 cells, 208 keys need few enough lines that are not full: 94 % of the slots are used.
@@ -96,7 +96,7 @@ impl Plan {
 
     /// The node's record.
     pub(crate) fn record<K: KeyWord>(&self, keys: &[K], rank: u64) -> Record<K> {
-        let mut planes = [0; 3];
+        let mut planes = [0; MOST_PLANES];
         for line in 0..self.starts.len() {
             let beyond = self.end(line, keys.len()) - self.starts[line] - 1;
             for (bit, plane) in planes.iter_mut().enumerate() {
@@ -107,7 +107,7 @@ impl Plan {
     }
 
     /// Writes the node's lines, from this one on, and some that are free.
-    pub(crate) fn lines<K: KeyWord, V: Word>(
+    pub(crate) fn lines<K: KeyWord, V: Value>(
         &self,
         (keys, values): (&[K], &[V]),
         (first_line, spare): (u32, usize),
@@ -120,14 +120,14 @@ impl Plan {
             let last = self.end(line, keys.len()) - 1;
             let number = first_line + line as u32;
             for chunk in 0..LINE_WORDS / 2 {
-                let pairs = [0, 1].map(|i| {
+                let pairs: [_; MOST_CHUNK_SLOTS] = core::array::from_fn(|i| {
                     // A free slot repeats the pair before it.
                     let at = (start + chunk as usize * slots + i.min(slots - 1)).min(last);
                     (keys[at], values[at])
                 });
                 let to = chunk_at::<K, V>(u64::from(number) * u64::from(LINE_WORDS / 2) + u64::from(chunk)) as usize;
                 lines[to..to + 2].copy_from_slice(&chunk_of(pairs));
-                if has_values_beside::<K>() {
+                if has_values_beside::<K, V>() {
                     let all: &mut [V] = bytemuck::cast_slice_mut(lines);
                     all[value_at::<K, V>(number, chunk) as usize] = pairs[0].1;
                 }

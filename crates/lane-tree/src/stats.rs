@@ -1,7 +1,7 @@
 //! Sizes.
 
 use super::LaneTree;
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 
 /// The size of a tree, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Stats {
     }
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The size of the tree; of a lost one, what it was.
     pub fn stats(&self) -> Stats {
         let parts = self.parts.known();

@@ -13,6 +13,8 @@
 //! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
 //!   [`sorted`] for when it is enough.
 //!
+//! [`LaneSet`] is LaneTree without values: an ordered set of keys.
+//!
 //! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //!
 //! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
@@ -51,7 +53,7 @@
 //! # Keys and values
 //! The keys of LaneTree, Harmonia and the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
 //! [`F64`]), and every value is a legal key. LaneTree's may also be `u128`, `i128` or 16 bytes ([`Bytes16`]: UUIDs, IPv6 addresses). CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
-//! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers. Of equal keys in
+//! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers; sets have none. Of equal keys in
 //! the input of a build, the last one's value is kept.
 //!
 //! # Two forms of every call
@@ -105,8 +107,8 @@ pub use lanetree_frame::{
     AnyKey, BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device, DeviceForm,
     DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
     KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex,
-    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Word,
-    apply_to_map, runtime,
+    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Value,
+    Word, apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]
@@ -125,7 +127,7 @@ pub use lanetree_hbtree::HbTree;
 pub use lanetree_lane_tree as lane_tree;
 #[cfg(feature = "lane-tree")]
 #[doc(inline)]
-pub use lanetree_lane_tree::LaneTree;
+pub use lanetree_lane_tree::{LaneSet, LaneTree};
 #[cfg(feature = "multimap")]
 #[doc(inline)]
 pub use lanetree_multimap as multimap;

@@ -40,7 +40,7 @@ unsafe impl<T: KernelArgs, const N: usize> KernelArgs for [T; N] {
 }
 
 /// Declares a struct as the arguments of a kernel, or as a part of them: `#[repr(C)]`, `Clone`, `Copy`, `Debug` and
-/// [`KernelArgs`](crate::KernelArgs), whose fields all are. Type parameters are words.
+/// [`KernelArgs`](crate::KernelArgs), whose fields all are. Type parameters are words, or other arguments.
 ///
 /// ```
 /// lanetree_layout::kernel_args! {
@@ -71,7 +71,7 @@ macro_rules! kernel_args {
         }
 
         // SAFETY: `repr(C)`, of fields that all are arguments; every one is visited.
-        unsafe impl $(<$($word: $crate::KeyWord),+>)? $crate::KernelArgs for $name $(<$($word),+>)? {
+        unsafe impl $(<$($word: $crate::KernelArgs),+>)? $crate::KernelArgs for $name $(<$($word),+>)? {
             #[inline(always)]
             fn pointers(&self, visit: &mut dyn FnMut(usize, $crate::Access)) {
                 $($crate::KernelArgs::pointers(&self.$field, visit);)*

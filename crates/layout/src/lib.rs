@@ -14,10 +14,12 @@ pub mod btree;
 mod bytes16;
 mod fixed;
 mod float;
+mod value;
 mod word;
 
 pub use arguments::{Access, KernelArgs};
 pub use bytes16::Bytes16;
 pub use fixed::{FixedKey, MAX_KEY};
 pub use float::{F32, F64};
+pub use value::Value;
 pub use word::{AnyKey, Key, KeyWord, Word};

@@ -2,25 +2,22 @@
 
 use crate::check;
 use crate::sample::likely_bits;
-use crate::{
-    LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, local_sort, radix_sort_pairs,
-    radix_sort_pairs_in_place,
-};
+use crate::{LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, local_sort, valued};
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
 
 /// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
 /// the pairs. Half of that again is allocated when keys first occur more than once. [`build_from`] needs none of it.
 #[derive(Debug)]
-pub struct BuildScratch<K: AnyKey, V: Word> {
+pub struct BuildScratch<K: AnyKey, V: Value> {
     device: Device,
     /// Sorted pairs, for builds from unsorted ones.
     sorted: Option<(Buffer<K>, Buffer<V>)>,
-    sort: Option<RadixSortScratch<K, V>>,
+    sort: Option<RadixSortScratch<K, V::Word>>,
     /// Distinct pairs, for builds from pairs with equal keys.
     distinct: Option<Distinct<K, V>>,
     findings: Buffer<u64>,
@@ -38,7 +35,7 @@ struct Distinct<K, V> {
 /// Keys and values on a device, of which the first so many are pairs.
 pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
 
-impl<K: AnyKey, V: Word> BuildScratch<K, V> {
+impl<K: AnyKey, V: Value> BuildScratch<K, V> {
     /// For builds of up to `len` unsorted pairs.
     ///
     /// # Errors
@@ -47,7 +44,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
         let mut scratch = Self::for_sorted(device)?;
         if device.kind() != DeviceKind::Host {
             scratch.sorted = Some((device.alloc(len)?, device.alloc(len)?));
-            scratch.sort = Some(RadixSortScratch::for_pairs(device, len)?);
+            scratch.sort = Some(sort_scratch::<K, V>(device, len)?);
         }
         Ok(scratch)
     }
@@ -104,11 +101,11 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
             let what = "the scratch memory for unsorted pairs";
             return Err(Error::OutputLength { what, expected: len, actual: 0 });
         };
-        let result = likely_bits(keys, len)
+        let result = first_bits::<K, V>(keys, len)
             .and_then(|bits| {
                 let out = (&mut sorted.0, &mut sorted.1);
                 sort_first_by(stream, bits, len, out, &mut self.findings, |bits, out| {
-                    radix_sort_pairs(stream, (keys, values), len, bits, out, sort)
+                    valued::sort(stream, (keys, values), len, bits, out, sort)
                 })
             })
             .and_then(|()| self.sorted(stream, (&sorted.0, &sorted.1, len), build));
@@ -156,7 +153,7 @@ impl<K: AnyKey, V: Word> BuildScratch<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Distinct<K, V> {
+impl<K: AnyKey, V: Value> Distinct<K, V> {
     fn new(device: &Device, len: usize) -> Result<Self> {
         let (keys, values, count) = (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
         Ok(Self { keys, values, count, runs: RunScratch::new(device, len)? })
@@ -165,7 +162,7 @@ impl<K: AnyKey, V: Word> Distinct<K, V> {
     /// Takes the last one of sorted pairs with equal keys.
     fn take_last(&mut self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
         let Self { keys: distinct_keys, values: distinct_values, count, runs } = self;
-        last_by_key(
+        valued::last(
             stream,
             Pairs { keys, values, count: len.into() },
             PairsMut { keys: distinct_keys, values: distinct_values, count },
@@ -181,7 +178,7 @@ impl<K: AnyKey, V: Word> Distinct<K, V> {
 /// # Errors
 /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
 /// device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); those of `build`.
-pub fn build_from<K: AnyKey, V: Word, R>(
+pub fn build_from<K: AnyKey, V: Value, R>(
     stream: &Stream,
     (mut keys, mut values): (Buffer<K>, Buffer<V>),
     len: usize,
@@ -192,10 +189,10 @@ pub fn build_from<K: AnyKey, V: Word, R>(
     let mut findings = device.alloc(LOCAL_SORT_FINDINGS)?;
     let mut order = order_of(stream, &keys, len, &mut findings)?;
     if order.descent.is_some() {
-        let mut sort = RadixSortScratch::for_pairs(device, len)?;
-        let bits = likely_bits(&keys, len)?;
+        let mut sort = sort_scratch::<K, V>(device, len)?;
+        let bits = first_bits::<K, V>(&keys, len)?;
         sort_first_by(stream, bits, len, (&mut keys, &mut values), &mut findings, |bits, pairs| {
-            radix_sort_pairs_in_place(stream, pairs, len, bits, &mut sort)
+            valued::sort_in_place(stream, pairs, len, bits, &mut sort)
         })?;
         drop(sort);
         order = order_of(stream, &keys, len, &mut findings)?;
@@ -210,12 +207,22 @@ pub fn build_from<K: AnyKey, V: Word, R>(
     build((&keys, &values, len - order.equal))
 }
 
+/// The bits by which pairs are sorted first; of a set's keys all, since no local sort is over keys alone.
+fn first_bits<K: AnyKey, V: Value>(keys: &Buffer<K>, len: usize) -> Result<Range<u32>> {
+    if V::IS_SOME { likely_bits(keys, len) } else { Ok(0..K::Bits::BITS) }
+}
+
+/// Memory to sort pairs, or the keys of a set.
+fn sort_scratch<K: AnyKey, V: Value>(device: &Device, len: usize) -> Result<RadixSortScratch<K, V::Word>> {
+    RadixSortScratch::new(device, len, len, if V::IS_SOME { len } else { 0 })
+}
+
 /// Keys and values to be sorted.
 type PairsToSort<'a, K, V> = (&'a mut Buffer<K>, &'a mut Buffer<V>);
 
 /// Sorts pairs by bits of their keys that are likely to be enough, and then locally; or, if these were not enough, once more
 /// by all bits in which they differ. `by` sorts them by bits, stably. Waits for the stream, unless the bits are all there are.
-fn sort_first_by<K: AnyKey, V: Word>(
+fn sort_first_by<K: AnyKey, V: Value>(
     stream: &Stream,
     bits: Range<u32>,
     len: usize,
@@ -226,12 +233,10 @@ fn sort_first_by<K: AnyKey, V: Word>(
     let width = K::Bits::BITS;
     let from = bits.start;
     by(bits.clone(), (keys, values))?;
-    if bits == (0..width) {
-        return Ok(());
-    }
+    let Some(words) = valued::words_mut(values).filter(|_| bits != (0..width)) else { return Ok(()) };
     findings.copy_from(&[0; LOCAL_SORT_FINDINGS])?;
     // SAFETY: the sort has checked the buffers, and the findings are as many as they must be.
-    unsafe { local_sort(stream, (keys, values), len, from, findings.write_on(stream)?)? };
+    unsafe { local_sort(stream, (keys, words), len, from, findings.write_on(stream)?)? };
     let mut found = [0; LOCAL_SORT_FINDINGS];
     findings.copy_to(&mut found)?;
     let [differing, unsorted] = found;
@@ -244,7 +249,7 @@ fn sort_first_by<K: AnyKey, V: Word>(
 }
 
 /// Checks the buffers of the first `len` pairs.
-fn check_pairs<K: AnyKey, V: Word>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
     check::buffer(stream, "the keys' buffer", len, keys)?;
     check::buffer(stream, "the values' buffer", len, values)
 }

@@ -4,7 +4,7 @@
 //! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, alone or followed by the others;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
 //! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
-//!   [`subtract_pairs`]: one without the keys of the other;
+//!   [`subtract_keys`], [`subtract_pairs`]: one without the keys of the other;
 //! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
 //! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits;
 //! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`], [`build_from`]: pairs for a bulk
@@ -56,6 +56,7 @@ mod scan;
 mod select;
 #[cfg(test)]
 mod test_data;
+pub mod valued;
 
 pub use build::{BuildScratch, DevicePairs, build_from};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
@@ -63,7 +64,7 @@ pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 pub use lanetree_kernels_primitives::modules::MODULES;
 pub use local_sort::local_sort_pairs;
 pub use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
-pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs, subtract_pairs};
+pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs, subtract_keys, subtract_pairs};
 pub use operations::{MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, UploadedOperations};
 pub use radix_sort::{
     RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,

@@ -33,7 +33,7 @@ impl MergeRule {
     }
 }
 
-/// Scratch memory of [`merge_keys`], [`merge_pairs`] and [`subtract_pairs`]: 16 bytes for 2816 elements of both sequences.
+/// Scratch memory of [`merge_keys`], [`merge_pairs`], [`subtract_keys`] and [`subtract_pairs`]: 16 bytes for 2816 elements of both sequences.
 #[derive(Debug)]
 pub struct MergeScratch {
     splits: Buffer<u64>,
@@ -92,11 +92,26 @@ pub fn merge_pairs<K: AnyKey, V: Word>(
     run(stream, rule.number(), [first.into(), second.into()], output.into(), scratch)
 }
 
-/// Copies the pairs of the first sequence whose keys are not in the second, and counts them: the difference of two sets. Both
+/// Copies the keys of the first sequence that are not in the second, and counts them: the difference of two sets. Both
 /// sequences ascend; keys of the second may occur more than once. In the stream's order; may return before it is done.
 ///
 /// The output needs room for the first sequence, whatever is dropped, and `scratch` must be made for as many elements as both
-/// sequences have. If one of them does not ascend, the result is unspecified, but has at most as many pairs as the first.
+/// sequences have. If one of them does not ascend, the result is unspecified, but has at most as many keys as the first.
+///
+/// # Errors
+/// As [`merge_keys`].
+pub fn subtract_keys<K: AnyKey>(
+    stream: &Stream,
+    first: Keys<'_, K>,
+    second: Keys<'_, K>,
+    output: KeysMut<'_, K>,
+    scratch: &mut MergeScratch,
+) -> Result<()> {
+    run::<K, u32>(stream, SUBTRACT, [first.into(), second.into()], output.into(), scratch)
+}
+
+/// Copies the pairs of the first sequence whose keys are not in the second, and counts them. Otherwise like
+/// [`subtract_keys`].
 ///
 /// # Errors
 /// As [`merge_keys`].
@@ -156,7 +171,7 @@ fn run<K: AnyKey, V: Word>(
     unsafe {
         threads.run(calls::splits(has_values, &args))?;
         launch.run(match rule {
-            SUBTRACT => calls::subtract(&args),
+            SUBTRACT => calls::subtract(has_values, &args),
             _ => calls::merge(has_values, rule == REPLACE, &args),
         })?;
     }
@@ -331,6 +346,18 @@ mod tests {
                         let rest = written(&keys, expected.len());
                         let pairs: Vec<(K, V)> = rest.into_iter().zip(written(&values, expected.len())).collect();
                         assert!(pairs == expected, "subtracted: {what}");
+
+                        (count, keys) = (poisoned(&device, 2), poisoned(&device, first.len() + 1));
+                        subtract_keys(
+                            &stream,
+                            Keys { keys: &a, count: len(&first) },
+                            Keys { keys: &b, count: len(&second) },
+                            KeysMut { keys: &mut keys, count: &mut count },
+                            &mut scratch,
+                        )
+                        .unwrap();
+                        assert_eq!(written(&count, 1), [expected.len() as u64], "keys subtracted: {what}");
+                        assert!(written(&keys, expected.len()).into_iter().eq(expected.iter().map(|&(key, _)| key)));
                     }
 
                     (count, keys) = (poisoned(&device, 2), poisoned(&device, room + 1));

@@ -47,7 +47,7 @@ impl RunScratch {
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
 /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn unique_keys<K: Key>(
+pub fn unique_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
     output: KeysMut<'_, K>,

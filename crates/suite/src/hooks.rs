@@ -3,13 +3,16 @@
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream};
+use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
 };
 
 /// Pairs of an index, with values of its own width.
 pub(crate) type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
+
+/// The same of an index over keys of a fixed size, which may have no values.
+pub(crate) type FixedPairs<I> = Vec<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>;
 
 /// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
 /// has none such, and the host form is used. Every method has such a default.
@@ -111,7 +114,7 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>> Hooks<I> for Plain {
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed;
 
-impl<I: FixedIndex<Key: Numbered>> Hooks<I> for Fixed {
+impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<I> for Fixed {
     fn start(_: &I, _: u8) -> Result<Self> {
         Ok(Self)
     }
@@ -184,7 +187,7 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
     how: Combination,
     pairs: &[(I::Key, I::Value)],
     form: Form,
-) -> Result<PairsOf<I>> {
+) -> Result<FixedPairs<I>> {
     let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
     let combined = match (how, form) {
         (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,
@@ -226,7 +229,7 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
 ///
 /// # Errors
 /// The index's own.
-pub(crate) fn fixed_neighbor<I: FixedIndex>(
+pub(crate) fn fixed_neighbor<I: FixedIndex<Value: Word>>(
     index: &I,
     stream: &Stream,
     keys: &[I::Key],
@@ -250,7 +253,7 @@ pub(crate) fn fixed_range<I: FixedIndex>(
     index: &I,
     stream: &Stream,
     ranges: &[Range<I::Key>],
-) -> Option<Result<Vec<PairsOf<I>>>> {
+) -> Option<Result<Vec<FixedPairs<I>>>> {
     let find = |Inclusive { starts, ends, limits }| {
         let (device, count) = (index.device(), ranges.len());
         let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);

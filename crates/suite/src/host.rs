@@ -2,7 +2,7 @@
 
 use crate::model::Range;
 use crate::{Neighbor, Pairs, Side};
-use lanetree::{Domain, KeyOf, Matches, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word};
+use lanetree::{AnyKey, Domain, KeyOf, KeyRange, Matches, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word};
 
 /// An index's keys.
 pub(crate) type DomainOf<I> = <I as OrderedIndex>::Domain;
@@ -40,7 +40,7 @@ pub(crate) fn join<I: OrderedIndex>(index: &I, probes: &[KeyOf<I>]) -> Result<Ve
 ///
 /// # Panics
 /// If the matches are not what [`Matches`] promises.
-fn rows_of_probes(matches: &Matches, probes: usize) -> Vec<Option<u64>> {
+pub(crate) fn rows_of_probes(matches: &Matches, probes: usize) -> Vec<Option<u64>> {
     assert_eq!(matches.offsets.len(), probes + 1, "the offsets of {probes} probes");
     let mut rows = vec![None; probes];
     for (probe, row) in matches.iter() {
@@ -83,6 +83,11 @@ pub(crate) fn widened<K, V: Word>(pairs: Vec<(K, V)>) -> Pairs<K> {
 
 pub(crate) fn wide<K, V: Word>(found: Vec<Option<(K, V)>>) -> Vec<Neighbor<K>> {
     found.into_iter().map(|pair| pair.map(|(key, value)| (key, value.widen()))).collect()
+}
+
+/// Ranges as an index over keys of a fixed size takes them.
+pub(crate) fn ranges_of<K: AnyKey>(ranges: &[Range<K>]) -> impl Iterator<Item = KeyRange<K>> {
+    ranges.iter().map(|(start, end, limit)| K::range(start.as_ref(), end.as_ref(), limit.unwrap_or(u64::MAX)))
 }
 
 pub(crate) fn range_of<I: OrderedIndex>((start, end, limit): &Range<KeyOf<I>>) -> RangeOf<'_, I> {

@@ -21,7 +21,8 @@ use lanetree::{AnyKey, Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Wor
 /// ```
 ///
 /// The families of the first list are made of builders ([`Ordered`](crate::Ordered)); those of the second are pairs of
-/// trees, which have none: `for_each_index!(each, pairs)`.
+/// trees, which have none: `for_each_index!(each, pairs)`. Sets, whose builders take no values, are a third list:
+/// `for_each_index!(each, sets)`.
 #[macro_export]
 macro_rules! for_each_index {
     ($each:ident) => {
@@ -53,6 +54,13 @@ macro_rules! for_each_index {
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
             sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
+        }
+    };
+    ($each:ident, sets) => {
+        $each! {
+            lanetree_set = $crate::families::LaneSets::<u64>::new("lanetree_set"), 40;
+            lanetree_set_narrow = $crate::families::LaneSets::<i32>::new("lanetree_set_narrow"), 40;
+            lanetree_set_bytes16 = $crate::families::LaneSets::<$crate::lanetree::Bytes16>::new("lanetree_set_bytes16"), 20;
         }
     };
     ($each:ident, pairs) => {
@@ -127,6 +135,11 @@ pub fn with_builders() -> Vec<Listed> {
     for_each_index!(listed)
 }
 
+/// The sets.
+pub fn sets() -> Vec<Listed> {
+    for_each_index!(listed, sets)
+}
+
 /// The pairs of trees.
 pub fn pairs() -> Vec<Listed> {
     for_each_index!(listed, pairs)
@@ -137,7 +150,7 @@ pub fn pairs() -> Vec<Listed> {
 /// # Panics
 /// For a name that is not in the list.
 pub fn named(name: &str) -> Listed {
-    let all = with_builders().into_iter().chain(pairs());
+    let all = with_builders().into_iter().chain(sets()).chain(pairs());
     all.into_iter().find(|listed| listed.name == name).unwrap_or_else(|| panic!("no index is called {name:?}"))
 }
 

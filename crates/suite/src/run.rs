@@ -36,6 +36,11 @@ pub fn check_on<F: Family>(family: &F, case: &Case, device: &Device) -> Result<T
     Ok(run.tally)
 }
 
+/// The value of a number.
+fn value<S: Subject>(number: u64) -> u64 {
+    if S::HAS_VALUES { number } else { 0 }
+}
+
 /// The device of a place.
 pub(crate) fn device(place: Place) -> Device {
     match place {
@@ -46,7 +51,7 @@ pub(crate) fn device(place: Place) -> Device {
 
 /// The pairs that an index is built from: keys by their numbers, and values that count up.
 pub(crate) fn pairs<S: Subject>(keys: &Keys) -> Vec<(S::Key, u64)> {
-    keys.numbers().into_iter().map(S::Key::key).zip(0..).collect()
+    keys.numbers().into_iter().map(S::Key::key).zip((0..).map(value::<S>)).collect()
 }
 
 /// What has become of steps: a run of many cases in which nothing happens says nothing.
@@ -268,7 +273,7 @@ impl<S: Subject> Run<S> {
     fn ops(&mut self, change: Change, keys: &Keys) -> Vec<Op<S::Key, u64>> {
         let mut ops = Vec::new();
         for (i, number) in keys.numbers().into_iter().enumerate() {
-            let (key, value) = (S::Key::key(number), self.stamp);
+            let (key, value) = (S::Key::key(number), value::<S>(self.stamp));
             self.stamp += 1;
             let kind = match change {
                 Change::Insert => 0,
@@ -317,7 +322,7 @@ impl<S: Subject> Run<S> {
             }
             Ask::Combine(how, keys) => {
                 // Values that no other pair has.
-                let other: BTreeMap<S::Key, u64> = of(keys).into_iter().zip(1 << 30..).collect();
+                let other: BTreeMap<S::Key, u64> = of(keys).into_iter().zip((1 << 30..).map(value::<S>)).collect();
                 let pairs: Vec<(S::Key, u64)> = other.clone().into_iter().collect();
                 let Some(found) = index.combine(*how, &pairs, form) else { return Ok(true) };
                 let mut expected = model.0;

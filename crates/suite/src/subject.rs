@@ -47,6 +47,9 @@ pub trait Subject: Sized {
     /// Its keys.
     type Key: Numbered;
 
+    /// Whether keys have values. If not, all are 0 here.
+    const HAS_VALUES: bool = true;
+
     /// How many pairs it says to have.
     fn size(&self) -> u64;
 

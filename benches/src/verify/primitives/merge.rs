@@ -5,7 +5,7 @@ use crate::verify::answer::Answer;
 use crate::verify::compare::Sabotage;
 use crate::verify::data::{self, Distribution};
 use lanetree::primitives::{
-    Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs, subtract_pairs,
+    Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs, subtract_keys, subtract_pairs,
 };
 use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
@@ -57,6 +57,10 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         output::<V>(device, "values of the difference", rest, first.len())?,
         output(device, "count of the difference", usize::from(REPLACE), 1)?,
     );
+    let mut rest_alone = (
+        output::<K>(device, "keys alone of the difference", rest, first.len())?,
+        output(device, "count of keys alone of the difference", usize::from(REPLACE), 1)?,
+    );
     let rule = if REPLACE { MergeRule::SecondReplacesFirst } else { MergeRule::KeepBoth };
     let (n, m) = (first.len().into(), second.len().into());
     let start = Instant::now();
@@ -84,6 +88,13 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
             PairsMut { keys: &mut out_rest.0.buffer, values: &mut out_rest.1.buffer, count: &mut out_rest.2.buffer },
             &mut scratch,
         )?;
+        subtract_keys(
+            &stream,
+            Keys { keys: &a, count: n },
+            Keys { keys: &b, count: m },
+            KeysMut { keys: &mut rest_alone.0.buffer, count: &mut rest_alone.1.buffer },
+            &mut scratch,
+        )?;
     }
     stream.synchronize()?;
     let time = start.elapsed();
@@ -96,7 +107,9 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         differs(out_rest.0, &rest_keys, sabotage)?,
         differs(out_rest.1, &rest_values, sabotage)?,
         differs(out_rest.2, &[rest as u64][..usize::from(REPLACE)], sabotage)?,
+        differs(rest_alone.0, &rest_keys, sabotage)?,
+        differs(rest_alone.1, &[rest as u64][..usize::from(REPLACE)], sabotage)?,
     ];
-    let queries = 2 * room + if REPLACE { room } else { 0 };
+    let queries = 2 * room + if REPLACE { 2 * room } else { 0 };
     Ok(Answer { queries, time, difference: difference.into_iter().flatten().next() })
 }

@@ -82,6 +82,8 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
             Operation { name: "pairs of a build", words: "i32-u32", run: batches::build::<i32, u32> },
             Operation { name: "pairs of a build", words: "u128-u32", run: batches::build::<u128, u32> },
             Operation { name: "pairs of a build", words: "u128-u64", run: batches::build::<u128, u64> },
+            Operation { name: "keys of a build", words: "i32", run: batches::build::<i32, ()> },
+            Operation { name: "keys of a build", words: "u128", run: batches::build::<u128, ()> },
         ]);
     }
     operations

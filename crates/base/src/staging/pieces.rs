@@ -2,7 +2,6 @@
 
 use super::Lengths;
 use bytemuck::Pod;
-use lanetree_layout::KeyWord;
 use lanetree_simt::GlobalMut;
 
 /// Queries that can be split, and written in the form that kernels read.
@@ -106,9 +105,13 @@ impl<'a, Q: Queries> Piece<'a, Q> {
     }
 
     /// The elements of an array.
-    pub fn array<T: KeyWord>(&self, array: usize) -> &[T] {
-        let start = self.offsets[array];
-        bytemuck::cast_slice(&self.bytes[start..start + self.queries.count() * T::BYTES])
+    pub fn array<T: Pod>(&self, array: usize) -> &[T] {
+        let (start, count) = (self.offsets[array], self.queries.count());
+        if size_of::<T>() == 0 {
+            // Of bytes that there are not, nobody can tell how many elements they are. This allocates nothing.
+            return Vec::leak(vec![T::zeroed(); count]);
+        }
+        bytemuck::cast_slice(&self.bytes[start..start + count * size_of::<T>()])
     }
 
     /// The words of a bit array; none if it was not requested.

@@ -3,7 +3,6 @@
 use crate::{Error, Result};
 use bytemuck::Pod;
 use core::fmt;
-use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +26,7 @@ pub struct PinnedBatch<'a, Q, V> {
     pub hits: Option<&'a mut PinnedBuffer<u32>>,
 }
 
-impl<Q, V: Word> PinnedBatch<'_, Q, V> {
+impl<Q, V: Pod> PinnedBatch<'_, Q, V> {
     fn count(&self) -> usize {
         self.queries.len() / self.width
     }
@@ -68,7 +67,7 @@ struct PinnedSlot<Q, V> {
     hits: Buffer<u32>,
 }
 
-impl<Q: Pod, V: Word> PinnedSlot<Q, V> {
+impl<Q: Pod, V: Pod> PinnedSlot<Q, V> {
     fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
         Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, hits: device.alloc(0)? })
@@ -109,7 +108,7 @@ impl<Q, V> Default for PinnedStaging<Q, V> {
     }
 }
 
-impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
+impl<Q: Pod, V: Pod> fmt::Debug for PinnedStaging<Q, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PinnedStaging[{} bytes]", self.bytes())
     }
@@ -119,7 +118,7 @@ impl<Q: Pod, V: Word> fmt::Debug for PinnedStaging<Q, V> {
 /// all of which the stream may use.
 type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
 
-impl<Q: Pod, V: Word> PinnedStaging<Q, V> {
+impl<Q: Pod, V: Pod> PinnedStaging<Q, V> {
     /// Bytes of device memory of finished batches.
     pub fn bytes(&self) -> usize {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,8 @@ impl Staging {
         let device = to.device().clone();
         // The bytes of a piece of queries of 8 bytes, so that batches of these use the same memory.
         let piece = (8 * self.lengths.long / size_of::<T>().max(1)).max(1);
-        let pieces = data.len().div_ceil(piece);
+        // What has no bytes, as the values of a set, needs no pieces.
+        let pieces = if size_of::<T>() == 0 { 1 } else { data.len().div_ceil(piece) };
         if pieces < 2 || device.kind() == DeviceKind::Host {
             return Ok(to.copy_range_from(0, data)?);
         }

@@ -45,7 +45,7 @@ pub trait HostForm: FixedIndex {
         self.stage(
             keys,
             out,
-            Results { arrays: [Self::Value::BYTES, 0], bits: 1 },
+            Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
             |stream, queries, count, out| {
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
@@ -56,7 +56,7 @@ pub trait HostForm: FixedIndex {
                         count,
                         out.arrays[0].cast(),
                         out.hits,
-                        Self::Value::MIN,
+                        Self::Value::default(),
                     )
                 }
             },
@@ -83,7 +83,7 @@ pub trait HostForm: FixedIndex {
         self.stage(
             keys,
             out,
-            Results { arrays: [Self::Value::BYTES, 0], bits: 0 },
+            Results { arrays: [size_of::<Self::Value>(), 0], bits: 0 },
             |stream, queries, count, out| {
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe {
@@ -174,12 +174,12 @@ pub trait HostForm: FixedIndex {
         self.stage(
             keys,
             &mut out,
-            Results { arrays: [Self::Value::BYTES, <Self::Key as AnyKey>::Bits::BYTES], bits: 1 },
+            Results { arrays: [size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], bits: 1 },
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), hits: out.hits };
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::MIN, side) }
+                unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::default(), side) }
             },
             |piece, out| {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
@@ -233,7 +233,7 @@ pub trait HostForm: FixedIndex {
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream. Ranks are at least
                 // as wide as values, which are not wanted: ranks take their place.
                 unsafe {
-                    self.launch_get(stream, &tuning, queries, count, ranks.cast(), out.hits, Self::Value::MIN)?;
+                    self.launch_get(stream, &tuning, queries, count, ranks.cast(), out.hits, Self::Value::default())?;
                     self.launch_rank(stream, queries, count, ranks.cast(), Side::Lower)
                 }
             },

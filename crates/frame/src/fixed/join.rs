@@ -2,7 +2,7 @@
 
 use super::{FixedIndex, OnStream, Side, TASK, View, bits};
 use lanetree_base::{Matches, Result};
-use lanetree_layout::{AnyKey, KeyWord};
+use lanetree_layout::AnyKey;
 use lanetree_primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;
@@ -84,7 +84,15 @@ impl<I: FixedIndex> OnStream<'_, I> {
             // SAFETY: the buffers were checked to be long enough; the pointers are for this stream. Ranks are at least as
             // wide as values, which are not wanted: ranks take their place.
             unsafe {
-                self.index.launch_get(stream, self.tuning(), queries, count, ranks.cast(), hits, I::Value::MIN)?;
+                self.index.launch_get(
+                    stream,
+                    self.tuning(),
+                    queries,
+                    count,
+                    ranks.cast(),
+                    hits,
+                    I::Value::default(),
+                )?;
                 self.index.launch_rank(stream, queries, count, ranks, Side::Lower)?;
             }
         }

@@ -24,7 +24,7 @@ pub use staging::Staging;
 
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
 
@@ -80,7 +80,7 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     /// Its keys.
     type Key: AnyKey;
     /// Its values.
-    type Value: Word;
+    type Value: Value;
     /// What it is called.
     const NAME: &'static str;
     /// How look-ups on a device can be tuned; `()` if they cannot.

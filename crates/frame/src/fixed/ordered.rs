@@ -4,9 +4,10 @@ use super::pairs::check_lengths;
 use super::{FixedIndex, HostForm, OnStream};
 use crate::{DeviceForm, OrderedIndex};
 use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
+use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
 
-impl<I: FixedIndex> OrderedIndex for I {
+impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     type Domain = I::Key;
     type Value = I::Value;
     const NAME: &'static str = I::NAME;
@@ -69,7 +70,7 @@ impl<I: FixedIndex> OrderedIndex for I {
     }
 }
 
-impl<I: FixedIndex> DeviceForm<I::Key, I::Value> for I {
+impl<I: FixedIndex<Value: Word>> DeviceForm<I::Key, I::Value> for I {
     fn get(
         &self,
         stream: &Stream,

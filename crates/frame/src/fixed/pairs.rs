@@ -2,7 +2,7 @@
 
 use super::ranges::out_of_memory;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use rayon::prelude::*;
 
 /// Pairs in strictly ascending order of their keys, which are ordered words ([`AnyKey::encode`]).
@@ -14,7 +14,7 @@ pub struct SortedPairs<B, V> {
     pub values: Vec<V>,
 }
 
-impl<B: KeyWord, V: Word> SortedPairs<B, V> {
+impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     /// Sorts pairs. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
@@ -73,7 +73,8 @@ impl<B: KeyWord, V: Word> SortedPairs<B, V> {
             *count += 1;
         }
         merged.extend(&keys[from..], &values[from..]);
-        if report.inserted + report.replaced + report.removed > 0 {
+        // A set's key that is there stays as it is.
+        if report.inserted + report.removed > 0 || report.replaced > 0 && V::IS_SOME {
             report.path = UpdatePath::Rebuilt;
         }
         Ok((merged, report))
@@ -89,7 +90,7 @@ impl<B: KeyWord, V: Word> SortedPairs<B, V> {
 ///
 /// # Errors
 /// [`Error::LengthMismatch`].
-pub fn sorted<K: AnyKey, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
+pub fn sorted<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
     check_lengths(keys, values)?;
     let mut pairs = encoded(keys, values);
     // Stable: of equal keys, the last stays the last.
@@ -99,12 +100,12 @@ pub fn sorted<K: AnyKey, V: Word>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bi
 }
 
 /// Pairs as they come, with their keys encoded.
-pub fn encoded<K: AnyKey, V: Word>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
+pub fn encoded<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
     keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect()
 }
 
 /// Of neighbours with equal keys, keeps the last one.
-pub fn keep_last<B: KeyWord, V: Word>(pairs: &mut Vec<(B, V)>) {
+pub fn keep_last<B: KeyWord, V: Value>(pairs: &mut Vec<(B, V)>) {
     if pairs.par_windows(2).any(|pair| pair[0].0 == pair[1].0) {
         // `dedup_by` keeps the first of equal neighbours, so each later one hands it its value.
         pairs.dedup_by(|later, kept| {

@@ -4,7 +4,7 @@ use super::on_stream::{OnStream, bits};
 use super::{FixedIndex, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::pointers::{optional, optional_mut};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 use rayon::prelude::*;
@@ -48,7 +48,7 @@ pub struct DeviceRanges<K, V> {
     pub values: Buffer<V>,
 }
 
-impl<K: AnyKey, V: Word> DeviceRanges<K, V> {
+impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
     /// Room for `ranges` ranges of `capacity` pairs in all.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
 }
 
 /// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.
-pub(super) fn locate_rows<K: AnyKey, V: Word>(
+pub(super) fn locate_rows<K: AnyKey, V: Value>(
     index: impl View<K, V>,
     (starts, ends): (&[K], &[K]),
     limits: Option<&[u64]>,
@@ -206,7 +206,7 @@ pub(super) fn locate_rows<K: AnyKey, V: Word>(
 }
 
 /// Copies each row's pairs, as far as there is room, in parallel.
-pub(super) fn copy_rows<K: AnyKey, V: Word>(
+pub(super) fn copy_rows<K: AnyKey, V: Value>(
     index: impl View<K, V>,
     cursors: &[u64],
     offsets: &[u64],

@@ -3,7 +3,7 @@
 use super::ranges::RangeStaging;
 use core::fmt;
 use lanetree_base::staging::PinnedStaging;
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 
 /// The lanes of threads and of batches, kept for the next ones.
 pub struct Staging<K, V> {
@@ -21,14 +21,14 @@ impl<K, V> Default for Staging<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Staging<K, V> {
+impl<K: AnyKey, V: Value> Staging<K, V> {
     /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
         self.queries.bytes() + self.pinned.bytes() + self.ranges.bytes()
     }
 }
 
-impl<K: AnyKey, V: Word> fmt::Debug for Staging<K, V> {
+impl<K: AnyKey, V: Value> fmt::Debug for Staging<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Staging[{} bytes]", self.bytes())
     }

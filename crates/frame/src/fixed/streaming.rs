@@ -1,6 +1,6 @@
 //! Copies of results that are not read soon.
 
-use lanetree_layout::Word;
+use bytemuck::Pod;
 
 /// The fewest bytes that bypass the caches: the caller may well read fewer bytes while they are still in the caches.
 const PAST_CACHES: usize = 1 << 18;
@@ -12,7 +12,7 @@ const PAST_CACHES: usize = 1 << 18;
 ///
 /// # Panics
 /// Where the lengths differ.
-pub(super) fn copy_past_caches<T: Word>(from: &[T], to: &mut [T]) {
+pub(super) fn copy_past_caches<T: Pod>(from: &[T], to: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     if size_of_val(from) >= PAST_CACHES {
         return stream(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));

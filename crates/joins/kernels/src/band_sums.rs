@@ -3,6 +3,7 @@
 use crate::warp::{BOUNDS, for_each_row};
 use core::marker::PhantomData;
 use lanetree_kernels_lane_tree::Handle;
+use lanetree_layout::Value;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, Word, kernel_args};
 
 kernel_args! {
@@ -18,7 +19,7 @@ kernel_args! {
         pub count: u64,
         /// Most pairs of a row.
         pub limit: u64,
-        /// Out: `[count]`, the sum of the values of each row's pairs, wrapping.
+        /// Out: `[count]`, the sum of the values of each row's pairs, wrapping; the number of a set's keys.
         pub sums: GlobalMut<u64>,
         /// Out: `[count]`, the key of the last of these pairs; not written if there is none.
         pub last_keys: GlobalMut<K>,
@@ -30,7 +31,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct BandSums<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for BandSums<K, V> {
+impl<K: Word, V: Value> Kernel for BandSums<K, V> {
     type Args = BandSumsArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
 
@@ -56,7 +57,7 @@ impl<K: Word, V: Word> Kernel for BandSums<K, V> {
             let mut sum = 0_u64;
             while left > 0 {
                 let Some((key, value)) = cursor.key_value() else { break };
-                sum = sum.wrapping_add(value.widen());
+                sum = sum.wrapping_add(if V::IS_SOME { value.word().widen() } else { 1 });
                 left -= 1;
                 if left == 0 {
                     // SAFETY: a row.

@@ -1,4 +1,4 @@
-//! The instances that are compiled, one PTX module per key word and value word; `calls` chooses among them.
+//! The instances that are compiled, one PTX module per key word and value word, or of sets; `calls` chooses among them.
 
 use crate::{BandSums, SemiJoin, StarJoin};
 
@@ -10,6 +10,18 @@ macro_rules! instances {
             lanetree_simt::instance!([<joins_ $k _ $v __star_join>], [<joins_ $k _ $v>], StarJoin<$k, $v>);
         )*}
     };
+}
+macro_rules! sets {
+    ($($k:ident;)*) => {
+        pastey::paste! {$(
+            lanetree_simt::instance!([<joins_ $k _set__band_sums>], [<joins_ $k _set>], BandSums<$k, ()>);
+            lanetree_simt::instance!([<joins_ $k _set__semi_join>], [<joins_ $k _set>], SemiJoin<$k, ()>);
+        )*}
+    };
+}
+sets! {
+    u32;
+    u64;
 }
 instances! {
     u32, u32;

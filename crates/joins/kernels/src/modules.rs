@@ -1,8 +1,10 @@
 //! The PTX modules: what the driver loads at once.
 
 lanetree_simt::modules! {
+    joins_u32_set,
     joins_u32_u32,
     joins_u32_u64,
+    joins_u64_set,
     joins_u64_u32,
     joins_u64_u64,
 }

@@ -3,6 +3,7 @@
 use crate::warp::{BOUNDS, for_each_row, sum};
 use core::marker::PhantomData;
 use lanetree_kernels_lane_tree::Handle;
+use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Simt, Word, kernel_args};
 
 kernel_args! {
@@ -23,7 +24,7 @@ kernel_args! {
         /// Out: `[count]`, their amounts.
         pub kept_amounts: GlobalMut<u64>,
         /// In and out: `[2]`, to which the number of rows that are kept is added, and the sum of the index's values for
-        /// them, wrapping.
+        /// them, wrapping; a set has none.
         pub totals: GlobalMut<u64>,
     }
 }
@@ -34,7 +35,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct SemiJoin<K, V>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word> Kernel for SemiJoin<K, V> {
+impl<K: Word, V: Value> Kernel for SemiJoin<K, V> {
     type Args = SemiJoinArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = BOUNDS;
 
@@ -79,7 +80,7 @@ impl<K: Word, V: Word> Kernel for SemiJoin<K, V> {
             }
             let place = simt.shuffle(FULL_MASK, start, leader) + u64::from((kept & simt.lanes_below()).count_ones());
             if is_kept {
-                values = values.wrapping_add(value.map_or(0, Word::widen));
+                values = values.wrapping_add(value.map_or(0, |value| value.word().widen()));
                 // SAFETY: no other row has this place, and there is one for every row.
                 unsafe {
                     simt.store(args.kept_keys, place, key, Hint::Streaming);

@@ -6,9 +6,11 @@
 use crate::layout::{BITMAP_CHILDREN, Quantiser, line_slots, spare_lines};
 use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::values;
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
 };
 
 /// Warps of a block of [`Count`] or [`Write`].
@@ -23,7 +25,7 @@ struct Pairs<K, V> {
     flip: K,
 }
 
-impl<K: KeyWord, V: Word> Source<K, V> for Pairs<K, V> {
+impl<K: KeyWord, V: Value> Source<K, V> for Pairs<K, V> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -32,7 +34,7 @@ impl<K: KeyWord, V: Word> Source<K, V> for Pairs<K, V> {
     #[inline(always)]
     unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
         // SAFETY: the caller's.
-        unsafe { simt.load(self.values, self.from + u64::from(at), Hint::ReadOnly) }
+        unsafe { values::load(simt, self.values, self.from + u64::from(at), Hint::ReadOnly) }
     }
 }
 
@@ -41,7 +43,7 @@ impl<K: KeyWord, V: Word> Source<K, V> for Pairs<K, V> {
 /// # Safety
 /// The source has so many pairs, at least two.
 #[inline(always)]
-unsafe fn widest_gap<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
+unsafe fn widest_gap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
     let quarter = len / 4;
     let (mut gap, mut at) = (K::MIN, 0);
     let mut own = if quarter > 0 { quarter } else { 1 } + simt.lane();
@@ -233,7 +235,7 @@ pub const PLAN_WORDS: u32 = 2 + STARTS;
 #[derive(Debug)]
 pub struct Count<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
@@ -253,7 +255,7 @@ impl<K: KeyWord, V: Word> Kernel for Count<K, V> {
 #[derive(Debug)]
 pub struct Write<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Write<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
@@ -297,7 +299,7 @@ impl<K: KeyWord, V: Word> Kernel for Write<K, V> {
 #[derive(Debug)]
 pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for WriteOthers<K, V> {
+impl<K: KeyWord, V: Value> Kernel for WriteOthers<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
 
@@ -323,7 +325,7 @@ impl<K: KeyWord, V: Word> Kernel for WriteOthers<K, V> {
 /// # Safety
 /// There is such a part.
 #[inline(always)]
-unsafe fn part_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (Pairs<K, V>, u32) {
+unsafe fn part_of<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (Pairs<K, V>, u32) {
     // SAFETY: the caller's.
     unsafe {
         let from = simt.load(args.cuts, part, Hint::ReadOnly);
@@ -347,7 +349,7 @@ struct Target {
 /// # Safety
 /// There is such a part.
 #[inline(always)]
-unsafe fn target<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, from: u64) -> Target {
+unsafe fn target<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64, from: u64) -> Target {
     // SAFETY: the caller's.
     unsafe {
         if args.targets.is_null() {
@@ -364,7 +366,7 @@ unsafe fn target<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, 
 
 /// How many lines a node gets.
 #[inline(always)]
-fn lines_of<K: KeyWord, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
+fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
     let is_full = args.filling == line_slots::<K, V>() * 256 || args.divided.count > 0;
     plan.lines + spare_lines(is_full, plan.lines)
 }
@@ -375,7 +377,7 @@ fn lines_of<K: KeyWord, V: Word>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn write_node<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
+unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     args: &NodesArgs<K, V>,
     (source, len): (T, u32),
@@ -404,7 +406,7 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
 /// # Safety
 /// There is such a part.
 #[inline(always)]
-unsafe fn filling_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (u32, u32) {
+unsafe fn filling_of<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (u32, u32) {
     let (filling, divided) = (args.filling, &args.divided);
     if divided.count == 0 {
         return (filling, 0);
@@ -432,7 +434,7 @@ unsafe fn filling_of<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, 
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn divide<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodesArgs<K, V>, part: u64, writes: bool) {
+unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64, writes: bool) {
     let slots = line_slots::<K, V>();
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.

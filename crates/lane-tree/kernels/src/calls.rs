@@ -8,13 +8,21 @@ use crate::{
     RanksArgs, Relocate, RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
     WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
-use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
+use lanetree_layout::Value;
+use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
 
 macro_rules! by_words {
     ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
         $(#[$doc])*
-        pub fn $function<K: KeyWord, V: Word>(args: &$($args)*) -> Call<'_> {
-            Call::new(entry_by_words!(K: KeyWord, V => $kernel), args)
+        pub fn $function<K: KeyWord, V: Value>(args: &$($args)*) -> Call<'_> {
+            const fn of_pairs<K: KeyWord, V: Word>() -> &'static Entry {
+                entry_by_words!(K: KeyWord, V => $kernel)
+            }
+            const fn of_set<K: KeyWord>() -> &'static Entry {
+                type V = ();
+                entry_by_words!(K: KeyWord => $kernel)
+            }
+            Call::new(const { if V::IS_SOME { of_pairs::<K, V::Word>() } else { of_set::<K>() } }, args)
         }
     )*};
 }

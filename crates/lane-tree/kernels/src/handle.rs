@@ -49,11 +49,13 @@
 use crate::layout::line_slots;
 use crate::queries::{found_at, found_bytes, query_shared};
 use crate::search::{TABLE_BYTES, Top, TreeRef};
+use crate::values::SharedValues;
 use core::fmt;
 use core::marker::PhantomData;
-use lanetree_simt::{Access, KernelArgs, KeyWord, Shared, Simt, Word};
+use lanetree_layout::Value;
+use lanetree_simt::{Access, KernelArgs, KeyWord, Simt};
 
-/// A tree of keys `K` and values `V`, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
+/// A tree of keys `K` and values `V`, which are `()` in a set, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
 ///
 /// The host has it from the tree, for a launch in one stream. `K` is the word of the tree's keys; a kernel has keys in the
 /// caller's form, for `i64` its bits as a `u64`.
@@ -71,14 +73,14 @@ impl<K, V> fmt::Debug for Handle<K, V> {
 }
 
 // SAFETY: the tree is arguments, and there is nothing else.
-unsafe impl<K: KeyWord, V: KeyWord> KernelArgs for Handle<K, V> {
+unsafe impl<K: KernelArgs, V: KernelArgs> KernelArgs for Handle<K, V> {
     #[inline(always)]
     fn pointers(&self, visit: &mut dyn FnMut(usize, Access)) {
         self.tree.pointers(visit);
     }
 }
 
-impl<K: KeyWord, V: Word> Handle<K, V> {
+impl<K: KeyWord, V: Value> Handle<K, V> {
     /// The handle of a tree. Safe, since only using it is unsafe.
     #[inline(always)]
     pub const fn new(tree: TreeRef<K>) -> Self {
@@ -113,7 +115,7 @@ impl<K: KeyWord, V: Word> Handle<K, V> {
     #[inline(always)]
     pub unsafe fn enter<S: Simt>(&self, simt: S, offset: u32) -> Probe<'_, S, K, V> {
         let top = Top::at(offset, self.tree.top_count);
-        let found = Shared::at(offset + found_at(self.tree.top_count), simt.block_dim());
+        let found = SharedValues::at(offset + found_at(self.tree.top_count), simt.block_dim());
         // SAFETY: the same contract.
         unsafe { self.tree.load_top(simt, top) };
         Probe { simt, tree: &self.tree, top, found }
@@ -125,21 +127,21 @@ impl<K: KeyWord, V: Word> Handle<K, V> {
 /// Searches are warp collectives of all 32 lanes: each lane has a key of its own, four lanes read a node together. A lane
 /// without a key takes part with any, and ignores what it gets.
 #[derive(Clone, Copy)]
-pub struct Probe<'a, S, K, V> {
+pub struct Probe<'a, S, K, V: Value> {
     simt: S,
     tree: &'a TreeRef<K>,
     top: Top,
     /// A value per thread: what the lane that finds a key hands over to the lane that asked.
-    found: Shared<V>,
+    found: SharedValues<V>,
 }
 
-impl<S, K, V> fmt::Debug for Probe<'_, S, K, V> {
+impl<S, K, V: Value> fmt::Debug for Probe<'_, S, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Probe[{} pairs]", self.tree.len)
     }
 }
 
-impl<S: Simt, K: KeyWord, V: Word> Probe<'_, S, K, V> {
+impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     /// Warp collective (all lanes). The value of each lane's key, in that lane.
     ///
     /// Reads a line of pairs and, above it, a node for each level.
@@ -150,8 +152,18 @@ impl<S: Simt, K: KeyWord, V: Word> Probe<'_, S, K, V> {
     pub unsafe fn get(&self, key: K) -> Option<V> {
         let word = key.xor(self.tree.flip);
         // SAFETY: the same contract.
-        let (value, is_hit) = unsafe { self.tree.look_up(self.simt, self.top, self.found, word, V::MIN) };
+        let (value, is_hit) = unsafe { self.tree.look_up(self.simt, self.top, self.found, word, V::default()) };
         self.opaque(is_hit).then_some(value)
+    }
+
+    /// Warp collective (all lanes). Whether each lane's key is in the tree, in that lane. Otherwise like [`Probe::get`].
+    ///
+    /// # Safety
+    /// That of [`Handle::enter`].
+    #[inline(always)]
+    pub unsafe fn contains(&self, key: K) -> bool {
+        // SAFETY: the same contract.
+        unsafe { self.get(key) }.is_some()
     }
 
     /// Warp collective (all lanes). The first pair whose key is not below each lane's key, in that lane; its rank is the
@@ -233,7 +245,7 @@ impl<S: Simt, K: KeyWord, V: Word> Probe<'_, S, K, V> {
     unsafe fn seek(&self, key: K, upper: bool) -> Cursor<K, V> {
         let word = key.xor(self.tree.flip);
         let flip = self.tree.flip;
-        let mut cursor = Cursor { word, value: V::MIN, flip, rank: 0, line: 0, slot: 0, is_at_pair: false };
+        let mut cursor = Cursor { word, value: V::default(), flip, rank: 0, line: 0, slot: 0, is_at_pair: false };
         // SAFETY: the same contract. If there are more keys than the rank, one of a slot from the position on is next.
         unsafe {
             // The same for all lanes.
@@ -276,11 +288,17 @@ pub struct Cursor<K, V> {
     is_at_pair: bool,
 }
 
-impl<K: KeyWord, V: Word> Cursor<K, V> {
+impl<K: KeyWord, V: Value> Cursor<K, V> {
     /// Per thread. The pair; `None` past the last one.
     #[inline(always)]
     pub fn key_value(&self) -> Option<(K, V)> {
         self.is_at_pair.then(|| (self.word.xor(self.flip), self.value))
+    }
+
+    /// Per thread. The pair's key; `None` past the last one.
+    #[inline(always)]
+    pub fn key(&self) -> Option<K> {
+        self.is_at_pair.then(|| self.word.xor(self.flip))
     }
 
     /// Per thread. How many pairs come before.

@@ -1,4 +1,4 @@
-//! The instances that are compiled, by key word and value word; `calls` chooses among them.
+//! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them.
 
 use crate::{
     Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes,
@@ -27,45 +27,48 @@ keys! {
 }
 
 macro_rules! pairs {
-    ($($k:ident, $v:ident;)*) => {
+    ($($k:ident, $v:ty, $name:ident;)*) => {
         pastey::paste! {$(
-            instance!([<lane_tree_ $k _ $v __advance>], [<lane_tree_ $k _ $v>], Advance<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __copy_pairs>], [<lane_tree_ $k _ $v>], CopyPairs<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __count>], [<lane_tree_ $k _ $v>], Count<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __ends>], [<lane_tree_ $k _ $v>], Ends<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __flag_nodes>], [<lane_tree_ $k _ $v>], FlagNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __get>], [<lane_tree_ $k _ $v>], Get<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __gather_g8>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 8>);
-            instance!([<lane_tree_ $k _ $v __gather_g32>], [<lane_tree_ $k _ $v>], Gather<$k, $v, 32>);
-            instance!([<lane_tree_ $k _ $v __get_sorted_1>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v, 1>);
-            instance!([<lane_tree_ $k _ $v __get_sorted_2>], [<lane_tree_ $k _ $v>], GetSorted<$k, $v, 2>);
-            instance!([<lane_tree_ $k _ $v __list_nodes>], [<lane_tree_ $k _ $v>], ListNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __locate>], [<lane_tree_ $k _ $v>], Locate<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __move_inserts>], [<lane_tree_ $k _ $v>], MoveInserts<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __move_pairs>], [<lane_tree_ $k _ $v>], MovePairs<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __neighbor>], [<lane_tree_ $k _ $v>], Neighbor<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __place_parts>], [<lane_tree_ $k _ $v>], PlaceParts<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __plan_lines>], [<lane_tree_ $k _ $v>], PlanLines<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __plan_nodes>], [<lane_tree_ $k _ $v>], PlanNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __plan_runs>], [<lane_tree_ $k _ $v>], PlanRuns<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __plan_shifts>], [<lane_tree_ $k _ $v>], PlanShifts<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __rank>], [<lane_tree_ $k _ $v>], Rank<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __ranks>], [<lane_tree_ $k _ $v>], Ranks<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __relocate>], [<lane_tree_ $k _ $v>], Relocate<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __search>], [<lane_tree_ $k _ $v>], Search<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __write>], [<lane_tree_ $k _ $v>], Write<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __write_lines>], [<lane_tree_ $k _ $v>], WriteLines<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __write_nodes>], [<lane_tree_ $k _ $v>], WriteNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __write_others>], [<lane_tree_ $k _ $v>], WriteOthers<$k, $v>);
-            instance!([<lane_tree_ $k _ $v __write_shifts>], [<lane_tree_ $k _ $v>], WriteShifts<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __advance>], [<lane_tree_ $k _ $name>], Advance<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __copy_pairs>], [<lane_tree_ $k _ $name>], CopyPairs<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __count>], [<lane_tree_ $k _ $name>], Count<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __ends>], [<lane_tree_ $k _ $name>], Ends<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __flag_nodes>], [<lane_tree_ $k _ $name>], FlagNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
+            instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
+            instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
+            instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
+            instance!([<lane_tree_ $k _ $name __list_nodes>], [<lane_tree_ $k _ $name>], ListNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __locate>], [<lane_tree_ $k _ $name>], Locate<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __move_inserts>], [<lane_tree_ $k _ $name>], MoveInserts<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __place_parts>], [<lane_tree_ $k _ $name>], PlaceParts<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __plan_lines>], [<lane_tree_ $k _ $name>], PlanLines<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __plan_runs>], [<lane_tree_ $k _ $name>], PlanRuns<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __plan_shifts>], [<lane_tree_ $k _ $name>], PlanShifts<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __rank>], [<lane_tree_ $k _ $name>], Rank<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __ranks>], [<lane_tree_ $k _ $name>], Ranks<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __relocate>], [<lane_tree_ $k _ $name>], Relocate<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __search>], [<lane_tree_ $k _ $name>], Search<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write_nodes>], [<lane_tree_ $k _ $name>], WriteNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write_others>], [<lane_tree_ $k _ $name>], WriteOthers<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __write_shifts>], [<lane_tree_ $k _ $name>], WriteShifts<$k, $v>);
         )*}
     };
 }
 pairs! {
-    u32, u32;
-    u32, u64;
-    u64, u32;
-    u64, u64;
-    u128, u32;
-    u128, u64;
+    u32, u32, u32;
+    u32, u64, u64;
+    u32, (), set;
+    u64, u32, u32;
+    u64, u64, u64;
+    u64, (), set;
+    u128, u32, u32;
+    u128, u64, u64;
+    u128, (), set;
 }

@@ -15,6 +15,11 @@
 //! │ v0 │ v1 │ v2 │ v2 │ v4 │ v5 │ v6 │ v7 │
 //! └────┴────┴────┴────┴────┴────┴────┴────┘
 //!
+//! lines of a set: keys alone, 4 of 128 bits, 8 of 64, or 16 of 32
+//! ┌─────┬─────┬─────┬─────┬─────┬─────┬─────┬─────┐
+//! │ k0  │ k1  │ k2  │ k3  │ k4  │ k4  │ k4  │ k4  │
+//! └─────┴─────┴─────┴─────┴─────┴─────┴─────┴─────┘
+//!
 //! a node, 64 bytes
 //! ┌────────────────────────────────────────────────────┬─────────────┬──────────────────────────────────┐
 //! │ 14 words of separators                             │ first child │ base:16  rotation:6  code:10     │
@@ -23,7 +28,7 @@
 //!   halves:  28 separators of 15 bits, two to a word, each below a guard bit: up to 29 children
 //!   exact:   3 separators of 128 bits, 7 of 64, or 14 of 32: up to 4, 8 or 15 children
 //!
-//! a record, 32 bytes, or 48 with keys of 128 bits, for each node of the lowest level: what ordered queries need to know beside
+//! a record, 32 bytes, or 48 with keys of 128 bits and in sets, for each node of the lowest level: what ordered queries need to know beside
 //! ┌───────────┬───────────┬───────────┬───────────┐
 //! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a line, less one │
 //! └───────────┴───────────┴───────────┴───────────┘
@@ -33,6 +38,8 @@
 //! alone a line has four, so there are half as many lines, and half as many nodes above them; look-ups of absent keys, ranks and
 //! bounds read one line. A hit reads its value in addition, 32 bytes at most 320 bytes away, once it is known which one. So a
 //! pair takes 24 bytes, or 20; with slots that stay free, nodes and records less than 26.7, or 22.4 (random keys, built full).
+//!
+//! A set has the value `()`, of no bytes. Here it is a key without a value, and kernels load and store no values.
 //!
 //! The children of a node are consecutive: nodes of the level below or, at the lowest level, lines. A node maps a key to a
 //! small number, its *place*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
@@ -44,6 +51,7 @@
 //! of a node that is free repeats the node's last pair.
 
 use core::ops::RangeInclusive;
+use lanetree_layout::Value;
 use lanetree_simt::{KeyWord, Word, shl_clamped};
 
 /// 32-bit words of a node.
@@ -51,15 +59,18 @@ pub const NODE_WORDS: u32 = 16;
 /// 64-bit words of a line.
 pub const LINE_WORDS: u32 = 8;
 /// 64-bit words of a record.
-pub const fn record_words<K: KeyWord>() -> u32 {
-    if K::BITS == 128 { 6 } else { 4 }
+pub const fn record_words<K: KeyWord, V: Value>() -> u32 {
+    if K::BITS == 128 || !V::IS_SOME { 6 } else { 4 }
 }
 /// The most of them.
 pub const MOST_RECORD_WORDS: usize = 6;
 /// Planes of a record: bits of the number of pairs in a line, less one.
-pub const fn planes<K: KeyWord>() -> u32 {
-    if K::BITS == 32 { 3 } else { 2 }
+pub const fn planes<K: KeyWord, V: Value>() -> u32 {
+    let of_pairs = if K::BITS == 32 { 3 } else { 2 };
+    if V::IS_SOME { of_pairs } else { line_slots::<K, V>().ilog2() }
 }
+/// The most of them.
+pub const MOST_PLANES: usize = 4;
 /// The words of a node that are separators, before the other two. So places, which are below the number of cells, never
 /// reach what looks like cells in those.
 pub const SEPARATORS: u32 = NODE_WORDS - 2;
@@ -78,9 +89,11 @@ pub const UNUSED_HALF: u32 = 0x7fff;
 /// Buckets of the table above the nodes.
 pub const TOP_BUCKETS: u32 = 2048;
 /// Slots of a line.
-pub const fn line_slots<K: KeyWord, V: Word>() -> u32 {
+pub const fn line_slots<K: KeyWord, V: Value>() -> u32 {
     LINE_WORDS / 2 * chunk_slots::<K, V>()
 }
+/// The most of them.
+pub const MOST_SLOTS: usize = 16;
 
 /// Lines that a build gives a node beyond those that it needs, if it doesn't fill them: pairs that come later are so many that lines
 /// end where they would not.
@@ -93,19 +106,24 @@ pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
     }
 }
 
-/// Whether lines have keys alone, with the values after every few lines.
-pub const fn has_values_beside<K: KeyWord>() -> bool {
-    K::BITS == 128
+/// Whether lines have keys alone.
+pub const fn has_keys_alone<K: KeyWord, V: Value>() -> bool {
+    K::BITS == 128 || !V::IS_SOME
+}
+
+/// Whether they have, with the values after every few lines.
+pub const fn has_values_beside<K: KeyWord, V: Value>() -> bool {
+    has_keys_alone::<K, V>() && V::IS_SOME
 }
 
 /// Lines that have their values after them, together in 64 bytes.
-const fn lines_of_values<K: KeyWord, V: Word>() -> u32 {
+const fn lines_of_values<K: KeyWord, V: Value>() -> u32 {
     64 / (line_slots::<K, V>() * V::BYTES as u32)
 }
 
 /// 64-bit words of so many lines, with their values.
-pub const fn words_of_lines<K: KeyWord, V: Word>(lines: u64) -> u64 {
-    if !has_values_beside::<K>() {
+pub const fn words_of_lines<K: KeyWord, V: Value>(lines: u64) -> u64 {
+    if !has_values_beside::<K, V>() {
         return lines * LINE_WORDS as u64;
     }
     // The last values come after as many lines as others.
@@ -114,8 +132,8 @@ pub const fn words_of_lines<K: KeyWord, V: Word>(lines: u64) -> u64 {
 }
 
 /// How many lines have room in so many 64-bit words, with their values.
-pub const fn lines_in_words<K: KeyWord, V: Word>(words: u64) -> u64 {
-    if !has_values_beside::<K>() {
+pub const fn lines_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
+    if !has_values_beside::<K, V>() {
         return words / LINE_WORDS as u64;
     }
     let together = lines_of_values::<K, V>() as u64;
@@ -124,15 +142,15 @@ pub const fn lines_in_words<K: KeyWord, V: Word>(words: u64) -> u64 {
 
 /// Where a line begins among all, in 64-bit words.
 #[inline(always)]
-pub const fn line_at<K: KeyWord, V: Word>(line: u32) -> u64 {
-    let beside = if has_values_beside::<K>() { line / lines_of_values::<K, V>() } else { 0 };
+pub const fn line_at<K: KeyWord, V: Value>(line: u32) -> u64 {
+    let beside = if has_values_beside::<K, V>() { line / lines_of_values::<K, V>() } else { 0 };
     (line as u64 + beside as u64) * LINE_WORDS as u64
 }
 
 /// Where 16 bytes of lines begin, in 64-bit words: counted from the first line on.
 #[inline(always)]
-pub const fn chunk_at<K: KeyWord, V: Word>(chunk: u64) -> u64 {
-    if !has_values_beside::<K>() {
+pub const fn chunk_at<K: KeyWord, V: Value>(chunk: u64) -> u64 {
+    if !has_values_beside::<K, V>() {
         return chunk * 2;
     }
     let chunks = LINE_WORDS as u64 / 2;
@@ -141,44 +159,67 @@ pub const fn chunk_at<K: KeyWord, V: Word>(chunk: u64) -> u64 {
 
 /// Where the value of a slot is, if lines have keys alone: in values, from the first word of all lines on.
 #[inline(always)]
-pub const fn value_at<K: KeyWord, V: Word>(line: u32, slot: u32) -> u64 {
+pub const fn value_at<K: KeyWord, V: Value>(line: u32, slot: u32) -> u64 {
     let (lines, bytes) = (lines_of_values::<K, V>(), V::BYTES as u64);
     let values = line_at::<K, V>(line - line % lines) * 8 + lines as u64 * 64;
     values / bytes + (line % lines * line_slots::<K, V>() + slot) as u64
 }
 
-/// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1.
-pub const fn chunk_slots<K: KeyWord, V: Word>() -> u32 {
-    if K::BITS == 32 && V::BITS == 32 { 2 } else { 1 }
+/// Slots of 16 bytes: 2 for keys and values of 32 bits, otherwise 1; of keys alone as many as there is room for.
+pub const fn chunk_slots<K: KeyWord, V: Value>() -> u32 {
+    if has_keys_alone::<K, V>() {
+        128 / K::BITS
+    } else if K::BITS == 32 && V::BYTES == 4 {
+        2
+    } else {
+        1
+    }
 }
+
+/// The most of them.
+pub const MOST_CHUNK_SLOTS: usize = 4;
+
+/// Something for each slot of 16 bytes; of slots that there are not, that of the last.
+pub type OfChunk<T> = [T; MOST_CHUNK_SLOTS];
 
 /// Most children of an exact node.
 pub const fn exact_children<K: KeyWord>() -> u32 {
     SEPARATORS * 32 / K::BITS + 1
 }
 
-/// The pairs in 16 bytes of a line; the second is the first, if there is only one. If lines have keys alone, values are 0.
+/// The pairs in 16 bytes of a line. If lines have keys alone, values are 0.
 #[inline(always)]
-pub fn pairs_of<K: KeyWord, V: Word>(chunk: [u64; 2]) -> [(K, V); 2] {
-    if has_values_beside::<K>() {
-        [(K::from_parts(chunk), V::MIN); 2]
-    } else if chunk_slots::<K, V>() == 2 {
-        chunk.map(|word| (K::truncate(word), V::truncate(word >> 32)))
-    } else {
-        [(K::truncate(chunk[0]), V::truncate(chunk[1])); 2]
+pub fn pairs_of<K: KeyWord, V: Value>(chunk: [u64; 2]) -> OfChunk<(K, V)> {
+    let of = |key: u64, value: u64| (K::truncate(key), V::of(KeyWord::truncate(value)));
+    let [low, high] = chunk;
+    if !has_keys_alone::<K, V>() {
+        return match chunk_slots::<K, V>() {
+            2 => [of(low, low >> 32), of(high, high >> 32), of(high, high >> 32), of(high, high >> 32)],
+            _ => [of(low, high); MOST_CHUNK_SLOTS],
+        };
+    }
+    match K::BITS {
+        32 => [of(low, 0), of(low >> 32, 0), of(high, 0), of(high >> 32, 0)],
+        64 => [of(low, 0), of(high, 0), of(high, 0), of(high, 0)],
+        _ => [(K::from_parts(chunk), V::default()); MOST_CHUNK_SLOTS],
     }
 }
 
-/// 16 bytes of a line of one pair, or of two; or of a key alone.
+/// 16 bytes of a line with these pairs, or of keys alone.
 #[inline(always)]
-pub fn chunk_of<K: KeyWord, V: Word>(pairs: [(K, V); 2]) -> [u64; 2] {
-    let [first, second] = pairs.map(|(key, value)| (key.parts(), value.widen()));
-    if has_values_beside::<K>() {
-        first.0
-    } else if chunk_slots::<K, V>() == 2 {
-        [first, second].map(|(key, value)| key[0] | value << 32)
-    } else {
-        [first.0[0], first.1]
+pub fn chunk_of<K: KeyWord, V: Value>(pairs: OfChunk<(K, V)>) -> [u64; 2] {
+    let low = |slot: usize| pairs[slot].0.parts()[0];
+    let value = |slot: usize| pairs[slot].1.word().widen();
+    if !has_keys_alone::<K, V>() {
+        return match chunk_slots::<K, V>() {
+            2 => [low(0) | value(0) << 32, low(1) | value(1) << 32],
+            _ => [low(0), value(0)],
+        };
+    }
+    match K::BITS {
+        32 => [low(0) | low(1) << 32, low(2) | low(3) << 32],
+        64 => [low(0), low(1)],
+        _ => pairs[0].0.parts(),
     }
 }
 
@@ -454,28 +495,33 @@ pub struct Record<K> {
     /// Pairs in all nodes before it.
     pub rank: u64,
     /// Bit `l` of plane `p` is bit `p` of the number of pairs, less one, in line `l`.
-    pub planes: [u64; 3],
+    pub planes: [u64; MOST_PLANES],
 }
 
 impl<K: KeyWord> Record<K> {
-    /// A record's words in memory, of which there are [`record_words`]. Planes are the last ones: two, where lines have four slots.
+    /// A record's words in memory, of which there are [`record_words`]. Planes are the last ones.
     #[inline(always)]
-    pub fn words(self) -> [u64; MOST_RECORD_WORDS] {
-        let ([a, b, c], [low, high]) = (self.planes, self.first.parts());
-        match K::BITS {
-            32 => [low | self.rank << 32, a, b, c, 0, 0],
-            64 => [low, self.rank, a, b, 0, 0],
+    pub fn words<V: Value>(self) -> [u64; MOST_RECORD_WORDS] {
+        let ([a, b, c, d], [low, high]) = (self.planes, self.first.parts());
+        match (K::BITS, V::IS_SOME) {
+            (32, true) => [low | self.rank << 32, a, b, c, 0, 0],
+            (32, false) => [low | self.rank << 32, 0, a, b, c, d],
+            (64, true) => [low, self.rank, a, b, 0, 0],
+            (64, false) => [low, self.rank, 0, a, b, c],
             _ => [low, high, self.rank, 0, a, b],
         }
     }
 
     /// The record with these words.
     #[inline(always)]
-    pub fn of([w0, w1, w2, w3, w4, w5]: [u64; MOST_RECORD_WORDS]) -> Self {
-        match K::BITS {
-            32 => Self { first: K::truncate(w0), rank: w0 >> 32, planes: [w1, w2, w3] },
-            64 => Self { first: K::truncate(w0), rank: w1, planes: [w2, w3, 0] },
-            _ => Self { first: K::from_parts([w0, w1]), rank: w2, planes: [w4, w5, 0] },
+    pub fn of<V: Value>([w0, w1, w2, w3, w4, w5]: [u64; MOST_RECORD_WORDS]) -> Self {
+        let narrow = |rank: u64, planes: [u64; MOST_PLANES]| Self { first: K::truncate(w0), rank, planes };
+        match (K::BITS, V::IS_SOME) {
+            (32, true) => narrow(w0 >> 32, [w1, w2, w3, 0]),
+            (32, false) => narrow(w0 >> 32, [w2, w3, w4, w5]),
+            (64, true) => narrow(w1, [w2, w3, 0, 0]),
+            (64, false) => narrow(w1, [w3, w4, w5, 0]),
+            _ => Self { first: K::from_parts([w0, w1]), rank: w2, planes: [w4, w5, 0, 0] },
         }
     }
 
@@ -483,10 +529,10 @@ impl<K: KeyWord> Record<K> {
     ///
     /// # Panics
     /// If they are not.
-    pub fn of_slice(words: &[u64]) -> Self {
+    pub fn of_slice<V: Value>(words: &[u64]) -> Self {
         let mut all = [0; MOST_RECORD_WORDS];
-        all[..record_words::<K>() as usize].copy_from_slice(words);
-        Self::of(all)
+        all[..record_words::<K, V>() as usize].copy_from_slice(words);
+        Self::of::<V>(all)
     }
 
     /// Where a record's rank is, among its words: in the high half, with keys of 32 bits.
@@ -498,7 +544,7 @@ impl<K: KeyWord> Record<K> {
 
     /// The pairs in the lines before a line of the node.
     #[inline(always)]
-    pub fn before(&self, line: u32) -> u32 {
+    pub fn before<V: Value>(&self, line: u32) -> u32 {
         // In halves: kernels count bits in 32-bit words.
         let below = |from: u32| {
             let bits = line.saturating_sub(from);
@@ -506,7 +552,7 @@ impl<K: KeyWord> Record<K> {
         };
         let (low, high) = (below(0), below(32));
         let mut pairs = line;
-        for plane in 0..planes::<K>() as usize {
+        for plane in 0..planes::<K, V>() as usize {
             let word = self.planes[plane];
             pairs += ((word as u32 & low).count_ones() + ((word >> 32) as u32 & high).count_ones()) << plane;
         }
@@ -516,8 +562,9 @@ impl<K: KeyWord> Record<K> {
     /// The pairs in a line.
     #[inline(always)]
     pub fn len(&self, line: u32) -> u32 {
-        let [a, b, c] = self.planes;
+        // Planes that there are not are 0.
+        let [a, b, c, d] = self.planes;
         let bit = |plane: u64| (plane >> line & 1) as u32;
-        1 + bit(a) + 2 * bit(b) + 4 * bit(c)
+        1 + bit(a) + 2 * bit(b) + 4 * bit(c) + 8 * bit(d)
     }
 }

@@ -23,6 +23,7 @@ mod search;
 mod sorted;
 mod update;
 mod upper;
+mod values;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use handle::{Cursor, Handle, Probe};

@@ -2,19 +2,18 @@
 //! of changes make nodes by this.
 
 use crate::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record,
-    SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children, has_values_beside, line_slots,
-    record_words, value_at,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, QUANTISER,
+    Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
+    has_values_beside, line_slots, planes, record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, Word, unroll};
+use crate::values;
+use lanetree_layout::Value;
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {
     ((slots * BITMAP_CHILDREN + 64) / WARP) as usize
 }
-
-/// The most of them.
-const ROUNDS: usize = rounds(8);
 
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
@@ -29,8 +28,11 @@ pub(crate) struct PlanMemory {
     node: Shared<u32>,
 }
 
-/// Words of [`PlanMemory::begins`]: one more than rounds, and an even number.
-const BEGINS: u32 = (ROUNDS as u32 + 1).next_multiple_of(2);
+/// Words of [`PlanMemory::begins`] for lines of so many slots: one more than rounds, and an even number; of short lines as many as
+/// if they had 8.
+const fn begin_words(slots: u32) -> u32 {
+    (rounds(if slots > 8 { slots } else { 8 }) as u32 + 1).next_multiple_of(2)
+}
 
 /// Words of [`PlanMemory::starts`], an even number.
 pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
@@ -38,7 +40,7 @@ pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
 impl PlanMemory {
     /// Bytes of a warp's, for lines of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
-        let words = BEGINS + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS;
+        let words = begin_words(slots) + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS;
         // The next warp's may have keys of 16 bytes before it.
         (words * 4).next_multiple_of(16)
     }
@@ -46,7 +48,7 @@ impl PlanMemory {
     /// That of a warp, from a byte offset on.
     #[inline(always)]
     pub(crate) fn at(offset: u32, slots: u32) -> Self {
-        let begins = Shared::at(offset, BEGINS);
+        let begins = Shared::at(offset, begin_words(slots));
         let next = Shared::at(begins.end(), rounds(slots) as u32 * WARP);
         let starts = Shared::at(next.end(), STARTS);
         Self { begins, next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
@@ -74,7 +76,7 @@ pub(crate) struct From<T> {
     pub(crate) from: u32,
 }
 
-impl<K: KeyWord, V: Word, T: Source<K, V>> Source<K, V> for From<T> {
+impl<K: KeyWord, V: Value, T: Source<K, V>> Source<K, V> for From<T> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -116,7 +118,11 @@ impl Filling {
             return slots;
         }
         // The division by the distance may be one too low.
-        let before = ((start * 256 + 255) * self.inverse) >> 22;
+        let before = match slots {
+            0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
+            // Of so many pairs, the product may have more than 32 bits.
+            _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
+        };
         let end = |distances: u32| (distances * self.line) >> 8;
         let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
         (next - start).min(slots)
@@ -129,7 +135,7 @@ impl Filling {
 /// # Safety
 /// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
 #[inline(always)]
-pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
+pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
@@ -173,7 +179,7 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
                 carry = simt.shuffle(FULL_MASK, place, WARP - 1);
                 let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
                 let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
-                if lane == 0 && round + (i as u32) < BEGINS {
+                if lane == 0 && round + (i as u32) < begin_words(slots) {
                     // SAFETY: a word for each round; the warp meets before it is read.
                     unsafe { simt.shared_store(memory.begins, round + i as u32, begins) };
                 }
@@ -269,7 +275,7 @@ pub(crate) struct NodePlace {
 /// # Safety
 /// The plan is that of the source, and in the memory; the outputs have room.
 #[inline(always)]
-pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
+pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
@@ -290,7 +296,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
         while round < chunks {
             let mut words = [[0; 2]; ROUNDS];
             // Those that are not in the words.
-            let mut values = [V::MIN; ROUNDS];
+            let mut values = [V::default(); ROUNDS];
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
                 let line = chunk / (LINE_WORDS / 2);
@@ -301,23 +307,28 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
                 }
                 // Free slots repeat the pair before them.
                 let at = if at < last { at } else { last };
-                let first = (source.key(simt, at), source.value(simt, at));
-                let mut second = first;
-                if slots == 2 && at < last {
-                    second = (source.key(simt, at + 1), source.value(simt, at + 1));
-                }
-                words[i] = chunk_of([first, second]);
-                values[i] = first.1;
+                let mut pairs = [(source.key(simt, at), source.value(simt, at)); MOST_CHUNK_SLOTS];
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if 0 < slot && (slot as u32) < slots {
+                        let own = at + slot as u32;
+                        pairs[slot] = match own <= last {
+                            true => (source.key(simt, own), source.value(simt, own)),
+                            false => pairs[slot.saturating_sub(1)],
+                        };
+                    }
+                });
+                words[i] = chunk_of(pairs);
+                values[i] = pairs[0].1;
             });
             unroll!(ROUNDS, i => {
                 let chunk = round + i as u32 * WARP + lane;
                 if chunk < chunks {
                     let to = u64::from(first_line) * u64::from(LINE_WORDS / 2) + u64::from(chunk);
                     simt.store_vector(outputs.lines, chunk_at::<K, V>(to), words[i], Hint::Default);
-                    if has_values_beside::<K>() {
+                    if has_values_beside::<K, V>() {
                         let (line, slot) = (first_line + chunk / slots_of_line, chunk % slots_of_line);
                         let to = value_at::<K, V>(line, slot);
-                        simt.store(outputs.lines.cast::<V>(), to, values[i], Hint::Default);
+                        values::store(simt, outputs.lines.cast::<V>(), to, values[i], Hint::Default);
                     }
                 }
             });
@@ -336,13 +347,14 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Word, T: Source<K, V>>(
             let low = simt.ballot(FULL_MASK, low >> bit & 1 != 0);
             u64::from(high) << 32 | u64::from(low)
         };
-        let planes = [plane(0), plane(1), plane(2)];
-        let record = Record { first: source.key(simt, 0), rank, planes }.words();
+        let has_fourth = planes::<K, V>() > 3;
+        let planes = [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }];
+        let record = Record { first: source.key(simt, 0), rank, planes }.words::<V>();
         if lane == 0 {
-            let to = u64::from(number) * u64::from(record_words::<K>());
+            let to = u64::from(number) * u64::from(record_words::<K, V>());
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
             simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
-            if record_words::<K>() == 6 {
+            if record_words::<K, V>() == 6 {
                 simt.store_vector(outputs.records, to + 4, [record[4], record[5]], Hint::Default);
             }
         }

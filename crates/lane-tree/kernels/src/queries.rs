@@ -1,10 +1,12 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
-use crate::layout::{chunk_slots, has_values_beside, line_slots, pairs_of};
+use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
 use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, kernel_args, unroll,
 };
 
 /// Most threads of a block of look-ups: one block fills a multiprocessor, so there is one copy of the table. Keys of 128 bits take more
@@ -125,13 +127,13 @@ pub(crate) const fn found_at(top_count: u32) -> u32 {
 }
 
 /// Bytes of shared memory that a thread needs in which others put the value that they find.
-pub const fn found_bytes<K: KeyWord, V: Word>() -> u32 {
-    if has_values_beside::<K>() { 0 } else { V::BYTES as u32 }
+pub const fn found_bytes<K: KeyWord, V: Value>() -> u32 {
+    if has_keys_alone::<K, V>() { 0 } else { V::BYTES as u32 }
 }
 
 /// Bytes of shared memory that a thread needs in which others put the pair that they find.
-pub const fn found_pair_bytes<K: KeyWord, V: Word>() -> u32 {
-    if has_values_beside::<K>() { 0 } else { (K::BYTES + V::BYTES) as u32 }
+pub const fn found_pair_bytes<K: KeyWord, V: Value>() -> u32 {
+    if has_keys_alone::<K, V>() { 0 } else { (K::BYTES + V::BYTES) as u32 }
 }
 
 /// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and so many bytes per thread: look-ups need those of a
@@ -144,7 +146,7 @@ pub const fn query_shared(top_count: u32, threads: u32, bytes: u32) -> u32 {
 #[derive(Debug)]
 pub struct Get<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Get<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Get<K, V> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: query_threads::<K>(), blocks: 1 });
@@ -153,14 +155,14 @@ impl<K: KeyWord, V: Word> Kernel for Get<K, V> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
         let top = tree.first_top();
-        let found = Shared::<V>::at(found_at(tree.top_count), simt.block_dim());
+        let found = SharedValues::at(found_at(tree.top_count), simt.block_dim());
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let (value, mut is_hit) = tree.look_up(simt, top, found, word, args.miss);
                 is_hit &= at < args.count;
                 if at < args.count {
-                    simt.store(args.values, at, value, Hint::Streaming);
+                    values::store(simt, args.values, at, value, Hint::Streaming);
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
             });
@@ -188,7 +190,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Rank<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Rank<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Rank<K, V> {
     type Args = RankArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
@@ -237,7 +239,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Neighbor<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Neighbor<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
     type Args = NeighborArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
@@ -262,7 +264,7 @@ impl<K: KeyWord, V: Word> Kernel for Neighbor<K, V> {
                         simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
                         value = of_key;
                     }
-                    simt.store(args.values, at, value, Hint::Streaming);
+                    values::store(simt, args.values, at, value, Hint::Streaming);
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
             });
@@ -271,22 +273,22 @@ impl<K: KeyWord, V: Word> Kernel for Neighbor<K, V> {
 }
 
 /// A pair for each thread, in shared memory after the table.
-struct Staged<K, V> {
+struct Staged<K, V: Value> {
     keys: Shared<K>,
-    values: Shared<V>,
+    values: SharedValues<V>,
 }
 
-impl<K, V> Clone for Staged<K, V> {
+impl<K, V: Value> Clone for Staged<K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K, V> Copy for Staged<K, V> {}
+impl<K, V: Value> Copy for Staged<K, V> {}
 
-impl<K: KeyWord, V: Word> Staged<K, V> {
+impl<K: KeyWord, V: Value> Staged<K, V> {
     #[inline(always)]
     fn at(top_count: u32, threads: u32) -> Self {
-        let values = Shared::at(found_at(top_count), threads);
+        let values = SharedValues::at(found_at(top_count), threads);
         // Blocks are of whole warps, so this is aligned, too.
         Self { values, keys: Shared::at(values.end(), threads) }
     }
@@ -299,7 +301,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`]; there is an element for each thread of the block.
     #[inline(always)]
-    unsafe fn neighbor<S: Simt, V: Word>(
+    unsafe fn neighbor<S: Simt, V: Value>(
         &self,
         simt: S,
         word: K,
@@ -312,7 +314,7 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
             let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of(simt, own(simt, numbers));
+            let first = self.first_of::<S, V>(simt, own(simt, numbers));
             let lines = self.children::<S, true>(simt, numbers, word, first, self.formats).numbers();
             let mut line = own(simt, lines);
             let chunks = self.chunks::<S, V>(simt, lines);
@@ -321,16 +323,18 @@ impl<K: KeyWord> TreeRef<K> {
                 let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                 let pairs = pairs_of::<K, V>(chunks[round]);
                 let is_before = |key: K| (key < word) | (predecessor & (key == word));
-                let mut below = (simt.ballot(FULL_MASK, is_before(pairs[0].0)) >> leader & 15).count_ones();
-                if slots == 2 {
-                    below += (simt.ballot(FULL_MASK, is_before(pairs[1].0)) >> leader & 15).count_ones();
-                }
+                let mut below = 0;
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < slots {
+                        below += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
+                    }
+                });
                 // Free slots repeat the last pair, so it does not matter that they are counted.
                 let slot = if predecessor { below.wrapping_sub(1) } else { below };
-                if !has_values_beside::<K>() && slot / slots == within && slot < in_line {
+                if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_line {
                     let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };
                     simt.shared_store(found.keys, first_place + round as u32, key);
-                    simt.shared_store(found.values, first_place + round as u32, value);
+                    found.values.store(simt, first_place + round as u32, value);
                 }
                 if within == round as u32 {
                     (is_found, own_slot) = (slot < in_line, slot);
@@ -338,10 +342,10 @@ impl<K: KeyWord> TreeRef<K> {
             });
             simt.sync_warp(FULL_MASK);
             let mut neighbor = None;
-            if is_found && has_values_beside::<K>() {
+            if is_found && has_keys_alone::<K, V>() {
                 neighbor = Some(self.pair(simt, line, own_slot));
             } else if is_found {
-                neighbor = Some((simt.shared_load(found.keys, own_place), simt.shared_load(found.values, own_place)));
+                neighbor = Some((simt.shared_load(found.keys, own_place), found.values.load(simt, own_place)));
             } else if predecessor {
                 // The last slot of the line before has its last pair, whether or not it is free.
                 if line > 0 {

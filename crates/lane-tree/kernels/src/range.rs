@@ -1,11 +1,15 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
-use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
+use crate::layout::{FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
 use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{TABLE_BYTES, TreeRef, own, quad};
+use crate::values;
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_layout::Value;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
+};
 
 kernel_args! {
     /// Arguments of [`Locate`].
@@ -34,7 +38,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Locate<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Locate<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
     type Args = LocateArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
@@ -59,7 +63,7 @@ impl<K: KeyWord, V: Word> Kernel for Locate<K, V> {
                     store_cursor(u64::from(first.line) * u64::from(line_slots::<K, V>()) + u64::from(first.slot));
                     let end = tree.load(simt, args.ends, index, args.count);
                     // Whether the end is in a node or after it.
-                    let is_from = |number: u32| number < tree.leaf_nodes && tree.first_of(simt, number) <= end;
+                    let is_from = |number: u32| number < tree.leaf_nodes && tree.first_of::<S, V>(simt, number) <= end;
                     let mut last = own(simt, numbers);
                     let is_next = is_from(last + 1);
                     let is_far = is_next && is_from(last + 2);
@@ -116,7 +120,7 @@ pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word, const G: u32> Kernel for Gather<K, V, G> {
+impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
     type Args = GatherArgs<K, V>;
 
     #[inline(always)]
@@ -142,7 +146,7 @@ impl<K: KeyWord, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 /// # Safety
 /// The tree has so many pairs from the cursor on, and the outputs these places.
 #[inline(always)]
-unsafe fn copy<S: Simt, K: KeyWord, V: Word, const G: u32>(
+unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     tree: &TreeRef<K>,
     cursor: u64,
@@ -163,7 +167,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Word, const G: u32>(
         let mut has_before = false;
         if at < end && chunk > 0 && skip == 0 {
             let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunk - 1));
-            (before, has_before) = (if slots == 2 { pairs[1].0 } else { pairs[0].0 }, true);
+            (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
         }
         let load = |chunk: u64, is_wanted: bool| {
             let own = chunk + u64::from(within);
@@ -176,31 +180,35 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Word, const G: u32>(
             let has_more = at < end && end - at + skip > u64::from(G) * slots;
             let ahead = load(chunk + u64::from(G), has_more);
             let pairs = pairs_of::<K, V>(words);
-            let last = pairs[slots as usize - 1].0;
+            let last = pairs[MOST_CHUNK_SLOTS - 1].0;
             let left = simt.shuffle_up(FULL_MASK, last, 1);
             let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
             // Free slots repeat what is before them.
-            let is_new = chunk + u64::from(within) <= last_chunk && (!has_left || pairs[0].0 > left);
-            let mut new = [is_new, false];
-            if slots == 2 {
-                new[1] = chunk + u64::from(within) <= last_chunk && pairs[1].0 > pairs[0].0;
-            }
-            if within == 0 && skip > 0 {
-                new[0] = false;
-            }
-            let masks = new.map(|new| simt.ballot(FULL_MASK, new) & lanes);
-            let below = simt.lanes_below();
-            let place = (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
+            let is_chunk = chunk + u64::from(within) <= last_chunk;
+            let mut new = [false; MOST_CHUNK_SLOTS];
+            let (mut place, mut count) = (0, 0);
+            unroll!(MOST_CHUNK_SLOTS, i => {
+                if (i as u64) < slots {
+                    let is_first = i == 0 && !has_left;
+                    let before = if i == 0 { left } else { pairs[i.saturating_sub(1)].0 };
+                    let is_skipped = within == 0 && (i as u64) < skip;
+                    new[i] = is_chunk && (is_first || pairs[i].0 > before) && !is_skipped;
+                    let mask = simt.ballot(FULL_MASK, new[i]) & lanes;
+                    place += (mask & simt.lanes_below()).count_ones();
+                    count += mask.count_ones();
+                }
+            });
             for (i, &(key, value)) in pairs.iter().enumerate() {
-                let to = at + u64::from(place) + if i == 1 { u64::from(new[0]) } else { 0 };
+                let to = at + u64::from(place);
+                place += u32::from(new[i]);
                 if new[i] && to < end {
                     let own = chunk + u64::from(within);
                     let value = tree.value(simt, (own / CHUNKS) as u32, (own % CHUNKS) as u32, value);
                     simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
-                    simt.store(to_values, to, value, Hint::Streaming);
+                    values::store(simt, to_values, to, value, Hint::Streaming);
                 }
             }
-            at += u64::from(masks[0].count_ones() + masks[1].count_ones());
+            at += u64::from(count);
             before = simt.shuffle(FULL_MASK, last, leader + G - 1);
             has_before = true;
             chunk += u64::from(G);
@@ -227,7 +235,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct CopyPairs<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for CopyPairs<K, V> {
+impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
     type Args = CopyPairsArgs<K, V>;
 
     #[inline(always)]
@@ -242,8 +250,8 @@ impl<K: KeyWord, V: Word> Kernel for CopyPairs<K, V> {
         // outputs have all.
         unsafe {
             let first_line = simt.load(tree.nodes, first_child_at(node), Hint::ReadOnly);
-            let at = tree.record(simt, node).rank;
-            let end = if node + 1 < tree.leaf_nodes { tree.record(simt, node + 1).rank } else { tree.len };
+            let at = tree.record::<S, V>(simt, node).rank;
+            let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
             let cursor = u64::from(first_line) * u64::from(line_slots::<K, V>());
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
         }
@@ -274,7 +282,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Advance<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Advance<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Advance<K, V> {
     type Args = AdvanceArgs<K>;
 
     #[inline(always)]
@@ -289,13 +297,13 @@ impl<K: KeyWord, V: Word> Kernel for Advance<K, V> {
             let first_line = |number: u32| u64::from(simt.load(tree.nodes, first_child_at(number), Hint::ReadOnly));
             let (line, slot) = (args.cursor / slots, args.cursor % slots);
             let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
-            let record = tree.record(simt, node);
+            let record = tree.record::<S, V>(simt, node);
             let within = (line - first_line(node)) as u32;
             let len = u64::from(record.len(within));
             let slot = if slot < len { slot } else { len };
-            let rank = record.rank + u64::from(record.before(within)) + slot + args.pairs;
-            let node = last_node(tree.leaf_nodes, |number| tree.record(simt, number).rank <= rank);
-            let (record, mut within) = (tree.record(simt, node), 0);
+            let rank = record.rank + u64::from(record.before::<V>(within)) + slot + args.pairs;
+            let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
+            let (record, mut within) = (tree.record::<S, V>(simt, node), 0);
             let mut left = (rank - record.rank) as u32;
             // Past the last pair there may be no further line.
             while left >= record.len(within) && first_line(node) + u64::from(within) + 1 < u64::from(tree.line_count) {

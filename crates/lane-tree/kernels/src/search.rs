@@ -5,11 +5,13 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FORMAT_BITS, Format, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record, TOP_BUCKETS, UNUSED_HALF,
-    begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, has_values_beside, line_at,
-    pairs_of, prefix, record_words, value_at,
+    ANY_FORMAT, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record, TOP_BUCKETS,
+    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, has_keys_alone,
+    has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
 };
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, Word, kernel_args, unroll};
+use crate::values::{self, SharedValues};
+use lanetree_layout::Value;
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
@@ -369,17 +371,17 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn record<S: Simt>(&self, simt: S, number: u32) -> Record<K> {
-        let at = u64::from(number) * u64::from(record_words::<K>());
+    pub(crate) unsafe fn record<S: Simt, V: Value>(&self, simt: S, number: u32) -> Record<K> {
+        let at = u64::from(number) * u64::from(record_words::<K, V>());
         let mut words = [0; MOST_RECORD_WORDS];
         unroll!(MOST_RECORD_WORDS / 2, i => {
-            if 2 * i < record_words::<K>() as usize {
+            if 2 * i < record_words::<K, V>() as usize {
                 // SAFETY: records are aligned to 16 bytes.
                 let [low, high] = unsafe { simt.load_vector(self.records, at + 2 * i as u64, Hint::ReadOnly) };
                 (words[2 * i], words[2 * i + 1]) = (low, high);
             }
         });
-        Record::of(words)
+        Record::of::<V>(words)
     }
 
     /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
@@ -387,8 +389,8 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn first_of<S: Simt>(&self, simt: S, number: u32) -> K {
-        let at = u64::from(number) * u64::from(record_words::<K>());
+    pub(crate) unsafe fn first_of<S: Simt, V: Value>(&self, simt: S, number: u32) -> K {
+        let at = u64::from(number) * u64::from(record_words::<K, V>());
         // SAFETY: the node's record.
         unsafe {
             match K::BITS {
@@ -417,7 +419,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// Lines of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn chunks<S: Simt, V: Word>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
+    pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
         let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
             let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
@@ -433,11 +435,11 @@ impl<K: KeyWord> TreeRef<K> {
     /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block, unless lines have keys
     /// alone.
     #[inline(always)]
-    pub(crate) unsafe fn look_up<S: Simt, V: Word>(
+    pub(crate) unsafe fn look_up<S: Simt, V: Value>(
         &self,
         simt: S,
         top: Top,
-        found: Shared<V>,
+        found: SharedValues<V>,
         word: K,
         miss: V,
     ) -> (V, bool) {
@@ -447,13 +449,16 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: each lane has an element of `found`, which no lane of another four writes.
         unsafe {
             // The same for all lanes.
-            if self.height > 0 && has_values_beside::<K>() {
+            if self.height > 0 && has_keys_alone::<K, V>() {
                 let lines = self.lines(simt, top, word);
                 let chunks = self.chunks::<S, V>(simt, lines);
                 let mut slot = 0;
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                    let is_equal = K::from_parts(chunks[round]) == word;
+                    let mut is_equal = false;
+                    for (key, _) in pairs_of::<K, V>(chunks[round]) {
+                        is_equal |= key == word;
+                    }
                     let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
                     if within == round as u32 {
                         // Free slots repeat the pair before them.
@@ -466,12 +471,12 @@ impl<K: KeyWord> TreeRef<K> {
                 }
                 is_hit = simt.opaque(u32::from(is_hit)) != 0;
             } else if self.height > 0 {
-                simt.shared_store(found, simt.thread_index(), miss);
+                found.store(simt, simt.thread_index(), miss);
                 let lines = self.lines(simt, top, word);
                 let chunks = self.chunks::<S, V>(simt, lines);
                 unroll!(QUAD as usize, round => {
                     let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
-                    let [(key, mut own), second] = pairs_of::<K, V>(chunks[round]);
+                    let [(key, mut own), second, ..] = pairs_of::<K, V>(chunks[round]);
                     let is_second = chunk_slots::<K, V>() == 2 && second.0 == word;
                     own = if is_second { second.1 } else { own };
                     // See `Simt::opaque`: what is branched by is not to reach the ballot.
@@ -479,14 +484,14 @@ impl<K: KeyWord> TreeRef<K> {
                     // Free slots repeat the pair before them.
                     let lanes = simt.ballot(FULL_MASK, is_equal) >> leader & 15;
                     if is_equal && lanes & ((1 << within) - 1) == 0 {
-                        simt.shared_store(found, first + round as u32, own);
+                        found.store(simt, first + round as u32, own);
                     }
                     if within == round as u32 {
                         is_hit = lanes != 0;
                     }
                 });
                 simt.sync_warp(FULL_MASK);
-                value = simt.shared_load(found, simt.thread_index());
+                value = found.load(simt, simt.thread_index());
                 simt.sync_warp(FULL_MASK);
             }
         }
@@ -499,7 +504,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> Position {
+    pub(crate) unsafe fn find<S: Simt, V: Value>(&self, simt: S, word: K, upper: bool) -> Position {
         // SAFETY: the same contract.
         unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper).1 }
     }
@@ -509,7 +514,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find_in_node<S: Simt, V: Word>(&self, simt: S, word: K, upper: bool) -> (u32, Position) {
+    pub(crate) unsafe fn find_in_node<S: Simt, V: Value>(&self, simt: S, word: K, upper: bool) -> (u32, Position) {
         // SAFETY: the same contract.
         unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper) }
     }
@@ -519,7 +524,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find_from<S: Simt, V: Word>(
+    pub(crate) unsafe fn find_from<S: Simt, V: Value>(
         &self,
         simt: S,
         top: Top,
@@ -541,7 +546,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// They are, or they are before them.
     #[inline(always)]
-    pub(crate) unsafe fn find_below<S: Simt, V: Word>(
+    pub(crate) unsafe fn find_below<S: Simt, V: Value>(
         &self,
         simt: S,
         numbers: OfQuad<u32>,
@@ -552,7 +557,7 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: the same contract.
         unsafe {
             let number = own(simt, numbers);
-            let record = self.record(simt, number);
+            let record = self.record::<S, V>(simt, number);
             let children = self.children::<S, true>(simt, numbers, word, record.first, self.formats);
             let lines = children.numbers();
             let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
@@ -564,10 +569,12 @@ impl<K: KeyWord> TreeRef<K> {
                 let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                 let pairs = pairs_of::<K, V>(chunks[round]);
                 let is_before = |key: K| (key < word) | (upper & (key == word));
-                let mut lanes = (simt.ballot(FULL_MASK, is_before(pairs[0].0)) >> leader & 15).count_ones();
-                if chunk_slots::<K, V>() == 2 {
-                    lanes += (simt.ballot(FULL_MASK, is_before(pairs[1].0)) >> leader & 15).count_ones();
-                }
+                let mut lanes = 0;
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < chunk_slots::<K, V>() {
+                        lanes += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
+                    }
+                });
                 if within == round as u32 {
                     below = lanes;
                 }
@@ -575,7 +582,7 @@ impl<K: KeyWord> TreeRef<K> {
             let len = record.len(of_node);
             // Free slots repeat the last pair.
             let slot = below.min(len);
-            let before = record.before(of_node) + slot;
+            let before = record.before::<V>(of_node) + slot;
             let is_plain = children.is_plain && record.first <= word;
             Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain }
         }
@@ -586,14 +593,19 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// A slot of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn pair<S: Simt, V: Word>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
+    pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
         let slots = chunk_slots::<K, V>();
         let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
         // SAFETY: inside the line.
         unsafe {
-            let [first, second] = pairs_of(simt.load_vector(self.lines, at, Hint::NoAllocate));
-            let (key, value) = if slot.is_multiple_of(slots) { first } else { second };
-            (key, self.value(simt, line, slot, value))
+            let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::NoAllocate));
+            let mut pair = pairs[0];
+            unroll!(MOST_CHUNK_SLOTS, other => {
+                if (other as u32) < slots && slot % slots == other as u32 {
+                    pair = pairs[other];
+                }
+            });
+            (pair.0, self.value(simt, line, slot, pair.1))
         }
     }
 
@@ -602,12 +614,12 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// A slot of the tree.
     #[inline(always)]
-    pub(crate) unsafe fn value<S: Simt, V: Word>(&self, simt: S, line: u32, slot: u32, own: V) -> V {
-        if !has_values_beside::<K>() {
+    pub(crate) unsafe fn value<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32, own: V) -> V {
+        if !has_values_beside::<K, V>() {
             return own;
         }
         // SAFETY: the slot's value.
-        unsafe { simt.load(self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::NoAllocate) }
+        unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::NoAllocate) }
     }
 
     /// Per thread. The 16 bytes with this number, counted from the first line on; and of these the pairs.
@@ -615,7 +627,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There are so many.
     #[inline(always)]
-    pub(crate) unsafe fn chunk<S: Simt, V: Word>(&self, simt: S, chunk: u64) -> [u64; 2] {
+    pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a line.
         unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
     }

@@ -1,11 +1,15 @@
 //! Look-ups of sorted queries: neighbours share lines, so a warp copies the lines between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
 
-use crate::layout::{LINE_WORDS, chunk_slots, has_values_beside, line_slots, pairs_of};
+use crate::layout::{
+    LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
+};
 use crate::queries::{GetArgs, found_at};
 use crate::search::{TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, Word, unroll};
+use lanetree_layout::Value;
+use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, unroll};
 
 /// Parts of a tile: a bound for each, and one after the last.
 const PARTS: u32 = WARP - 1;
@@ -45,7 +49,7 @@ pub struct GetSorted<K, V, const OWN: usize>(PhantomData<(K, V)>);
 /// Bytes of shared memory per thread that [`GetSorted`] needs beside the table.
 pub const SORTED_BYTES: u32 = WINDOW_BYTES / WARP;
 
-impl<K: KeyWord, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
+impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     type Args = GetArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SORTED_THREADS, blocks: 1 });
@@ -64,7 +68,7 @@ impl<K: KeyWord, V: Word, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 let index = tile + u64::from(simt.lane()) * of_part;
                 let index = if index < args.count { index } else { args.count - 1 };
                 let bound = tree.load(simt, args.queries, index, args.count);
-                let line = tree.line_of_any(simt, bound);
+                let line = tree.line_of_any::<S, V>(simt, bound);
                 let span = |part: u32| Span {
                     first: simt.shuffle(FULL_MASK, bound, part),
                     last: simt.shuffle(FULL_MASK, bound, part + 1),
@@ -143,18 +147,18 @@ struct Part<K, const OWN: usize> {
 
 /// A warp's window: its pairs' keys and values.
 #[inline(always)]
-fn window<S: Simt, K: KeyWord, V: Word>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, Shared<V>) {
+fn window<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>) -> (Shared<K>, SharedValues<V>) {
     let at = found_at(tree.top_count) + simt.warp() * WINDOW_BYTES;
     let slots = WINDOW * line_slots::<K, V>();
     // Values first, if they are wider.
-    if has_values_beside::<K>() {
-        // The values stay where they are.
-        (Shared::at(at, slots), Shared::at(at, 0))
-    } else if K::BITS >= V::BITS {
+    if has_keys_alone::<K, V>() {
+        // The values, if there are any, stay where they are.
+        (Shared::at(at, slots), SharedValues::at(at, 0))
+    } else if K::BYTES >= V::BYTES {
         let keys = Shared::<K>::at(at, slots);
-        (keys, Shared::<V>::at(keys.end(), slots))
+        (keys, SharedValues::at(keys.end(), slots))
     } else {
-        let values = Shared::<V>::at(at, slots);
+        let values = SharedValues::at(at, slots);
         (Shared::<K>::at(values.end(), slots), values)
     }
 }
@@ -168,7 +172,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// # Safety
     /// As for the kernel; there is such a query, and such lines.
     #[inline(always)]
-    unsafe fn load<S: Simt, V: Word>(simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) -> Self {
+    unsafe fn load<S: Simt, V: Value>(simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) -> Self {
         let mut part = Self::NONE;
         // SAFETY: queries, and chunks of lines.
         unsafe {
@@ -203,21 +207,21 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// # Safety
     /// They are in one, which is the warp's own.
     #[inline(always)]
-    unsafe fn stage<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, span: Span<K>) {
+    unsafe fn stage<S: Simt, V: Value>(&self, simt: S, args: &GetArgs<K, V>, span: Span<K>) {
         let (keys, values) = window::<S, K, V>(simt, &args.tree);
         // SAFETY: a warp's own window; lines of the tree.
         unsafe {
             let put = |chunk: u32, words: [u64; 2]| {
                 let pairs = pairs_of::<K, V>(words);
                 let to = chunk * chunk_slots::<K, V>();
-                simt.shared_store(keys, to, pairs[0].0);
-                if !has_values_beside::<K>() {
-                    simt.shared_store(values, to, pairs[0].1);
-                }
-                if chunk_slots::<K, V>() == 2 {
-                    simt.shared_store(keys, to + 1, pairs[1].0);
-                    simt.shared_store(values, to + 1, pairs[1].1);
-                }
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < chunk_slots::<K, V>() {
+                        simt.shared_store(keys, to + slot as u32, pairs[slot].0);
+                        if !has_keys_alone::<K, V>() {
+                            values.store(simt, to + slot as u32, pairs[slot].1);
+                        }
+                    }
+                });
             };
             let chunks = span.chunks();
             unroll!(AHEAD, i => {
@@ -239,7 +243,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// # Safety
     /// As for the kernel; its lines are there.
     #[inline(always)]
-    unsafe fn search<S: Simt, V: Word>(&self, simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) {
+    unsafe fn search<S: Simt, V: Value>(&self, simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) {
         let (keys, values) = window::<S, K, V>(simt, &args.tree);
         // SAFETY: inside the window; queries.
         unsafe {
@@ -264,14 +268,14 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
                 let is_hit = simt.shared_load(keys, below[j]) == self.own[j] && at < args.count;
                 let slots = line_slots::<K, V>();
                 let value = match is_hit {
-                    true if has_values_beside::<K>() => {
+                    true if has_values_beside::<K, V>() => {
                         args.tree.value(simt, span.from + below[j] / slots, below[j] % slots, args.miss)
                     }
-                    true => simt.shared_load(values, below[j]),
+                    true => values.load(simt, below[j]),
                     false => args.miss,
                 };
                 if at < args.count {
-                    simt.store(args.values, at, value, Hint::Streaming);
+                    values::store(simt, args.values, at, value, Hint::Streaming);
                 }
                 store_hits(simt, args.hits, at, is_hit, args.count);
             });
@@ -290,7 +294,7 @@ fn place<S: Simt>(simt: S, start: u64, j: usize) -> u64 {
 /// # Safety
 /// As for the kernel.
 #[inline(always)]
-unsafe fn descend<S: Simt, K: KeyWord, V: Word, const OWN: usize>(simt: S, args: &GetArgs<K, V>, start: u64) {
+unsafe fn descend<S: Simt, K: KeyWord, V: Value, const OWN: usize>(simt: S, args: &GetArgs<K, V>, start: u64) {
     let tree = &args.tree;
     let mut round = 0;
     // Not unrolled: the descent is long.
@@ -299,7 +303,7 @@ unsafe fn descend<S: Simt, K: KeyWord, V: Word, const OWN: usize>(simt: S, args:
         // SAFETY: queries, and lines of the tree.
         unsafe {
             let key = tree.load(simt, args.queries, index, args.count);
-            let line = tree.line_of_any(simt, key);
+            let line = tree.line_of_any::<S, V>(simt, key);
             let (mut value, mut is_hit) = (args.miss, false);
             let mut slot = 0;
             while slot < line_slots::<K, V>() {
@@ -310,7 +314,7 @@ unsafe fn descend<S: Simt, K: KeyWord, V: Word, const OWN: usize>(simt: S, args:
                 slot += 1;
             }
             if index < args.count {
-                simt.store(args.values, index, value, Hint::Streaming);
+                values::store(simt, args.values, index, value, Hint::Streaming);
             }
             store_hits(simt, args.hits, index, is_hit, args.count);
         }
@@ -324,11 +328,11 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    unsafe fn line_of_any<S: Simt>(&self, simt: S, word: K) -> u32 {
+    unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
         unsafe {
             let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of(simt, own(simt, numbers));
+            let first = self.first_of::<S, V>(simt, own(simt, numbers));
             own(simt, self.children::<S, true>(simt, numbers, word, first, self.formats).numbers())
         }
     }

@@ -8,7 +8,7 @@ use super::View;
 use super::node::Count;
 use core::hint::select_unpredictable;
 use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix, record_words};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
 use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
@@ -53,7 +53,7 @@ struct Group<B> {
     places: [Place; GROUP],
 }
 
-impl<K: AnyKey, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
+impl<K: AnyKey, V: Value, F: Finish<K, V>> Batch<'_, K, V, F> {
     #[inline(always)]
     fn run<S: Count>(mut self, simd: S) {
         let mut groups = [Group { words: [K::Bits::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
@@ -94,7 +94,7 @@ impl<K: AnyKey, V: Word, F: Finish<K, V>> Batch<'_, K, V, F> {
     }
 }
 
-impl<K: AnyKey, V: Word> View<'_, K, V> {
+impl<K: AnyKey, V: Value> View<'_, K, V> {
     /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
     /// bytes, which are compared at once.
     #[inline(always)]
@@ -151,7 +151,7 @@ impl<K: AnyKey, V: Word> View<'_, K, V> {
             prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             if F::ORDERED {
                 prefetch(
-                    self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits>() as usize).cast(),
+                    self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits, V>() as usize).cast(),
                 );
             }
         }
@@ -168,7 +168,7 @@ impl<K: AnyKey, V: Word> View<'_, K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
+impl<K: AnyKey, V: Value, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
     type Out = ();
 
     #[inline(always)]

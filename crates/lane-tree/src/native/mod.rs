@@ -9,10 +9,10 @@ use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_values_beside, line_at, line_slots, pairs_of, record_words,
-    value_at,
+    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_keys_alone, has_values_beside, line_at, line_slots, pairs_of,
+    record_words, value_at,
 };
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Line, Simd};
 
 /// A tree in main memory.
@@ -49,7 +49,7 @@ fn in_lines<T: Word, L: bytemuck::AnyBitPattern>(words: &[T]) -> &[L] {
     if words.is_empty() { &[] } else { bytemuck::cast_slice(words) }
 }
 
-impl<'a, K: AnyKey, V: Word> View<'a, K, V> {
+impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
     /// The tree, if it is in main memory, searched with these instructions.
     pub(crate) fn new(parts: &'a Parts<K::Bits>, simd: Simd) -> Option<Self> {
         Some(Self {
@@ -66,8 +66,8 @@ impl<'a, K: AnyKey, V: Word> View<'a, K, V> {
     }
 
     fn record(&self, number: usize) -> Record<K::Bits> {
-        let words = record_words::<K::Bits>() as usize;
-        Record::of_slice(&self.records[number * words..(number + 1) * words])
+        let words = record_words::<K::Bits, V>() as usize;
+        Record::of_slice::<V>(&self.records[number * words..(number + 1) * words])
     }
 
     fn first_line(&self, number: usize) -> usize {
@@ -85,7 +85,7 @@ impl<'a, K: AnyKey, V: Word> View<'a, K, V> {
         let slots = chunk_slots::<K::Bits, V>() as usize;
         let (words, at) = (self.lines[Self::place(line)].array::<u64, 8>(), slot / slots * 2);
         let (key, value) = pairs_of([words[at], words[at + 1]])[slot % slots];
-        (key, if has_values_beside::<K::Bits>() { self.value_beside(line, slot) } else { value })
+        (key, if has_values_beside::<K::Bits, V>() { self.value_beside(line, slot) } else { value })
     }
 
     /// The value of a slot, if lines have keys alone.
@@ -119,7 +119,7 @@ impl<'a, K: AnyKey, V: Word> View<'a, K, V> {
         let node = last(self.shape.leaf_nodes as usize, |number| self.first_line(number) <= line);
         let (record, within) = (self.record(node), (line - self.first_line(node)) as u32);
         let slot = slot.min(record.len(within) as usize);
-        let (line, slot) = self.at_rank(record.rank + u64::from(record.before(within)) + slot as u64 + pairs);
+        let (line, slot) = self.at_rank(record.rank + u64::from(record.before::<V>(within)) + slot as u64 + pairs);
         (line * slots + slot) as u64
     }
 }
@@ -141,24 +141,28 @@ const KEYS: u32 = 0x5555_5555;
 /// Gives away the values of words.
 struct Values<F>(F);
 
-impl<K: AnyKey, V: Word, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
+impl<K: AnyKey, V: Value, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
     const ORDERED: bool = false;
 
     #[inline(always)]
     fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
         let line = &view.lines[View::<K, V>::place(place.line as usize)];
-        if has_values_beside::<K::Bits>() {
+        if !V::IS_SOME {
+            return self.0(query, (simd.equal(line.words(), word) != 0).then(V::default));
+        }
+        if has_values_beside::<K::Bits, V>() {
             let equal = simd.equal(line.words(), word);
             let value = || view.value_beside(place.line as usize, equal.trailing_zeros() as usize);
             return self.0(query, (equal != 0).then(value));
         }
         // The value is the word after the key. Past the last one of an absent key, it is none's.
+        let of_word = |word: u64| V::of(KeyWord::truncate(word));
         let (equal, value) = if chunk_slots::<K::Bits, V>() == 2 {
             let equal = simd.equal(line.words(), word.low()) & KEYS;
-            (equal, V::truncate(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
+            (equal, of_word(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
         } else {
             let equal = simd.equal(line.words(), word.parts()[0]) & KEYS;
-            (equal, V::truncate(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
+            (equal, of_word(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
         };
         self.0(query, (equal != 0).then_some(value));
     }
@@ -170,7 +174,7 @@ struct Positions<F> {
     each: F,
 }
 
-impl<K: AnyKey, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Positions<F> {
+impl<K: AnyKey, V: Value, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Positions<F> {
     const ORDERED: bool = true;
 
     #[inline(always)]
@@ -179,8 +183,8 @@ impl<K: AnyKey, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Po
         let low = word.parts()[0];
         // Of words as wide as half a pair, or as a key alone.
         let before = match (chunk_slots::<K::Bits, V>(), self.upper) {
-            _ if has_values_beside::<K::Bits>() && self.upper => simd.upto(line.words(), word),
-            _ if has_values_beside::<K::Bits>() => simd.below(line.words(), word),
+            _ if has_keys_alone::<K::Bits, V>() && self.upper => simd.upto(line.words(), word),
+            _ if has_keys_alone::<K::Bits, V>() => simd.below(line.words(), word),
             (2, false) => simd.below(line.words(), word.low()) & KEYS,
             (2, true) => simd.upto(line.words(), word.low()) & KEYS,
             (_, false) => simd.below(line.words(), low) & KEYS,
@@ -190,13 +194,13 @@ impl<K: AnyKey, V: Word, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Po
         let len = record.len(place.within);
         // Free slots repeat the last pair.
         let slot = before.count_ones().min(len);
-        let rank = record.rank + u64::from(record.before(place.within) + slot);
+        let rank = record.rank + u64::from(record.before::<V>(place.within) + slot);
         let position = Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank };
         (self.each)(query, word, position);
     }
 }
 
-impl<K: AnyKey, V: Word> fixed::View<K, V> for View<'_, K, V> {
+impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K, V> {
     fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, None));

@@ -3,33 +3,39 @@
 use super::{are_copied, distributions, validate, wide_distributions};
 use crate::LaneTree;
 use core::ops::Bound;
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
 use lanetree_frame::{Bytes16, Device, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{Record, record_words};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::Failure;
 use std::collections::BTreeMap;
 
 /// A tree beside a map, both changed by the same batches.
-struct Pair<K: AnyKey, V: Word> {
-    tree: LaneTree<K, V>,
-    map: BTreeMap<K, V>,
+pub(super) struct Pair<K: AnyKey, V: Value> {
+    pub(super) tree: LaneTree<K, V>,
+    pub(super) map: BTreeMap<K, V>,
 }
 
-impl<K: AnyKey, V: Word> Pair<K, V> {
-    fn new(device: &Device, keys: &[K], fill: f64, table: u32) -> Self {
-        let values: Vec<V> = keys.iter().map(|key| V::truncate(key.encode().parts()[0] ^ 5)).collect();
+/// The value of a number.
+fn value<V: Value>(number: u64) -> V {
+    V::of(KeyWord::truncate(number))
+}
+
+impl<K: AnyKey, V: Value> Pair<K, V> {
+    pub(super) fn new(device: &Device, keys: &[K], fill: f64, table: u32) -> Self {
+        let values: Vec<V> = keys.iter().map(|key| value(key.encode().parts()[0] ^ 5)).collect();
         let map = keys.iter().copied().zip(values.iter().copied()).collect();
         let builder = LaneTree::builder().fill(fill).table_nodes(table);
         Self { tree: builder.build(device, keys, &values).unwrap(), map }
     }
 
-    fn apply(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
-        let report = self.tree.apply(ops).unwrap();
+    pub(super) fn apply(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+        let report = self.tree.apply_each(ops.len(), |i| ops[i]).unwrap();
         let expected = apply_to_map(&mut self.map, ops);
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
-        assert!(self.tree.pairs().unwrap().into_iter().eq(pairs.clone()), "{what}");
+        assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs.clone()), "{what}");
         are_copied(&self.tree, pairs, what);
         let keys: Vec<K> = self.map.keys().copied().collect();
         let found = self.tree.get_many(&keys).unwrap();
@@ -46,14 +52,17 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
     }
 }
 
-fn batches_of<K: AnyKey, V: Word>(key: impl Fn(u64) -> K::Bits) {
+/// How full lines are, and how many nodes there may be below the table.
+const TREES: [(f64, u32); 3] = [(0.6, 16384), (0.7, 2), (1.0, 3)];
+
+pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
     let device = Device::emulated();
     let mut state = 77_u64;
     let mut random = move || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         state ^ state >> 29
     };
-    for (fill, table) in [(0.6, 16384), (0.7, 2), (1.0, 3)] {
+    for &(fill, table) in trees {
         let keys: Vec<K> = (0..6000).map(|_| K::decode(key(random()))).collect();
         let mut both = Pair::<K, V>::new(&device, &keys, fill, table);
         let mut paths = Vec::new();
@@ -63,8 +72,8 @@ fn batches_of<K: AnyKey, V: Word>(key: impl Fn(u64) -> K::Bits) {
                     let own = keys[random() as usize % keys.len()];
                     match random() % 8 {
                         0 => Op::Remove(own),
-                        1 => Op::Update(own, V::truncate(random())),
-                        _ => Op::Insert(K::decode(key(random())), V::truncate(random())),
+                        1 => Op::Update(own, value(random())),
+                        _ => Op::Insert(K::decode(key(random())), value(random())),
                     }
                 })
                 .collect();
@@ -72,72 +81,73 @@ fn batches_of<K: AnyKey, V: Word>(key: impl Fn(u64) -> K::Bits) {
         }
         // Lines with room take the first batches; full ones do not.
         assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Moved }, "{paths:?}");
-        // Values only, which is in place whatever the fill.
-        let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, V::MAX)).collect();
-        assert_eq!(both.apply(&ops, "updates"), UpdatePath::InPlace);
+        // Values only, which is in place whatever the fill; a set has none.
+        let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, value(u64::MAX))).collect();
+        let in_place = if V::IS_SOME { UpdatePath::InPlace } else { UpdatePath::Unchanged };
+        assert_eq!(both.apply(&ops, "updates"), in_place);
         // Into one node.
         let start = key(1 << 62);
         let ops: Vec<_> =
-            (0..700).map(|i| Op::Insert(K::decode(start.wrapping_add(K::Bits::truncate(i))), V::MIN)).collect();
+            (0..700).map(|i| Op::Insert(K::decode(start.wrapping_add(K::Bits::truncate(i))), value(0))).collect();
         assert_eq!(both.apply(&ops, "one node"), UpdatePath::Moved);
         // Past all others, and before.
-        let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), V::MAX));
+        let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), value(u64::MAX)));
         both.apply(&ends, "both ends");
         let ops: Vec<_> = both.map.keys().copied().step_by(3).map(Op::Remove).collect();
         assert_eq!(both.apply(&ops, "removals"), UpdatePath::InPlace);
         let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
         assert_eq!(both.apply(&ops, "all removed"), UpdatePath::Rebuilt);
-        assert_eq!(both.tree.iter().count(), 0);
-        let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, V::MIN)).collect();
+        assert_eq!(Iter::new(&both.tree).count(), 0);
+        let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, value(0))).collect();
         assert_eq!(both.apply(&ops, "into an empty tree"), UpdatePath::Rebuilt);
     }
 }
 
 #[test]
 fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
-    batches_of::<u64, u64>(|wide| wide);
+    batches_of::<u64, u64>(&TREES, |wide| wide);
 }
 
 #[test]
 fn batches_have_the_same_effect_on_narrow_pairs() {
-    batches_of::<i32, u32>(|wide| (wide >> 32) as u32);
+    batches_of::<i32, u32>(&TREES, |wide| (wide >> 32) as u32);
 }
 
 #[test]
 fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
-    batches_of::<Bytes16, u64>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
+    batches_of::<Bytes16, u64>(&TREES, |wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
 }
 
 /// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
-fn batches_into<K: AnyKey>(distributions: Vec<(&'static str, Vec<K>)>) {
+pub(super) fn batches_into<K: AnyKey, V: Value>(distributions: Vec<(&'static str, Vec<K>)>) {
     let device = Device::emulated();
     let mix = |key: &K| key.encode().parts().iter().fold(0, |mixed: u64, &part| (mixed ^ part).wrapping_mul(0x9e37));
     for (what, keys) in distributions {
         let keys: Vec<K> = keys.into_iter().step_by(3).collect();
         let (half, others): (Vec<K>, Vec<K>) = keys.iter().copied().partition(|key| mix(key) >> 8 & 1 == 0);
-        let mut both = Pair::<K, u64>::new(&device, &half, 0.7, 5);
+        let mut both = Pair::<K, V>::new(&device, &half, 0.7, 5);
         let batches = 3;
         for batch in 0..batches {
             // One batch after the other is dense in one region.
             let own = others.len() * batch / batches..others.len() * (batch + 1) / batches;
-            let inserts = others[own].iter().map(|&key| Op::Insert(key, !mix(&key)));
+            let inserts = others[own].iter().map(|&key| Op::Insert(key, value(!mix(&key))));
             let removals = half.iter().skip(batch).step_by(7).map(|&key| Op::Remove(key));
             let ops: Vec<_> = inserts.chain(removals).collect();
             both.apply(&ops, &format!("{what}, batch {batch}"));
         }
-        let spread: Vec<_> = half.iter().step_by(5).map(|&key| Op::Insert(key, 7)).collect();
+        let spread: Vec<_> = half.iter().step_by(5).map(|&key| Op::Insert(key, value(7))).collect();
         both.apply(&spread, &format!("{what}, at last"));
     }
 }
 
 #[test]
 fn batches_come_into_every_distribution() {
-    batches_into(distributions());
+    batches_into::<u64, u64>(distributions());
 }
 
 #[test]
 fn batches_come_into_every_distribution_of_keys_of_128_bits() {
-    batches_into(wide_distributions());
+    batches_into::<u128, u64>(wide_distributions());
 }
 
 #[test]
@@ -223,8 +233,8 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
         let rank = |node: u32| match node == parts.shape.leaf_nodes {
             true => parts.shape.len as usize,
             false => {
-                let words = record_words::<K::Bits>() as usize;
-                Record::<K::Bits>::of_slice(&records[node as usize * words..][..words]).rank as usize
+                let words = record_words::<K::Bits, V>() as usize;
+                Record::<K::Bits>::of_slice::<V>(&records[node as usize * words..][..words]).rank as usize
             }
         };
         let (from, to) = (rank(nodes.start), rank(nodes.end));

@@ -12,7 +12,7 @@ use lanetree_kernels_lane_tree::{
     BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs,
     RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, TARGET_WORDS, calls,
 };
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{GlobalMut, WARP};
 
@@ -45,7 +45,7 @@ fn lines_to_append(lines: u32) -> u32 {
     (lines / 16).min(u32::MAX - lines)
 }
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Lines that there is room for after those of the tree.
     fn spare_lines(&self) -> Result<u32> {
         let parts = self.parts.get()?;

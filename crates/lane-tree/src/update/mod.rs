@@ -18,7 +18,7 @@ use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
     SEARCH_THREADS, SearchArgs, calls,
 };
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
@@ -29,7 +29,7 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
 
-impl<K: AnyKey, V: Word> LaneTree<K, V> {
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
     /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
     /// as if they were applied one after another.
@@ -93,7 +93,8 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
         };
         let [inserted, replaced, removed, unmatched, unreached] = core::array::from_fn(|i| found[TALLY + i]);
         let report = |path| UpdateReport { inserted, replaced, removed, unmatched, path };
-        if inserted + replaced + removed == 0 {
+        // A set's key that is there stays as it is.
+        if inserted + removed == 0 && (replaced == 0 || !V::IS_SOME) {
             return Ok(report(UpdatePath::Unchanged));
         }
         let (batch, growth) = ((keys, values), inserted.wrapping_sub(removed));
@@ -385,7 +386,7 @@ impl<K: AnyKey, V: Word> LaneTree<K, V> {
             return Ok(SortedPairs::default());
         }
         if let Some(view) = self.native() {
-            let (mut keys, mut values) = (vec![K::decode(K::Bits::MIN); len], vec![V::MIN; len]);
+            let (mut keys, mut values) = (vec![K::decode(K::Bits::MIN); len], vec![V::default(); len]);
             lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
             return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
         }

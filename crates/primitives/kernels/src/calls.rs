@@ -53,9 +53,16 @@ pub fn merge<K: KeyWord, V: Word>(values: bool, replace: bool, args: &MergeArgs<
     )
 }
 
-/// A merge that drops all pairs of the second sequence, and those of the first whose keys it has.
-pub fn subtract<K: KeyWord, V: Word>(args: &MergeArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K: KeyWord, V => Merge<K, V, true, { SUBTRACT }>), args)
+/// A merge that drops all elements of the second sequence, and those of the first whose keys it has.
+pub fn subtract<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
+    Call::new(
+        if values {
+            entry_by_words!(K: KeyWord, V => Merge<K, V, true, { SUBTRACT }>)
+        } else {
+            entry_by_words!(K: KeyWord => Merge<K, u32, false, { SUBTRACT }>)
+        },
+        args,
+    )
 }
 
 /// The kernel that looks for keys out of order.
@@ -74,8 +81,8 @@ pub fn mark_bases(args: &MarkBasesArgs) -> Call<'_> {
 }
 
 /// Runs to their keys.
-pub fn unique<K: Word>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
-    Call::new(entry_by_words!(K => runs!(K, Unique)), args)
+pub fn unique<K: KeyWord>(args: &RunArgs<K, u32, u32>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => runs!(K, Unique)), args)
 }
 
 /// Runs to their last values.

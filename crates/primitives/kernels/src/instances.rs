@@ -51,6 +51,7 @@ macro_rules! select_and_merge {
             instance!([<$module __splits>], $module, Splits<$k, $v, $values>);
             instance!([<$module __merge>], $module, Merge<$k, $v, $values, { KEEP }>);
             instance!([<$module __merge_replacing>], $module, Merge<$k, $v, $values, { REPLACE }>);
+            instance!([<$module __subtract>], $module, Merge<$k, $v, $values, { SUBTRACT }>);
         }
     };
 }
@@ -68,20 +69,10 @@ macro_rules! keys {
 keys!(u32);
 keys!(u64);
 
-/// Compaction and merges of pairs.
-macro_rules! pairs_to_pairs {
-    ($module:ident, $k:ident, $v:ident) => {
-        pastey::paste! {
-            select_and_merge!($module, $k, $v, true);
-            instance!([<$module __subtract>], $module, Merge<$k, $v, true, { SUBTRACT }>);
-        }
-    };
-}
-
 macro_rules! pairs {
     ($k:ident, $v:ident) => {
         pastey::paste! {
-            pairs_to_pairs!([<primitives_ $k _ $v>], $k, $v);
+            select_and_merge!([<primitives_ $k _ $v>], $k, $v, true);
             instance!([<primitives_ $k _ $v __last>], [<primitives_ $k _ $v>], runs!($k, Last<$v>));
             instance!([<primitives_ $k _ $v __sums>], [<primitives_ $k _ $v>], runs!($k, Sums<$v>));
         }
@@ -94,10 +85,11 @@ pairs!(u64, u64);
 
 // Keys of 128 bits: what builds, changes and combinations take.
 select_and_merge!(primitives_u128, u128, u32, false);
+instance!(primitives_u128__unique, primitives_u128, runs!(u128, Unique));
 macro_rules! wide_pairs {
     ($v:ident) => {
         pastey::paste! {
-            pairs_to_pairs!([<primitives_u128_ $v>], u128, $v);
+            select_and_merge!([<primitives_u128_ $v>], u128, $v, true);
             instance!([<primitives_u128_ $v __last>], [<primitives_u128_ $v>], runs!(u128, Last<$v>));
         }
     };

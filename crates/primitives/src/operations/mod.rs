@@ -7,7 +7,7 @@ use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_sc
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Word};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs, OpKind};
 use range::SortRange;
@@ -105,7 +105,7 @@ impl<K: AnyKey> OperationSort<K> {
     /// # Errors
     /// [`Error::NoUpdates`] on the host; [`Error::TooManyOperations`]; [`Error::OutputLength`] for buffers that are too small,
     /// or more operations than this is for; [`Error::Runtime`] for another device.
-    pub fn check_batch<V: Word>(
+    pub fn check_batch<V: Value>(
         &self,
         device: &Device,
         stream: &Stream,
@@ -226,7 +226,7 @@ impl<K: AnyKey> OperationSort<K> {
 
 /// Operations on a device, as batches in device form take them.
 #[derive(Debug)]
-pub struct UploadedOperations<K: AnyKey, V: Word> {
+pub struct UploadedOperations<K: AnyKey, V: Value> {
     /// Their keys.
     pub keys: Buffer<K>,
     /// Their values; unspecified for removals.
@@ -235,7 +235,7 @@ pub struct UploadedOperations<K: AnyKey, V: Word> {
     pub kinds: Option<Buffer<u32>>,
 }
 
-impl<K: AnyKey, V: Word> UploadedOperations<K, V> {
+impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
     /// Uploads a batch of `count` operations.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl<K: AnyKey, V: Word> UploadedOperations<K, V> {
         let keys: Vec<K> = all().map(|op| *op.key()).collect();
         let value = |op| match op {
             Op::Insert(_, value) | Op::Update(_, value) => value,
-            Op::Remove(_) => V::MIN,
+            Op::Remove(_) => V::default(),
         };
         let values: Vec<V> = all().map(value).collect();
         let kinds = match all().all(|op| matches!(op, Op::Insert(..))) {

@@ -67,7 +67,7 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
         Self::new(device, len, 0, 0)
     }
 
-    fn new(device: &Device, len: usize, spare_keys: usize, spare_values: usize) -> Result<Self> {
+    pub(crate) fn new(device: &Device, len: usize, spare_keys: usize, spare_values: usize) -> Result<Self> {
         let tiles = (len as u64).div_ceil(smallest_tile::<K::Bits, V>());
         let on_device = |elements: usize| if device.kind() == DeviceKind::Host { 0 } else { elements };
         let states = u32::try_from(tiles).ok().and_then(|tiles| (tiles as usize).checked_mul(RADIX as usize));

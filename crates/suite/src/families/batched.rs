@@ -17,7 +17,7 @@ use lanetree_frame::fixed::FixedIndex;
 const MOST_OPERATIONS: usize = 160;
 
 /// An index that takes batches of changes from buffers.
-pub trait Batched: FixedIndex {
+pub trait Batched: FixedIndex<Value: Word> {
     /// The memory that batches work in.
     type Scratch: Debug;
 

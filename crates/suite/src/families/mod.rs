@@ -3,6 +3,7 @@
 mod batched;
 mod cuart;
 mod hybrid;
+mod set;
 
 pub use batched::{
     BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, LaneTreeBuilder, Way, cubpt_builders, harmonia_builders,
@@ -10,3 +11,4 @@ pub use batched::{
 };
 pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};
+pub use set::LaneSets;

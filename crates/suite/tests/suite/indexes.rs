@@ -1,6 +1,7 @@
 //! Each index of the list through the directed cases and through random ones.
 
 use lanetree_suite::indexes::{self, Conforms, Listed};
+use lanetree_suite::lanetree::Device;
 use lanetree_suite::{Tally, bounded, for_each_index};
 
 /// Runs random cases, and sees that enough has happened in them.
@@ -39,6 +40,26 @@ macro_rules! tests {
 }
 for_each_index!(tests);
 for_each_index!(tests, pairs);
+
+macro_rules! sets {
+    ($($name:ident = $family:expr, $cases:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            random(stringify!($name));
+        }
+    )*};
+}
+for_each_index!(sets, sets);
+
+/// The trees that sets are go through all with their values: here one set does, on the emulator built in one way.
+#[test]
+fn a_set_conforms() {
+    let family = indexes::named("lanetree_set_narrow").family;
+    for way in 0..family.ways() {
+        family.conformance_on(&Device::host(), way).unwrap();
+    }
+    family.conformance_on(&Device::emulated_with_seed(3), 0).unwrap();
+}
 
 /// Without any code of its own in the suite.
 #[test]

@@ -4,10 +4,9 @@ use crate::fixed::pairs::{SortedPairs, check_ascending};
 use crate::fixed::{FixedIndex, OnStream};
 use lanetree_base::error::same_device;
 use lanetree_base::{DeviceKind, Error, Result};
-use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{
-    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, merge_pairs,
-    partition_pairs, select_pairs, subtract_pairs,
+    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, valued,
 };
 use lanetree_runtime::{Buffer, Device, Stream};
 use rayon::prelude::*;
@@ -19,7 +18,7 @@ use rayon::prelude::*;
 /// where *m* is several times as large, an intersection 2.5 times the smaller number. With a batch, a union keeps 2*n* + *m*, a
 /// difference 2*n*, an intersection 1.5*m*; and once a batch has had a key twice, unions and intersections keep *m* more.
 #[derive(Debug)]
-pub struct CombineScratch<K: AnyKey, V: Word> {
+pub struct CombineScratch<K: AnyKey, V: Value> {
     /// The other index's pairs.
     second: Room<K, V>,
     batch: BuildScratch<K, V>,
@@ -77,11 +76,11 @@ impl<T> Held<T> {
     }
 }
 
-fn room<K: AnyKey, V: Word>(device: &Device, len: usize) -> Result<(Buffer<K>, Buffer<V>)> {
+fn room<K: AnyKey, V: Value>(device: &Device, len: usize) -> Result<(Buffer<K>, Buffer<V>)> {
     Ok((device.alloc(len)?, device.alloc(len)?))
 }
 
-impl<K: AnyKey, V: Word> CombineScratch<K, V> {
+impl<K: AnyKey, V: Value> CombineScratch<K, V> {
     /// For combinations on this device.
     ///
     /// # Errors
@@ -225,7 +224,7 @@ impl<K: AnyKey, V: Word> CombineScratch<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Work<K, V> {
+impl<K: AnyKey, V: Value> Work<K, V> {
     fn result(&self, len: usize) -> DevicePairs<'_, K, V> {
         let (keys, values) = self.result.memory.as_ref().expect("something was made");
         (keys, values, len)
@@ -246,7 +245,7 @@ impl<K: AnyKey, V: Word> Work<K, V> {
         let second = Pairs { keys, values, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
-        merge_pairs(stream, MergeRule::SecondReplacesFirst, first, second, output, scratch)?;
+        valued::merge(stream, MergeRule::SecondReplacesFirst, first, second, output, scratch)?;
         number(count)
     }
 
@@ -265,7 +264,7 @@ impl<K: AnyKey, V: Word> Work<K, V> {
         let second = Keys { keys, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
-        subtract_pairs(stream, first, second, output, scratch)?;
+        valued::subtract(stream, first, second, output, scratch)?;
         number(count)
     }
 
@@ -310,7 +309,7 @@ impl<K: AnyKey, V: Word> Work<K, V> {
         let all = result.reserve(len, || room(device, len))?;
         let scratch = select.reserve(len, || SelectScratch::new(device, len))?;
         let output = PairsMut { keys: &mut all.0, values: &mut all.1, count };
-        partition_pairs(stream, pairs, hits, output, scratch)?;
+        valued::partition(stream, pairs, hits, output, scratch)?;
         // They come after those that both have, and go to where the copies were, which are few.
         let rest = number(count)?..len;
         let (keys, values) = first.reserve(len, || room(device, len))?;
@@ -322,7 +321,7 @@ impl<K: AnyKey, V: Word> Work<K, V> {
 }
 
 /// All pairs of an index, copied.
-fn copied<'r, K: AnyKey, V: Word>(
+fn copied<'r, K: AnyKey, V: Value>(
     room_of: &'r mut Room<K, V>,
     device: &Device,
     stream: &Stream,
@@ -344,12 +343,12 @@ fn look_up<'r, I: FixedIndex>(
 ) -> Result<(&'r Buffer<I::Value>, &'r Buffer<u32>)> {
     let (values, hits) = found.reserve(len, || Ok((device.alloc(len)?, device.alloc(len.div_ceil(32))?)))?;
     let on = OnStream::new(index, stream).tuned(I::tuning_for_sorted());
-    on.get_first(len, keys, values, Some(hits), I::Value::MIN)?;
+    on.get_first(len, keys, values, Some(hits), I::Value::default())?;
     Ok((values, hits))
 }
 
 /// Writes the pairs whose bit is set to the result, and returns how many there are.
-fn selected<K: AnyKey, V: Word>(
+fn selected<K: AnyKey, V: Value>(
     stream: &Stream,
     device: &Device,
     pairs: Pairs<'_, K, V>,
@@ -359,7 +358,7 @@ fn selected<K: AnyKey, V: Word>(
     let len = pairs.count.at_most();
     let (keys, values) = result.reserve(len, || room(device, len))?;
     let scratch = select.reserve(len, || SelectScratch::new(device, len))?;
-    select_pairs(stream, pairs, hits, PairsMut { keys, values, count }, scratch)?;
+    valued::select(stream, pairs, hits, PairsMut { keys, values, count }, scratch)?;
     number(count)
 }
 
@@ -380,7 +379,7 @@ fn on_host<K: AnyKey>(keys: &Buffer<K>, len: usize) -> Result<Option<&[K]>> {
 }
 
 /// The pairs of a batch on the host, each key once: the last one of each.
-fn distinct<K: AnyKey, V: Word>((keys, values, len): DevicePairs<'_, K, V>) -> Result<(Buffer<K>, Buffer<V>)> {
+fn distinct<K: AnyKey, V: Value>((keys, values, len): DevicePairs<'_, K, V>) -> Result<(Buffer<K>, Buffer<V>)> {
     let device = keys.device();
     let Some(words) = on_host(keys, len)? else { unreachable!("a batch of the host") };
     let short = Error::OutputLength { what: "the values' buffer", expected: len, actual: values.len() };

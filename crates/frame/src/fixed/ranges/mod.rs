@@ -19,7 +19,7 @@ use cut::Cutter;
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::staging::ACROSS_THE_BUS;
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;
@@ -317,7 +317,7 @@ where
 }
 
 /// Waits for a slot's window, if it has one, and appends its pairs.
-fn finish<K: AnyKey, V: Word>(slot: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
+fn finish<K: AnyKey, V: Value>(slot: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
     let Some(pairs) = slot.busy else { return Ok(()) };
     slot.synchronize()?;
     slot.busy = None;

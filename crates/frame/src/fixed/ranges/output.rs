@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use lanetree_base::ranges::Ranges;
 use lanetree_base::{Error, Result};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ pub(in crate::fixed) struct Output<'a, K, V> {
     pub(in crate::fixed) counted: u64,
 }
 
-impl<'a, K: AnyKey, V: Word> Output<'a, K, V> {
+impl<'a, K: AnyKey, V: Value> Output<'a, K, V> {
     pub(in crate::fixed) fn new(ranges: &'a mut Ranges<K, V>) -> Self {
         ranges.offsets.clear();
         ranges.keys.clear();

@@ -5,7 +5,7 @@ use super::Sizes;
 use bytemuck::Pod;
 use core::ops::Range;
 use lanetree_base::Result;
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use std::sync::{Mutex, PoisonError};
 
@@ -156,7 +156,7 @@ pub(in crate::fixed) struct Gathering<K, V> {
     pub(in crate::fixed) busy: Option<usize>,
 }
 
-impl<K: AnyKey, V: Word> Gathering<K, V> {
+impl<K: AnyKey, V: Value> Gathering<K, V> {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             stream: device.stream()?,
@@ -244,7 +244,7 @@ impl<K, V> Default for Ring<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> Ring<K, V> {
+impl<K: AnyKey, V: Value> Ring<K, V> {
     /// The slot for the next window. The oldest window may still be in flight in it.
     pub(in crate::fixed) fn next(&mut self, device: &Device) -> Result<&mut Gathering<K, V>> {
         if self.next == self.slots.len() {
@@ -275,7 +275,7 @@ impl<K, V> Default for RangeSlots<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> RangeSlots<K, V> {
+impl<K: AnyKey, V: Value> RangeSlots<K, V> {
     /// The slot that locates the `piece`-th piece.
     pub(in crate::fixed) fn locating(&mut self, device: &Device, piece: usize) -> Result<&mut Locating<K>> {
         let at = piece % LOCATING;
@@ -319,7 +319,7 @@ impl<K, V> Default for RangeStaging<K, V> {
     }
 }
 
-impl<K: AnyKey, V: Word> RangeStaging<K, V> {
+impl<K: AnyKey, V: Value> RangeStaging<K, V> {
     /// Lanes for a batch.
     pub(in crate::fixed) fn take(&self) -> Taken<'_, K, V> {
         let slots = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
@@ -334,12 +334,12 @@ impl<K: AnyKey, V: Word> RangeStaging<K, V> {
 
 /// The slots of a batch in progress. Even after an error, or a panic of the caller's iterator, nothing is in flight on
 /// memory that the next batch uses.
-pub(in crate::fixed) struct Taken<'a, K: AnyKey, V: Word> {
+pub(in crate::fixed) struct Taken<'a, K: AnyKey, V: Value> {
     staging: &'a RangeStaging<K, V>,
     pub(in crate::fixed) slots: RangeSlots<K, V>,
 }
 
-impl<K: AnyKey, V: Word> Drop for Taken<'_, K, V> {
+impl<K: AnyKey, V: Value> Drop for Taken<'_, K, V> {
     fn drop(&mut self) {
         let mut slots = core::mem::take(&mut self.slots);
         slots.settle();

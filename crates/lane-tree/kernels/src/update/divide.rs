@@ -3,8 +3,10 @@
 use super::{Changes, Effect};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
+use crate::values;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, Word, kernel_args};
+use lanetree_layout::Value;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, kernel_args};
 
 kernel_args! {
     /// Arguments of [`MovePairs`] and [`MoveInserts`].
@@ -26,7 +28,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for MovePairs<K, V> {
+impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     type Args = DivideArgs<K, V>;
 
     #[inline(always)]
@@ -41,7 +43,7 @@ impl<K: KeyWord, V: Word> Kernel for MovePairs<K, V> {
             let number = divided.get(simt, index, DividedWord::Node) as u32;
             let from = divided.get(simt, index, DividedWord::From);
             let to = changes.of_node(simt, number + 1);
-            let len = tree.rank_of(simt, number + 1) - tree.rank_of(simt, number);
+            let len = tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number);
             let first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
             tree.for_each_pair(simt, tree.lines_of(simt, number), len as u32, |place, key, value: V| {
                 let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
@@ -51,7 +53,7 @@ impl<K: KeyWord, V: Word> Kernel for MovePairs<K, V> {
                 let value = if effect == Effect::Replace { changes.value(simt, after - 1) } else { value };
                 let to = first.wrapping_add(u64::from(place)).wrapping_add(changes.growth(simt, after));
                 simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
-                simt.store(args.values, to, value, Hint::Streaming);
+                values::store(simt, args.values, to, value, Hint::Streaming);
             });
         }
     }
@@ -61,7 +63,7 @@ impl<K: KeyWord, V: Word> Kernel for MovePairs<K, V> {
 #[derive(Debug)]
 pub struct MoveInserts<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for MoveInserts<K, V> {
+impl<K: KeyWord, V: Value> Kernel for MoveInserts<K, V> {
     type Args = DivideArgs<K, V>;
 
     #[inline(always)]
@@ -89,7 +91,7 @@ impl<K: KeyWord, V: Word> Kernel for MoveInserts<K, V> {
             }
             let to = first.wrapping_add(u64::from(place.before())).wrapping_add(changes.growth(simt, at));
             simt.store(args.keys, to, simt.load(changes.keys, at, Hint::ReadOnly), Hint::Streaming);
-            simt.store(args.values, to, changes.value(simt, at), Hint::Streaming);
+            values::store(simt, args.values, to, changes.value(simt, at), Hint::Streaming);
         }
     }
 }
@@ -188,7 +190,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct PlaceParts<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for PlaceParts<K, V> {
+impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
     type Args = PlacePartsArgs<K, V>;
 
     #[inline(always)]
@@ -225,7 +227,7 @@ impl<K: KeyWord, V: Word> Kernel for PlaceParts<K, V> {
                 base = run_base.wrapping_add(share(part));
                 end = run_base.wrapping_add(after.1 + share(part + 1));
             }
-            let rank = args.tree.rank_of(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
+            let rank = args.tree.rank_of::<S, V>(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
                 - divided.get(simt, index, DividedWord::Pairs);
             let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));
             let to = part * u64::from(TARGET_WORDS);

@@ -1,15 +1,17 @@
 //! Changes of single lines, and of two of which one has no room.
 
+use super::line::{Line, PAIRS};
 use super::{Changes, Effect};
 use crate::layout::{
-    Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, SEPARATORS, chunk_at, chunk_of, chunk_slots,
-    has_values_beside, line_at, line_slots, pairs_of, planes, record_words, value_at,
+    Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS, QUANTISER, Quantiser, SEPARATORS, chunk_at,
+    chunk_of, has_values_beside, planes, record_words, value_at,
 };
 use crate::search::TreeRef;
+use crate::values;
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, Word, kernel_args,
-    unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -64,7 +66,7 @@ struct Group {
     is_simple: bool,
 }
 
-impl<K: KeyWord, V: Word> Changes<K, V> {
+impl<K: KeyWord, V: Value> Changes<K, V> {
     /// Per thread. The operations of a line, if the one at `at` is their first.
     #[inline(always)]
     fn group<S: Simt>(&self, simt: S, at: u64) -> Option<Group> {
@@ -123,139 +125,7 @@ impl<K: KeyWord, V: Word> Changes<K, V> {
     }
 }
 
-/// Most slots of a line.
-const SLOTS: usize = 8;
-/// Most pairs of a line that has no room, until it has handed some to another.
-const PAIRS: usize = SLOTS + SLOTS / 2;
-
-/// A line's pairs, in a thread's registers.
-struct Line<K, V> {
-    keys: [K; PAIRS],
-    values: [V; PAIRS],
-    len: u32,
-}
-
-impl<K: KeyWord, V: Word> Line<K, V> {
-    /// Slots that it has.
-    const SLOTS: usize = line_slots::<K, V>() as usize;
-    /// Pairs that it may have before it hands some to another.
-    const PAIRS: usize = Self::SLOTS + Self::SLOTS / 2;
-
-    /// A line of the tree, which has so many pairs.
-    ///
-    /// # Safety
-    /// There is such a line.
-    #[inline(always)]
-    unsafe fn load<S: Simt>(simt: S, lines: Global<u64>, number: u32, len: u32) -> Self {
-        let mut line = Self { keys: [K::MIN; PAIRS], values: [V::MIN; PAIRS], len };
-        let slots = chunk_slots::<K, V>() as usize;
-        unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = line_at::<K, V>(number) + 2 * chunk as u64;
-            // SAFETY: a chunk of the line.
-            let mut pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
-            if has_values_beside::<K>() {
-                let at = value_at::<K, V>(number, chunk as u32);
-                // SAFETY: the value of the chunk's slot.
-                pairs[0].1 = unsafe { simt.load(lines.cast::<V>(), at, Hint::Default) };
-            }
-            unroll!(2, i => {
-                if i < slots {
-                    (line.keys[chunk * slots + i], line.values[chunk * slots + i]) = pairs[i];
-                }
-            });
-        });
-        line
-    }
-
-    /// Writes it; free slots repeat the last pair.
-    ///
-    /// # Safety
-    /// There is such a line, and no more pairs than slots.
-    #[inline(always)]
-    unsafe fn store<S: Simt>(&mut self, simt: S, lines: GlobalMut<u64>, number: u32) {
-        unroll!(SLOTS, slot => {
-            if slot > 0 && slot < Self::SLOTS && slot as u32 >= self.len {
-                let before = slot.saturating_sub(1);
-                (self.keys[slot], self.values[slot]) = (self.keys[before], self.values[before]);
-            }
-        });
-        let slots = chunk_slots::<K, V>() as usize;
-        unroll!((LINE_WORDS / 2) as usize, chunk => {
-            let at = line_at::<K, V>(number) + 2 * chunk as u64;
-            let pair = |slot: usize| (self.keys[slot], self.values[slot]);
-            let words = chunk_of([pair(chunk * slots), pair(chunk * slots + slots - 1)]);
-            // SAFETY: a chunk of the line.
-            unsafe { simt.store_vector(lines, at, words, Hint::Default) };
-            if has_values_beside::<K>() {
-                let at = value_at::<K, V>(number, chunk as u32);
-                // SAFETY: the value of the chunk's slot.
-                unsafe { simt.store(lines.cast::<V>(), at, self.values[chunk], Hint::Default) };
-            }
-        });
-    }
-
-    /// The pairs that are below a key.
-    #[inline(always)]
-    fn below(&self, key: K) -> u32 {
-        let mut below = 0;
-        unroll!(PAIRS, slot => {
-            below += u32::from(slot < Self::PAIRS && (slot as u32) < self.len && self.keys[slot] < key);
-        });
-        below
-    }
-
-    /// Puts a pair in its place; there is room.
-    #[inline(always)]
-    fn insert(&mut self, key: K, value: V) {
-        let at = self.below(key);
-        unroll!(PAIRS, back => {
-            let slot = PAIRS - 1 - back;
-            if slot < Self::PAIRS {
-                if slot as u32 == at {
-                    (self.keys[slot], self.values[slot]) = (key, value);
-                } else if slot as u32 > at {
-                    let before = slot.saturating_sub(1);
-                    (self.keys[slot], self.values[slot]) = (self.keys[before], self.values[before]);
-                }
-            }
-        });
-        self.len += 1;
-    }
-
-    /// Takes out the pair in a slot.
-    #[inline(always)]
-    fn remove(&mut self, at: u32) {
-        unroll!(PAIRS, slot => {
-            if slot as u32 >= at && slot + 1 < Self::PAIRS {
-                let after = (slot + 1) % PAIRS;
-                (self.keys[slot], self.values[slot]) = (self.keys[after], self.values[after]);
-            }
-        });
-        self.len -= 1;
-    }
-
-    /// Gives a pair, which is there, another value.
-    #[inline(always)]
-    fn replace(&mut self, key: K, value: V) {
-        unroll!(PAIRS, slot => {
-            if slot < Self::PAIRS && self.keys[slot] == key {
-                self.values[slot] = value;
-            }
-        });
-    }
-
-    /// The pair in a slot.
-    #[inline(always)]
-    fn pair(&self, at: u32) -> (K, V) {
-        let mut pair = (self.keys[0], self.values[0]);
-        unroll!(PAIRS, slot => {
-            if slot < Self::PAIRS && slot as u32 == at {
-                pair = (self.keys[slot], self.values[slot]);
-            }
-        });
-        pair
-    }
-
+impl<K: KeyWord, V: Value> Line<K, V> {
     /// Does the operations of a group.
     ///
     /// # Safety
@@ -304,7 +174,7 @@ impl Shift {
     /// The pairs of the other line.
     #[inline(always)]
     fn len(self) -> u32 {
-        (self.0 >> 22 & 7) + 1
+        (self.0 >> 22 & 15) + 1
     }
 
     #[inline(always)]
@@ -344,7 +214,7 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
 /// # Safety
 /// The line is that of the group, with its changes.
 #[inline(always)]
-unsafe fn shift<S: Simt, K: KeyWord, V: Word>(
+unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     tree: &TreeRef<K>,
     changes: &Changes<K, V>,
@@ -359,7 +229,7 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Word>(
         if quantiser.format() != Format::Bitmap {
             return None;
         }
-        let record = tree.record(simt, group.node);
+        let record = tree.record::<S, V>(simt, group.node);
         // Bit `i`: another line may begin with pair `i`.
         let (mut begins, mut before, mut is_in_reach) = (0_u32, u32::MAX, true);
         unroll!(PAIRS, slot => {
@@ -418,7 +288,7 @@ pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 /// The lines without room of a block, and of those before it in the list.
 const BLOCK_COUNT: Shared<u32> = Shared::at(0, 2);
 
-impl<K: KeyWord, V: Word> Kernel for PlanLines<K, V> {
+impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
     type Args = LineChangesArgs<K, V>;
     const STATIC_SHARED: u32 = BLOCK_COUNT.end();
 
@@ -474,7 +344,7 @@ impl<K: KeyWord, V: Word> Kernel for PlanLines<K, V> {
 #[derive(Debug)]
 pub struct PlanShifts<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for PlanShifts<K, V> {
+impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
     type Args = LineChangesArgs<K, V>;
 
     #[inline(always)]
@@ -510,7 +380,7 @@ impl<K: KeyWord, V: Word> Kernel for PlanShifts<K, V> {
 /// # Safety
 /// There are such nodes.
 #[inline(always)]
-unsafe fn mark<S: Simt, K: KeyWord, V: Word>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
+unsafe fn mark<S: Simt, K: KeyWord, V: Value>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
     // SAFETY: a bit for each node.
     unsafe {
         if let Some(node) = node {
@@ -541,7 +411,7 @@ pub const LINE_THREADS: u32 = 128;
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for WriteLines<K, V> {
+impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
     type Args = LineChangesArgs<K, V>;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
         Some(LaunchBounds { threads: LINE_THREADS, blocks: if K::BITS == 64 { 8 } else { 6 } });
@@ -568,7 +438,7 @@ impl<K: KeyWord, V: Word> Kernel for WriteLines<K, V> {
 #[derive(Debug)]
 pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for WriteShifts<K, V> {
+impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
     type Args = LineChangesArgs<K, V>;
 
     #[inline(always)]
@@ -601,7 +471,7 @@ impl<K: KeyWord, V: Word> Kernel for WriteShifts<K, V> {
 /// # Safety
 /// Nobody else changes it.
 #[inline(always)]
-unsafe fn finish<S: Simt, K: KeyWord, V: Word>(
+unsafe fn finish<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &LineChangesArgs<K, V>,
     group: &Group,
@@ -618,15 +488,20 @@ unsafe fn finish<S: Simt, K: KeyWord, V: Word>(
             const CHUNKS: u64 = LINE_WORDS as u64 / 2;
             let mut chunk = u64::from(group.number + 1) * CHUNKS;
             while chunk < u64::from(end) * CHUNKS {
-                simt.store_vector(args.lines, chunk_at::<K, V>(chunk), chunk_of([last; 2]), Hint::Default);
-                if has_values_beside::<K>() {
+                simt.store_vector(
+                    args.lines,
+                    chunk_at::<K, V>(chunk),
+                    chunk_of([last; MOST_CHUNK_SLOTS]),
+                    Hint::Default,
+                );
+                if has_values_beside::<K, V>() {
                     let to = value_at::<K, V>((chunk / CHUNKS) as u32, (chunk % CHUNKS) as u32);
-                    simt.store(args.lines.cast::<V>(), to, last.1, Hint::Default);
+                    values::store(simt, args.lines.cast::<V>(), to, last.1, Hint::Default);
                 }
                 chunk += 1;
             }
         }
-        note_len::<S, K>(simt, args.records, (group.node, group.line), (group.len, line.len));
+        note_len::<S, K, V>(simt, args.records, (group.node, group.line), (group.len, line.len));
     }
 }
 
@@ -635,7 +510,7 @@ unsafe fn finish<S: Simt, K: KeyWord, V: Word>(
 /// # Safety
 /// It was planned; nobody else changes the other line.
 #[inline(always)]
-unsafe fn hand_over<S: Simt, K: KeyWord, V: Word>(
+unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &LineChangesArgs<K, V>,
     group: &Group,
@@ -659,7 +534,7 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Word>(
             left -= 1;
         }
         beside.store(simt, args.lines, other_number);
-        note_len::<S, K>(simt, args.records, (group.node, other), (len, beside.len));
+        note_len::<S, K, V>(simt, args.records, (group.node, other), (len, beside.len));
         // Every line has a bit of its own, so that sums change only this one.
         let add = |cell: u32, change: u32| {
             let word = u64::from(group.node) * u64::from(NODE_WORDS) + u64::from(cell / 32);
@@ -676,15 +551,15 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Word>(
 /// # Safety
 /// There is such a node; nobody else notes it.
 #[inline(always)]
-unsafe fn note_len<S: Simt, K: KeyWord>(
+unsafe fn note_len<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     records: GlobalMut<u64>,
     (node, line): (u32, u32),
     (old, new): (u32, u32),
 ) {
-    let (planes, words) = (planes::<K>(), record_words::<K>());
+    let (planes, words) = (planes::<K, V>(), record_words::<K, V>());
     let first = u64::from(node) * u64::from(words) + u64::from(words - planes);
-    unroll!(3, plane => {
+    unroll!(MOST_PLANES, plane => {
         if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
             // Every line has bits of its own, so that sums change only these.
             let bit = 1_u64 << line;

@@ -10,6 +10,7 @@
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
 mod divide;
+mod line;
 mod lines;
 mod nodes;
 mod relocate;
@@ -23,9 +24,13 @@ pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use runs::{BLOCK_NODES, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
-use crate::layout::{FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words};
+use crate::layout::{
+    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words,
+};
 use crate::search::TreeRef;
-use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, WARP, Word, kernel_args, unroll};
+use crate::values;
+use lanetree_layout::Value;
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, WARP, kernel_args, unroll};
 
 /// What an operation does to its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,37 +68,37 @@ impl Place {
     #[inline(always)]
     fn new(effect: Effect, before: u32, (line, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
         let flags = u32::from(is_reached) | u32::from(is_last) << 1;
-        Self(before | line << 10 | (len.wrapping_sub(1) % 8) << 16 | flags << 19 | (effect as u32) << 30)
+        Self(before | line << 11 | (len.wrapping_sub(1) % 16) << 17 | flags << 21 | (effect as u32) << 30)
     }
 
     /// The pairs of the node before it.
     #[inline(always)]
     fn before(self) -> u32 {
-        self.0 & 0x3ff
+        self.0 & 0x7ff
     }
 
     /// Its line in the node.
     #[inline(always)]
     fn line(self) -> u32 {
-        self.0 >> 10 & 63
+        self.0 >> 11 & 63
     }
 
     /// The pairs of that.
     #[inline(always)]
     fn len(self) -> u32 {
-        (self.0 >> 16 & 7) + 1
+        (self.0 >> 17 & 15) + 1
     }
 
     /// Whether look-ups come to that line.
     #[inline(always)]
     fn is_reached(self) -> bool {
-        self.0 >> 19 & 1 != 0
+        self.0 >> 21 & 1 != 0
     }
 
     /// Whether the line has the node's last pairs.
     #[inline(always)]
     fn is_last(self) -> bool {
-        self.0 >> 20 & 1 != 0
+        self.0 >> 22 & 1 != 0
     }
 
     #[inline(always)]
@@ -148,7 +153,7 @@ kernel_args! {
     }
 }
 
-impl<K: KeyWord, V: Word> Changes<K, V> {
+impl<K: KeyWord, V: Value> Changes<K, V> {
     /// Per thread. The new pairs less the removed ones of all operations before one, wrapping.
     ///
     /// # Safety
@@ -224,8 +229,14 @@ impl<K: KeyWord, V: Word> Changes<K, V> {
     /// There is such an operation.
     #[inline(always)]
     unsafe fn value<S: Simt>(&self, simt: S, at: u64) -> V {
+        if !V::IS_SOME {
+            return V::default();
+        }
         // SAFETY: the order holds indices of the batch.
-        unsafe { simt.load(self.values, u64::from(simt.load(self.order, at, Hint::ReadOnly)), Hint::ReadOnly) }
+        unsafe {
+            let index = u64::from(simt.load(self.order, at, Hint::ReadOnly));
+            values::load(simt, self.values, index, Hint::ReadOnly)
+        }
     }
 }
 
@@ -261,11 +272,11 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node.
     #[inline(always)]
-    unsafe fn rank_of<S: Simt>(&self, simt: S, number: u32) -> u64 {
+    unsafe fn rank_of<S: Simt, V: Value>(&self, simt: S, number: u32) -> u64 {
         if number == self.leaf_nodes {
             return self.len;
         }
-        let at = u64::from(number) * u64::from(record_words::<K>()) + u64::from(Record::<K>::RANK_WORD);
+        let at = u64::from(number) * u64::from(record_words::<K, V>()) + u64::from(Record::<K>::RANK_WORD);
         // SAFETY: a word of the record.
         let word = unsafe { simt.load(self.records, at, Hint::Default) };
         if K::BITS == 32 { word >> 32 } else { word }
@@ -276,7 +287,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// There is such a node, with so many pairs.
     #[inline(always)]
-    unsafe fn for_each_pair<S: Simt, V: Word>(
+    unsafe fn for_each_pair<S: Simt, V: Value>(
         &self,
         simt: S,
         (first, lines): (u32, u32),
@@ -303,25 +314,32 @@ impl<K: KeyWord> TreeRef<K> {
                 let own = round + i as u32 * WARP + simt.lane();
                 let is_own = own < chunks;
                 let pairs = pairs_of::<K, V>(words[i]);
-                let last = if slots == 2 { pairs[1].0 } else { pairs[0].0 };
+                let last = pairs[MOST_CHUNK_SLOTS - 1].0;
                 let left = simt.shuffle_up(FULL_MASK, last, 1);
                 let left = if simt.lane() == 0 { before } else { left };
                 // Free slots repeat what is before them.
                 let is_first = own == 0;
-                let new = [is_own && (is_first || pairs[0].0 > left), slots == 2 && is_own && pairs[1].0 > pairs[0].0];
-                let masks = new.map(|new| simt.ballot(FULL_MASK, new));
-                let below = simt.lanes_below();
-                let place = at + (masks[0] & below).count_ones() + (masks[1] & below).count_ones();
-                if simt.opaque(new[0] as u32) != 0 {
-                    let (line, slot) = (first + own / (LINE_WORDS / 2), own % (LINE_WORDS / 2));
-                    // SAFETY: a slot of the node.
-                    let value = unsafe { self.value(simt, line, slot, pairs[0].1) };
-                    each(place, pairs[0].0, value);
-                }
-                if simt.opaque(new[1] as u32) != 0 {
-                    each(place + u32::from(new[0]), pairs[1].0, pairs[1].1);
-                }
-                at += masks[0].count_ones() + masks[1].count_ones();
+                let mut new = [false; MOST_CHUNK_SLOTS];
+                let (mut place, mut count) = (at, 0);
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < slots {
+                        let before = if slot == 0 { left } else { pairs[slot.saturating_sub(1)].0 };
+                        new[slot] = is_own && (slot == 0 && is_first || pairs[slot].0 > before);
+                        let mask = simt.ballot(FULL_MASK, new[slot]);
+                        place += (mask & simt.lanes_below()).count_ones();
+                        count += mask.count_ones();
+                    }
+                });
+                unroll!(MOST_CHUNK_SLOTS, slot => {
+                    if (slot as u32) < slots && simt.opaque(u32::from(new[slot])) != 0 {
+                        let (line, in_line) = (first + own / (LINE_WORDS / 2), own % (LINE_WORDS / 2));
+                        // SAFETY: a slot of the node; the only one of its chunk, if values are beside.
+                        let value = unsafe { self.value(simt, line, in_line, pairs[slot].1) };
+                        each(place, pairs[slot].0, value);
+                    }
+                    place += u32::from(new[slot]);
+                });
+                at += count;
                 before = simt.shuffle(FULL_MASK, last, WARP - 1);
             });
             round += TOGETHER as u32 * WARP;

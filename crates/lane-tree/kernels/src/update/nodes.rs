@@ -2,12 +2,14 @@
 
 use super::lines::is_marked;
 use super::{Changes, Effect};
-use crate::layout::{BITMAP_CHILDREN, SHIFTS, line_slots};
+use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, SHIFTS, line_slots};
 use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
 use crate::search::TreeRef;
+use crate::values::SharedValues;
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -34,7 +36,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct FlagNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for FlagNodes<K, V> {
+impl<K: KeyWord, V: Value> Kernel for FlagNodes<K, V> {
     type Args = ListNodesArgs<K, V>;
 
     #[inline(always)]
@@ -57,7 +59,7 @@ impl<K: KeyWord, V: Word> Kernel for FlagNodes<K, V> {
 #[derive(Debug)]
 pub struct ListNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for ListNodes<K, V> {
+impl<K: KeyWord, V: Value> Kernel for ListNodes<K, V> {
     type Args = ListNodesArgs<K, V>;
 
     #[inline(always)]
@@ -83,24 +85,24 @@ impl<K: KeyWord, V: Word> Kernel for ListNodes<K, V> {
 }
 
 /// Most pairs of a node.
-const fn node_pairs<K: KeyWord, V: Word>() -> u32 {
+const fn node_pairs<K: KeyWord, V: Value>() -> u32 {
     BITMAP_CHILDREN * line_slots::<K, V>()
 }
 
 /// Pairs of a node in shared memory.
-struct Staged<K, V> {
+struct Staged<K, V: Value> {
     keys: Shared<K>,
-    values: Shared<V>,
+    values: SharedValues<V>,
 }
 
-impl<K, V> Clone for Staged<K, V> {
+impl<K, V: Value> Clone for Staged<K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K, V> Copy for Staged<K, V> {}
+impl<K, V: Value> Copy for Staged<K, V> {}
 
-impl<K: KeyWord, V: Word> Staged<K, V> {
+impl<K: KeyWord, V: Value> Staged<K, V> {
     /// Bytes of a warp's.
     const BYTES: u32 = node_pairs::<K, V>() * (K::BYTES + V::BYTES) as u32;
 
@@ -108,17 +110,17 @@ impl<K: KeyWord, V: Word> Staged<K, V> {
     fn at(offset: u32) -> Self {
         // The wider ones first, which need the stricter alignment.
         let pairs = node_pairs::<K, V>();
-        if K::BITS >= V::BITS {
+        if K::BYTES >= V::BYTES {
             let keys = Shared::at(offset, pairs);
-            Self { keys, values: Shared::at(keys.end(), pairs) }
+            Self { keys, values: SharedValues::at(keys.end(), pairs) }
         } else {
-            let values = Shared::at(offset, pairs);
+            let values = SharedValues::at(offset, pairs);
             Self { keys: Shared::at(values.end(), pairs), values }
         }
     }
 }
 
-impl<K: KeyWord, V: Word> Source<K, V> for Staged<K, V> {
+impl<K: KeyWord, V: Value> Source<K, V> for Staged<K, V> {
     #[inline(always)]
     unsafe fn key<S: Simt>(self, simt: S, at: u32) -> K {
         // SAFETY: the caller's.
@@ -127,7 +129,7 @@ impl<K: KeyWord, V: Word> Source<K, V> for Staged<K, V> {
     #[inline(always)]
     unsafe fn value<S: Simt>(self, simt: S, at: u32) -> V {
         // SAFETY: the caller's.
-        unsafe { simt.shared_load(self.values, at) }
+        unsafe { self.values.load(simt, at) }
     }
 }
 
@@ -169,7 +171,7 @@ const MOST_CHANGES: u64 = 4096;
 pub const CHANGE_WARPS: u32 = 4;
 
 /// Bytes of shared memory of a warp of theirs.
-const fn warp_bytes<K: KeyWord, V: Word>() -> u32 {
+const fn warp_bytes<K: KeyWord, V: Value>() -> u32 {
     Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
 }
 
@@ -177,7 +179,7 @@ const fn warp_bytes<K: KeyWord, V: Word>() -> u32 {
 #[derive(Debug)]
 pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for PlanNodes<K, V> {
+impl<K: KeyWord, V: Value> Kernel for PlanNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
     const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
@@ -192,7 +194,7 @@ impl<K: KeyWord, V: Word> Kernel for PlanNodes<K, V> {
 #[derive(Debug)]
 pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for WriteNodes<K, V> {
+impl<K: KeyWord, V: Value> Kernel for WriteNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
     const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
 
@@ -208,7 +210,7 @@ impl<K: KeyWord, V: Word> Kernel for WriteNodes<K, V> {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
+unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
     let index = simt.global_index() / u64::from(WARP);
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
     let offset = simt.warp() * warp_bytes::<K, V>();
@@ -226,12 +228,12 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
         }
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
-        let (rank, first_line) = (tree.rank_of(simt, number), tree.first_line(simt, number));
+        let (rank, first_line) = (tree.rank_of::<S, V>(simt, number), tree.first_line(simt, number));
         let (len, room) = if writes {
             let sizes = args.sizes.as_const();
             (simt.load(sizes, index * 2, Hint::ReadOnly), simt.load(sizes, index * 2 + 1, Hint::ReadOnly))
         } else {
-            let len = (tree.rank_of(simt, number + 1) - rank) as u32;
+            let len = (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32;
             let room = tree.lines_of(simt, number).1;
             if lane == 0 {
                 simt.store(args.sizes, index * 2, len, Hint::Default);
@@ -246,13 +248,13 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
         if has_slots && to - from <= MOST_CHANGES {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
-                simt.shared_store(staged.values, place, value);
+                staged.values.store(simt, place, value);
             });
             simt.sync_warp(FULL_MASK);
             // To registers, and to their new places.
-            const OWN: usize = 16;
+            const OWN: usize = BITMAP_CHILDREN as usize * MOST_SLOTS / WARP as usize;
             let rounds = node_pairs::<K, V>() / WARP;
-            let mut pairs = [(K::MIN, V::MIN); OWN];
+            let mut pairs = [(K::MIN, V::default()); OWN];
             let mut places = [u32::MAX; OWN];
             // The operations before each pair, and the pair's own.
             let mut upto = [0; OWN];
@@ -312,7 +314,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
             unroll!(OWN, round => {
                 if places[round] != u32::MAX {
                     simt.shared_store(staged.keys, places[round], pairs[round].0);
-                    simt.shared_store(staged.values, places[round], pairs[round].1);
+                    staged.values.store(simt, places[round], pairs[round].1);
                 }
             });
             let mut at = from + u64::from(lane);
@@ -322,7 +324,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Word>(simt: S, args: &NodeChangesArgs<K
                     let growth = changes.growth(simt, at).wrapping_sub(growth_before);
                     let place = place.before().wrapping_add(growth as u32);
                     simt.shared_store(staged.keys, place, changes.key(simt, at, tree.flip));
-                    simt.shared_store(staged.values, place, changes.value(simt, at));
+                    staged.values.store(simt, place, changes.value(simt, at));
                 }
                 at += u64::from(WARP);
             }

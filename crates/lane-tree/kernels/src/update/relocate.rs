@@ -2,12 +2,15 @@
 
 use super::Changes;
 use crate::layout::{
-    FIRST_CHILD, LINE_WORDS, NODE_WORDS, Record, chunk_at, has_values_beside, line_at, pairs_of, record_words, value_at,
+    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_at, has_values_beside, line_at, pairs_of,
+    record_words, value_at,
 };
 use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
+use crate::values;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args};
+use lanetree_layout::Value;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Ranks`].
@@ -35,7 +38,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Ranks<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Ranks<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Ranks<K, V> {
     type Args = RanksArgs<K, V>;
 
     #[inline(always)]
@@ -48,7 +51,7 @@ impl<K: KeyWord, V: Word> Kernel for Ranks<K, V> {
         unsafe {
             let growth = args.changes.growth(simt, args.changes.of_node(simt, node as u32));
             let growth = if K::BITS == 32 { growth << 32 } else { growth };
-            let word = node * u64::from(record_words::<K>()) + u64::from(Record::<K>::RANK_WORD);
+            let word = node * u64::from(record_words::<K, V>()) + u64::from(Record::<K>::RANK_WORD);
             let rank = simt.load(args.records.as_const(), word, Hint::Default);
             simt.store(args.records, word, rank.wrapping_add(growth), Hint::Default);
             if args.moves.is_null() {
@@ -103,7 +106,7 @@ impl<K> RelocateArgs<K> {
 #[derive(Debug)]
 pub struct Relocate<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Relocate<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
     type Args = RelocateArgs<K>;
 
     #[inline(always)]
@@ -128,8 +131,8 @@ impl<K: KeyWord, V: Word> Kernel for Relocate<K, V> {
                 simt.store(args.nodes, at(to), word, Hint::Default);
                 own += LANES;
             }
-            if lane < record_words::<K>() {
-                let at = |number: u64| number * u64::from(record_words::<K>()) + u64::from(lane);
+            if lane < record_words::<K, V>() {
+                let at = |number: u64| number * u64::from(record_words::<K, V>()) + u64::from(lane);
                 let word = simt.load(args.tree.records, at(node), Hint::ReadOnly);
                 simt.store(args.records, at(to), word, Hint::Default);
             }
@@ -143,10 +146,10 @@ impl<K: KeyWord, V: Word> Kernel for Relocate<K, V> {
                 let at = |line: u32| chunk_at::<K, V>(u64::from(line) * u64::from(CHUNKS) + u64::from(chunk));
                 let words = simt.load_vector(args.tree.lines, at(first), Hint::Streaming);
                 simt.store_vector(args.lines, at(to_line), words, Hint::Streaming);
-                if has_values_beside::<K>() {
+                if has_values_beside::<K, V>() {
                     let at = |line: u32| value_at::<K, V>(line + chunk / CHUNKS, chunk % CHUNKS);
-                    let value = simt.load(args.tree.lines.cast::<V>(), at(first), Hint::Streaming);
-                    simt.store(args.lines.cast::<V>(), at(to_line), value, Hint::Streaming);
+                    let value = values::load(simt, args.tree.lines.cast::<V>(), at(first), Hint::Streaming);
+                    values::store(simt, args.lines.cast::<V>(), at(to_line), value, Hint::Streaming);
                 }
                 chunk += LANES;
             }
@@ -176,7 +179,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Ends<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Ends<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
     type Args = EndsArgs<K>;
 
     #[inline(always)]
@@ -195,7 +198,7 @@ impl<K: KeyWord, V: Word> Kernel for Ends<K, V> {
             let chunk = |at: u64| pairs_of::<K, V>(simt.load_vector(args.lines, at, Hint::NoAllocate));
             let first = chunk(line_at::<K, V>(first_line(node)))[0].0;
             // Lines that are free, and slots, repeat the last pair.
-            let last = chunk(line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2))[1].0;
+            let last = chunk(line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);
             simt.store(args.lasts, node, last, Hint::Default);
         }

@@ -9,9 +9,10 @@ use crate::layout::{BITMAP_CHILDREN, line_slots};
 use crate::parts::{DIVIDED_WORDS, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, Word, highest_one,
-    kernel_args, lowest_one, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, highest_one, kernel_args,
+    lowest_one, unroll,
 };
 
 /// Nodes of a block: two words of bits.
@@ -108,7 +109,7 @@ pub struct PlanRuns<K, V>(PhantomData<(K, V)>);
 /// Words of a warp: the lines to spare of the nodes before each of a block, and of all.
 const SUMS: u32 = BLOCK_NODES + 1;
 
-impl<K: KeyWord, V: Word> Kernel for PlanRuns<K, V> {
+impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
     type Args = RunsArgs<K, V>;
     const STATIC_SHARED: u32 = RUN_WARPS * SUMS * 4;
 
@@ -227,7 +228,7 @@ impl<K: KeyWord, V: Word> Kernel for PlanRuns<K, V> {
 /// # Safety
 /// There are such nodes.
 #[inline(always)]
-unsafe fn sizes<S: Simt, K: KeyWord, V: Word>(
+unsafe fn sizes<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &RunsArgs<K, V>,
     first: u32,
@@ -241,7 +242,7 @@ unsafe fn sizes<S: Simt, K: KeyWord, V: Word>(
         unsafe {
             let growth = changes.growth(simt, changes.of_node(simt, node));
             let line = if node == tree.leaf_nodes { tree.line_count } else { tree.first_line(simt, node) };
-            (tree.rank_of(simt, node).wrapping_add(growth), line)
+            (tree.rank_of::<S, V>(simt, node).wrapping_add(growth), line)
         }
     };
     let (low, high, end) = (starts(lane), starts(lane + WARP), starts(BLOCK_NODES));

@@ -4,8 +4,9 @@ use super::{Effect, ONE_REMOVED, Place};
 use crate::queries::for_each_tile;
 use crate::search::{Position, TABLE_BYTES, TreeRef, own};
 use core::marker::PhantomData;
+use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, Word, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, kernel_args, unroll,
 };
 
 /// Kinds of operations.
@@ -54,7 +55,7 @@ pub const SEARCH_THREADS: u32 = 640;
 #[derive(Debug)]
 pub struct Search<K, V>(PhantomData<(K, V)>);
 
-impl<K: KeyWord, V: Word> Kernel for Search<K, V> {
+impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
     type Args = SearchArgs<K>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: SEARCH_THREADS, blocks: 1 });
@@ -78,7 +79,7 @@ impl<K: KeyWord, V: Word> Kernel for Search<K, V> {
                         let children = tree.children::<S, false>(simt, numbers, word, K::MIN, tree.formats);
                         is_reached = own(simt, numbers) == number;
                         // A node's record is to have at most its first key.
-                        let is_after_first = tree.first_of(simt, number) <= word;
+                        let is_after_first = tree.first_of::<S, V>(simt, number) <= word;
                         is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
                     }
                 }
@@ -105,10 +106,12 @@ impl<K: KeyWord, V: Word> Kernel for Search<K, V> {
                         Effect::Remove => ONE_REMOVED,
                         Effect::None | Effect::Replace => 0,
                     };
-                    let after = if tree.height > 0 { tree.rank_of(simt, number + 1) } else { 0 };
+                    let after = if tree.height > 0 { tree.rank_of::<S, V>(simt, number + 1) } else { 0 };
                     let ends_node = after == position.rank + u64::from(position.len - position.slot);
                     let line = (position.of_node, position.len, ends_node);
-                    let place = Place::new(effect, position.before, line, is_line_reached);
+                    // A set's key is as it was.
+                    let noted = if effect == Effect::Replace && !V::IS_SOME { Effect::None } else { effect };
+                    let place = Place::new(noted, position.before, line, is_line_reached);
                     // Where keys are not in order, all are in the same node, which then is not touched.
                     simt.store(args.nodes, at, if is_sorted { number } else { 0 }, Hint::Default);
                     simt.store(args.places, at, place.0, Hint::Default);

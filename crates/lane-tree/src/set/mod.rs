@@ -1,0 +1,314 @@
+//! LaneSet: an ordered set of keys, as LaneTree with lines of keys alone.
+
+mod builder;
+mod combine;
+mod on_stream;
+mod ranges;
+
+pub use builder::SetBuilder;
+pub use on_stream::SetOnStream;
+pub use ranges::SetRanges;
+
+use crate::{Handle, LaneTree, Stats, UpdateScratch};
+use core::fmt;
+use core::iter::FusedIterator;
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
+use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
+use lanetree_layout::AnyKey;
+use lanetree_runtime::Simd;
+
+/// An ordered set of keys `K`, on a device: beside [`LaneTree`] what std's `BTreeSet` is beside `BTreeMap`.
+///
+/// It is a LaneTree without values: a line of 64 bytes holds 16 keys of 32 bits, 8 of 64, or 4 of 128. So it takes about half of
+/// a map's memory, and look-ups have fewer lines to read.
+///
+/// ```
+/// use lanetree::{Device, LaneSet};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let mut set = LaneSet::build(&Device::emulated(), &[30_u64, 10, 20, 10])?;
+/// assert_eq!(set.contains_many(&[10, 15])?, [true, false]);
+/// assert_eq!(set.successor_many(&[15, 31])?, [Some(20), None]);
+/// assert_eq!(set.range_many([10..=20])?.get(0), [10, 20]);
+///
+/// let report = set.insert_many(&[15, 30])?;
+/// assert_eq!((report.inserted, report.replaced), (1, 1));
+/// assert_eq!(set.remove_many(&[10, 11])?.removed, 1);
+/// assert_eq!(set.keys()?, [15, 20, 30]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`LaneSet::on`] has the device form of the queries.
+pub struct LaneSet<K: AnyKey> {
+    tree: LaneTree<K, ()>,
+}
+
+impl<K: AnyKey> LaneSet<K> {
+    /// The tree that it is: for code over any [`FixedIndex`].
+    pub fn as_tree(&self) -> &LaneTree<K, ()> {
+        &self.tree
+    }
+
+    /// The builder, which has the options.
+    pub fn builder() -> SetBuilder<K> {
+        SetBuilder::default()
+    }
+
+    /// Builds a set of keys in any order. Equal keys count once.
+    ///
+    /// # Errors
+    /// As [`SetBuilder::build`].
+    pub fn build(device: &Device, keys: &[K]) -> Result<Self> {
+        Self::builder().build(device, keys)
+    }
+
+    /// The device that holds the set.
+    pub fn device(&self) -> &Device {
+        FixedIndex::device(&self.tree)
+    }
+
+    /// How many keys it has; if it is lost, how many it had.
+    pub fn len(&self) -> u64 {
+        FixedIndex::len(&self.tree)
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a change failed half-way on the device, so that the set's contents are unknown: then every call that returns a
+    /// result returns [`Error::Lost`](lanetree_frame::Error::Lost).
+    pub fn is_lost(&self) -> bool {
+        self.tree.check_not_lost().is_err()
+    }
+
+    /// Bytes of the device's memory that it takes.
+    pub fn bytes(&self) -> u64 {
+        FixedIndex::bytes(&self.tree)
+    }
+
+    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next batches.
+    pub fn staging_bytes(&self) -> usize {
+        self.tree.staging().bytes()
+    }
+
+    /// The size of the set, by part; if it is lost, what it was.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    /// As [`LaneTree::set_simd`].
+    pub fn set_simd(&mut self, simd: Simd) {
+        self.tree.set_simd(simd);
+    }
+
+    /// The set's queries on a stream of the same device: the device form of every call.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> SetOnStream<'a, K> {
+        SetOnStream::new(&self.tree, stream)
+    }
+
+    /// The set for a kernel of your own that is launched next on `stream`, as [`LaneTree::handle_on`]: a
+    /// [`Probe`](lanetree_kernels_lane_tree::Probe) of it says whether keys are [contained](lanetree_kernels_lane_tree::Probe::contains),
+    /// and walks along the keys from a bound on.
+    ///
+    /// # Errors
+    /// As [`LaneTree::handle_on`].
+    pub fn handle_on(&self, stream: &Stream) -> Result<Handle<K::Bits, ()>> {
+        self.tree.handle_on(stream)
+    }
+
+    /// Whether each of `keys` is in the set. Returns when the results are complete; on a GPU a large batch goes through in
+    /// pieces, several on their way at a time, and a bit for each key comes back.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room for the batch, or from its driver;
+    /// [`Error::Lost`](lanetree_frame::Error::Lost).
+    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
+        Ok(self.tree.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
+    }
+
+    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.tree.lower_bound_many(keys)
+    }
+
+    /// The number of keys at or below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.tree.upper_bound_many(keys)
+    }
+
+    /// The last key at or below each of `keys`.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
+        Ok(keys_of(self.tree.predecessor_many(keys)?))
+    }
+
+    /// The first key at or above each of `keys`.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
+        Ok(keys_of(self.tree.successor_many(keys)?))
+    }
+
+    /// Which of `probes` are in the set, and the rank of each that is. Otherwise like
+    /// [`HostForm::join_many`](lanetree_frame::fixed::HostForm::join_many).
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn join_many(&self, probes: &[K]) -> Result<Matches> {
+        self.tree.join_many(probes)
+    }
+
+    /// [`LaneSet::join_many`] in place of other matches, whose memory is reused; otherwise like
+    /// [`HostForm::join_many_into`](lanetree_frame::fixed::HostForm::join_many_into).
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn join_many_into(&self, probes: &[K], out: &mut Matches) -> Result<()> {
+        self.tree.join_many_into(probes, out)
+    }
+
+    /// The keys of each range, in ascending order. Takes range expressions (`3..7`, `..=7`, pairs of
+    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`]; [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange) for a range whose end is
+    /// below its start.
+    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<SetRanges<K>> {
+        Ok(self.tree.range_many(ranges)?.into())
+    }
+
+    /// How many keys each range has.
+    ///
+    /// # Errors
+    /// As [`LaneSet::range_many`].
+    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        self.tree.count_many(ranges)
+    }
+
+    /// All keys in ascending order.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn keys(&self) -> Result<Vec<K>> {
+        Ok(self.tree.sorted_pairs()?.keys.into_iter().map(K::decode).collect())
+    }
+
+    /// All keys in ascending order. Fetches them from the device in large blocks; if that fails, the item is an error and the
+    /// iteration ends.
+    pub fn iter(&self) -> SetIter<'_, K> {
+        SetIter(Iter::new(&self.tree))
+    }
+
+    /// Inserts keys. In the report those that are new are `inserted`, and those that were there `replaced`.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), [`Error::TooManyOperations`](lanetree_frame::Error::TooManyOperations),
+    /// [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves): the set is as it was.
+    /// [`Error::Lost`](lanetree_frame::Error::Lost) if the device failed half-way, now or earlier.
+    pub fn insert_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
+        self.tree.change(keys.len(), |i| Op::Insert(keys[i], ()))
+    }
+
+    /// Removes the keys that are there.
+    ///
+    /// # Errors
+    /// As [`LaneSet::insert_many`].
+    pub fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
+        self.tree.change(keys.len(), |i| Op::Remove(keys[i]))
+    }
+
+    /// Inserts and removes keys, with the effect of one operation after another: `Op::Insert(key, ())`, `Op::Remove(key)`. An
+    /// update changes nothing.
+    ///
+    /// # Errors
+    /// As [`LaneSet::insert_many`].
+    pub fn apply(&mut self, ops: &[Op<K, ()>]) -> Result<UpdateReport> {
+        self.tree.change(ops.len(), |i| ops[i])
+    }
+
+    /// Applies a batch whose operations are on the device: operation `i` inserts `keys[i]`, unless there are `kinds` and `kinds[i]`
+    /// is 2, which removes it (0 inserts, 1 changes nothing). Otherwise like [`LaneTree::apply_on`].
+    ///
+    /// ```
+    /// use lanetree::lane_tree::UpdateScratch;
+    /// use lanetree::{Device, LaneSet};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let mut set = LaneSet::build(&device, &[1_u64, 3])?;
+    /// let mut scratch = UpdateScratch::new(&device, 2)?;
+    /// // Insert 2, remove 3.
+    /// let (keys, kinds) = (device.upload(&[2, 3])?, device.upload(&[0, 2])?);
+    /// let report = set.apply_on(&device.stream()?, &keys, Some(&kinds), &mut scratch)?;
+    /// assert_eq!((report.inserted, report.removed), (1, 1));
+    /// assert_eq!(set.keys()?, [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LaneTree::apply_on`].
+    pub fn apply_on(
+        &mut self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        kinds: Option<&Buffer<u32>>,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<UpdateReport> {
+        self.tree.apply_on(stream, keys, &none(keys)?, kinds, scratch)
+    }
+}
+
+/// As many values as keys. They take no memory.
+fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
+    Ok(keys.device().alloc(keys.len())?)
+}
+
+fn keys_of<K>(found: Vec<Option<(K, ())>>) -> Vec<Option<K>> {
+    found.into_iter().map(|pair| pair.map(|(key, ())| key)).collect()
+}
+
+impl<K: AnyKey> fmt::Debug for LaneSet<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaneSet<{}>[{} keys, on {}]", K::NAME, self.len(), self.device())
+    }
+}
+
+/// Iterates over a set's keys: see [`LaneSet::iter`].
+#[derive(Debug)]
+pub struct SetIter<'a, K: AnyKey>(Iter<'a, LaneTree<K, ()>>);
+
+impl<K: AnyKey> Iterator for SetIter<'_, K> {
+    type Item = Result<K>;
+
+    fn next(&mut self) -> Option<Result<K>> {
+        Some(self.0.next()?.map(|(key, ())| key))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<K: AnyKey> FusedIterator for SetIter<'_, K> {}
+
+impl<'a, K: AnyKey> IntoIterator for &'a LaneSet<K> {
+    type Item = Result<K>;
+    type IntoIter = SetIter<'a, K>;
+
+    fn into_iter(self) -> SetIter<'a, K> {
+        self.iter()
+    }
+}

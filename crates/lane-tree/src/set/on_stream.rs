@@ -1,0 +1,116 @@
+//! A set's queries in device form.
+
+use super::none;
+use crate::LaneTree;
+use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch};
+use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
+use lanetree_layout::AnyKey;
+
+/// A set's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
+/// may return before its work is done.
+#[derive(Clone, Copy, Debug)]
+pub struct SetOnStream<'a, K: AnyKey>(OnStream<'a, LaneTree<K, ()>>);
+
+impl<'a, K: AnyKey> SetOnStream<'a, K> {
+    pub(super) fn new(tree: &'a LaneTree<K, ()>, stream: &'a Stream) -> Self {
+        Self(OnStream::new(tree, stream))
+    }
+
+    /// Says what is known about the order of the next look-ups' queries.
+    #[must_use]
+    pub fn order(self, order: BatchOrder) -> Self {
+        Self(self.0.order(order))
+    }
+
+    /// Looks up `queries`: bit `i % 32` of `hits[i / 32]`, the hit mask, becomes whether key `queries[i]` is in the set.
+    ///
+    /// `hits` must have at least one element per 32 queries. Elements past these are not touched; bits past the last query in
+    /// its word become zero.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
+        self.0.get(queries, &mut none(queries)?, Some(hits), ())
+    }
+
+    /// As [`OnStream::lower_bound`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.0.lower_bound(queries, ranks)
+    }
+
+    /// As [`OnStream::upper_bound`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.0.upper_bound(queries, ranks)
+    }
+
+    /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. `hits` as
+    /// in [`SetOnStream::contains`].
+    ///
+    /// # Errors
+    /// As [`OnStream::predecessor`].
+    pub fn predecessor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
+        self.0.predecessor(queries, keys, &mut none(queries)?, hits, ())
+    }
+
+    /// Finds the first key at or above each query; otherwise like [`SetOnStream::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::successor`].
+    pub fn successor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
+        self.0.successor(queries, keys, &mut none(queries)?, hits, ())
+    }
+
+    /// As [`OnStream::range`]. The values of the output take no memory.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn range(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<K, ()>,
+    ) -> Result<()> {
+        self.0.range(starts, ends, limits, limit, scratch, out)
+    }
+
+    /// As [`OnStream::count`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn count(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limits: Option<&Buffer<u64>>,
+        limit: u64,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        self.0.count(starts, ends, limits, limit, counts)
+    }
+
+    /// Copies all keys, in ascending order, to the first elements of `keys`; as [`OnStream::pairs`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn keys(&self, keys: &mut Buffer<K>) -> Result<()> {
+        let mut values = none(keys)?;
+        self.0.pairs(keys, &mut values)
+    }
+
+    /// As [`OnStream::join`]: a match has the rank of its key.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
+        self.0.join(probes, scratch, out)
+    }
+}
