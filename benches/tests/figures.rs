@@ -179,6 +179,15 @@ fn what_lanetree_takes_at_worst_is_measured_and_checked() {
 }
 
 #[test]
+fn sets_are_measured_beside_trees_with_values() {
+    let arguments = ["--figure", "lanetree-sets", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
+    let (text, json) = figure(&arguments);
+    assert!(text.contains("x tree") && text.contains("u64/none"), "{text}");
+    // Of two widths and in two orders: look-ups, those that miss, ranks, predecessors, ranges.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 2 * 2 * 5);
+}
+
+#[test]
 fn joins_and_the_multi_map_are_measured_and_checked() {
     let arguments = |name| ["--figure", name, "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
     let (_, json) = figure(&arguments("joins"));

@@ -61,6 +61,7 @@ mod lanetree_adversaries;
 mod lanetree_cpu;
 mod lanetree_memory;
 mod lanetree_queries;
+mod lanetree_sets;
 mod lanetree_updates;
 mod latency;
 mod lookups;
@@ -121,6 +122,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cubpt_crossover::FIGURE,
     &cubpt_orders::FIGURE,
     &lanetree_queries::FIGURE,
+    &lanetree_sets::FIGURE,
     &lanetree_cpu::FIGURE,
     &lanetree_updates::FIGURE,
     &lanetree_adversaries::FIGURE,

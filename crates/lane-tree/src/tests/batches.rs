@@ -1,5 +1,6 @@
 //! Batches of changes.
 
+use super::ranges::ranges_are_found;
 use super::{are_copied, distributions, validate, wide_distributions};
 use crate::LaneTree;
 use core::ops::Bound;
@@ -36,6 +37,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
         assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs.clone()), "{what}");
+        ranges_are_found(&self.tree, &pairs.clone().collect::<Vec<_>>(), what);
         are_copied(&self.tree, pairs, what);
         let keys: Vec<K> = self.map.keys().copied().collect();
         let found = self.tree.get_many(&keys).unwrap();
@@ -382,6 +384,48 @@ fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
                 both.apply(ops, "again");
             }
             Err(lost) => assert!(matches!(lost, Error::Lost { .. }), "{lost}, after {error}"),
+        },
+    );
+    assert!(failed.len() > 40, "{failed:?}");
+}
+
+/// A full tree, and a batch of inserts that divides all of its nodes.
+fn full_tree_and_batch(device: &Device) -> (Pair<u64, u32>, Vec<Op<u64, u32>>) {
+    let keys: Vec<u64> = (1..3000).map(|i| (i << 32) | (i * i)).collect();
+    let ops = (1..3000).step_by(2).map(|i| Op::Insert(i << 32 | 1 << 31, i as u32)).collect();
+    (Pair::new(device, &keys, 1.0, 16384), ops)
+}
+
+#[test]
+fn batches_that_divide_many_nodes_make_the_tree_anew() {
+    let device = Device::emulated();
+    let (mut both, ops) = full_tree_and_batch(&device);
+    assert_eq!(both.apply(&ops, "many"), UpdatePath::Rebuilt);
+    assert_eq!(both.tree.options.fill, 1.0);
+    // There is room now.
+    let few: Vec<_> = (1..3000).step_by(16).map(|i| Op::Insert(i << 32 | 1 << 30, 7)).collect();
+    assert_eq!(both.apply(&few, "few"), UpdatePath::InPlace);
+    // Inserts only: what a union does.
+    let (mut both, mut ops) = full_tree_and_batch(&device);
+    ops.push(Op::Remove(1 << 32 | 1));
+    assert_eq!(both.apply(&ops, "with a removal"), UpdatePath::Moved);
+}
+
+#[test]
+fn a_tree_that_could_not_be_made_anew_is_what_it_was() {
+    let failed = Failure::at_every_point(
+        |device| {
+            let (both, ops) = full_tree_and_batch(device);
+            let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
+            let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
+            (both, device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap())
+        },
+        |(both, stream, keys, values)| both.tree.rebuild(stream, (keys, values)),
+        |(both, ..), error| {
+            let keys: Vec<u64> = both.map.keys().copied().collect();
+            let found = both.tree.get_many(&keys).unwrap();
+            assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
+            assert_eq!((both.tree.len(), both.tree.options.fill), (keys.len() as u64, 1.0), "{error}");
         },
     );
     assert!(failed.len() > 40, "{failed:?}");

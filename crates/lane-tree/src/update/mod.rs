@@ -10,7 +10,7 @@ use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
-use lanetree_frame::fixed::{FixedIndex, SortedPairs};
+use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, SortedPairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
@@ -19,12 +19,16 @@ use lanetree_kernels_lane_tree::{
     SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use lanetree_primitives::{UploadedOperations, exclusive_scan};
+use lanetree_primitives::{BuildScratch, UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
+
+/// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: that takes less than
+/// to lay out half of them (experiment 24 of `docs/performance.md`).
+const MOST_LISTED: u64 = 3;
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -40,7 +44,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// then move to new memory, but not their lines. Only where 64 neighbouring nodes have too few, or all pairs of these are
     /// removed, lines move too: nodes that are divided are then filled to what the builder was told and at most to 0.75, and a
     /// sixteenth of all lines is kept free at the end for keys that are appended. That takes memory for second nodes, for the pairs
-    /// of the divided nodes and, if lines move, for second lines.
+    /// of the divided nodes and, if lines move, for second lines. If more than a third of all nodes get more inserts than there is
+    /// room for, and the batch has nothing else, the tree is made anew of its pairs and the batch's, as full as divided nodes,
+    /// which takes memory for both twice and for the new tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
@@ -103,14 +109,20 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             self.renew(stream, batch, inserted, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));
         }
-        let mut divided = 0;
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        let (mut listed, mut divided) = (0, 0);
         if found[MARKED] > 0 {
             // There are at least as many lines without room as nodes that have them.
-            self.plan_nodes(stream, batch, found[MARKED] as usize, scratch)?;
+            listed = self.list_nodes(stream, batch, found[MARKED] as usize, scratch)?;
+            if kinds.is_none() && listed > leaf_nodes / MOST_LISTED {
+                self.rebuild(stream, batch)?;
+                return Ok(report(UpdatePath::Rebuilt));
+            }
+            self.plan_nodes(stream, batch, listed, scratch)?;
             divided = scratch.findings.to_vec()?[FOUND];
         }
         if unreached + divided == 0 {
-            self.write(stream, batch, growth, found[MARKED], scratch)?;
+            self.write(stream, batch, growth, listed, scratch)?;
             return Ok(report(UpdatePath::InPlace));
         }
         self.divide(stream, batch, growth, scratch)?;
@@ -229,17 +241,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Lists the nodes that are marked, at most so many, and plans them: in the stream's order.
-    fn plan_nodes(
+    /// Lists the nodes that are marked, at most so many; how many these are. Waits for the stream.
+    fn list_nodes(
         &self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         most: usize,
         scratch: &mut UpdateScratch<K>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let count = batch.0.len();
         scratch.lists.reserve(&self.device, most)?;
-        scratch.found.fill_zero(stream)?;
         let mut args = ListNodesArgs {
             changes: Self::changes(stream, batch, scratch)?,
             marks: scratch.marks.read_on(stream)?,
@@ -256,9 +267,21 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         args.before = scratch.flags_before.read_on(stream)?;
         // SAFETY: there is room for all nodes that are marked.
         unsafe { over_operations()?.run(calls::list_nodes(&args))? };
+        Ok(scratch.findings.to_vec()?[LISTED])
+    }
+
+    /// Plans the nodes that are listed, which are so many: in the stream's order.
+    fn plan_nodes(
+        &self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        listed: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<()> {
+        scratch.found.fill_zero(stream)?;
         let args = self.changes_of_nodes(stream, batch, scratch)?;
-        // SAFETY: a warp for each node that may be listed.
-        unsafe { launch::over(stream, most as u64, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&args))? };
+        // SAFETY: a warp for each node that is listed.
+        unsafe { launch::over(stream, listed, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&args))? };
         Ok(())
     }
 
@@ -284,14 +307,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(())
     }
 
-    /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `marked` the number of lines
-    /// that have no room.
+    /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
+    /// that are laid out anew.
     fn write(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         growth: u64,
-        marked: u64,
+        listed: u64,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let mut lines = self.changes_of_lines(stream, batch, scratch)?;
@@ -316,7 +339,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             };
             // SAFETY: the lines and nodes have room.
             unsafe {
-                Self::launch_changes(stream, &lines, (&nodes, marked))?;
+                Self::launch_changes(stream, &lines, (&nodes, listed))?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             let written = scratch.formats.to_vec()?[0];
@@ -354,9 +377,29 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// How full the lines of divided nodes are: there will be more where these keys went.
-    fn divided_filling(&self) -> Filling {
+    fn divided_fill(&self) -> f64 {
         const MOST: f64 = 0.75;
-        Filling::new::<K::Bits, V>(self.options.fill.min(MOST))
+        self.options.fill.min(MOST)
+    }
+
+    /// As [`Self::divided_fill`], in pairs.
+    fn divided_filling(&self) -> Filling {
+        Filling::new::<K::Bits, V>(self.divided_fill())
+    }
+
+    /// Makes the tree anew, of its pairs and of those that a batch inserts. After an error it is what it was.
+    pub(crate) fn rebuild(&mut self, stream: &Stream, (keys, values): Batch<'_, K, V>) -> Result<()> {
+        let fill = self.options.fill;
+        let mut batch = BuildScratch::for_unsorted(&self.device, keys.len())?;
+        let mut scratch = CombineScratch::new(&self.device)?;
+        // The new tree takes it over.
+        self.options.fill = self.divided_fill();
+        let united = batch.unsorted(stream, (keys, values, keys.len()), |(keys, values, len)| {
+            Combine::union_sorted_on(self, stream, (keys, values), len, &mut scratch)
+        });
+        self.options.fill = fill;
+        core::mem::swap(&mut self.parts, &mut united?.parts);
+        Ok(())
     }
 
     /// Applies operations: all updates in host form end here.

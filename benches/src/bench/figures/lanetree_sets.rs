@@ -1,0 +1,219 @@
+//! Sets: LaneTree without values, beside the tree with values over the same keys, all on the device.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
+use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::main_of;
+use crate::bench::queries::{self, batch_order, hit_rate};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::{AnyKey, Buffer, DeviceRanges, LaneSet, LaneTree, RangeScratch};
+use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
+use rayon::prelude::*;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "lanetree-sets",
+    about: "LaneSet: every query, beside LaneTree with values over the same keys",
+    table: Some(&TABLE),
+    takes: Takes::SIZES,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "lanetree-sets",
+    title: "LaneSet, queries and results on the device",
+    columns: &[
+        DEVICE,
+        WORDS,
+        KEYS,
+        N,
+        OPERATION,
+        ORDER,
+        HITS,
+        BATCH,
+        MS,
+        RATE,
+        Column::extra("x tree", "x_tree", Format::Figure),
+        SIZE,
+    ],
+    clock: Clock::Device,
+    notes: &[
+        "Kernels only. Ranges: located, summed up and copied, with all memory allocated beforehand.",
+        "x tree: the rate over that of a LaneTree with values as wide as the keys, over the same keys, for the same queries, in",
+        "the same run; it writes values where the set writes a hit mask.",
+    ],
+    summary: None,
+};
+
+/// Pairs of a range.
+const LENGTH: usize = 8;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    for &size in &request.sizes {
+        of_data(session, &Data::<u64>::uniform(1 << size, session.seed_of(size)))?;
+    }
+    let size = main_of(&request.sizes);
+    of_data(session, &Data::<u32>::uniform(1 << size, session.seed_of(size)))
+}
+
+/// A set, the tree with values beside it, and their keys.
+struct Subject<'a, W: BenchWord> {
+    data: &'a Data<W>,
+    set: LaneSet<W>,
+    tree: LaneTree<W, W>,
+}
+
+impl<W: BenchWord> Subject<'_, W> {
+    /// Keeps what the set took for a batch, beside what the tree did.
+    fn push(&self, session: &mut Session, call: Call, (timing, checksum): (Timing, Checksum), tree: &Timing) {
+        let Call { operation, order, misses, count } = call;
+        let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
+        let mut row = row.over(self.data.len(), (<W as AnyKey>::NAME, "none"), &*self.data.source);
+        row.set("bytes_per_key", self.set.bytes() as f64 / self.data.len() as f64);
+        row.set("x_tree", tree.median_ms / row.timing.median_ms);
+        row.set("order", order.name());
+        row.set("hit_rate", hit_rate(misses));
+        session.push(row);
+    }
+}
+
+/// What is timed.
+#[derive(Clone, Copy)]
+struct Call {
+    operation: &'static str,
+    order: Order,
+    misses: bool,
+    count: usize,
+}
+
+fn of_data<W: BenchWord>(session: &mut Session, data: &Data<W>) -> Result<()> {
+    let what = format!("{}, n = {}", data.source, data.len());
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    session.doing(format_args!("building, {what}"));
+    let set = LaneSet::builder().build_sorted(&session.device, &data.keys)?;
+    let tree = LaneTree::builder().build_sorted(&session.device, &data.keys, &data.values)?;
+    let subject = Subject { data, set, tree };
+    let count = 1 << session.plan.queries;
+    for misses in [false, true] {
+        let Some(sorted) = data.sorted_batch(count, misses, session.seed ^ u64::from(misses)) else { continue };
+        for order in [Order::Random, Order::Sorted] {
+            if !session.has_time(format_args!("{what}, {}", order.name())) {
+                continue;
+            }
+            let batch = sorted.ordered(order, session.seed);
+            let queries = session.device.upload(&batch.queries)?;
+            contains(session, &subject, (&batch, &queries), order, misses)?;
+            if misses {
+                ordered(session, &subject, (&batch, &queries), order)?;
+            }
+        }
+    }
+    for order in [Order::Random, Order::Sorted] {
+        ranges(session, &subject, order)?;
+    }
+    Ok(())
+}
+
+fn contains<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<'_, W>,
+    (batch, queries): (&Batch<W>, &Buffer<W>),
+    order: Order,
+    misses: bool,
+) -> Result<()> {
+    let what = format!("look-ups, {}, {}", subject.data.source, order.name());
+    let (known, count) = (batch_order(order), queries.len());
+    let words = count.div_ceil(32);
+    let mut hits = session.device.alloc::<u32>(words)?;
+    let on = subject.set.on(&session.stream).order(known);
+    let timing =
+        session.time_on_stream(&mut hits, |hits| session.poison(hits), |hits| Ok(on.contains(queries, hits)?))?;
+    let expected = |word: usize| {
+        let own = word * 32..count.min(word * 32 + 32);
+        own.fold(0, |bits, i| bits | u32::from(!batch.origins[i].is_miss()) << (i % 32))
+    };
+    let checksum = session.check(&what, "the hit mask", &hits, words, 0, expected)?;
+    let on = subject.tree.on(&session.stream).order(known);
+    let (tree, _) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
+    subject.push(session, Call { operation: "contains", order, misses, count }, (timing, checksum), &tree);
+    Ok(())
+}
+
+/// Ranks and predecessors.
+fn ordered<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<'_, W>,
+    (batch, queries): (&Batch<W>, &Buffer<W>),
+    order: Order,
+) -> Result<()> {
+    let what = format!("ordered queries, {}, {}", subject.data.source, order.name());
+    let count = queries.len();
+    let Subject { set, tree: of_values, data } = subject;
+    let on = set.on(&session.stream);
+    let timed = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
+    let on = of_values.on(&session.stream);
+    let (tree, _) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
+    subject.push(session, Call { operation: "lower_bound", order, misses: true, count }, timed, &tree);
+    let mut keys = session.device.alloc::<W>(count)?;
+    let timing = session.time_on_stream(
+        &mut keys,
+        |keys| session.poison(keys),
+        |keys| Ok(set.on(&session.stream).predecessor(queries, keys, None)?),
+    )?;
+    let expected = |i: usize| data.keys[batch.origins[i].rank()];
+    let checksum = session.check(&what, "keys", &keys, count, miss(), expected)?;
+    let mut out = (keys, session.device.alloc::<W>(count)?);
+    let tree = session.time_on_stream(
+        &mut out,
+        |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
+        |(keys, values)| Ok(of_values.on(&session.stream).predecessor(queries, keys, values, None, miss())?),
+    )?;
+    subject.push(session, Call { operation: "predecessor", order, misses: true, count }, (timing, checksum), &tree);
+    Ok(())
+}
+
+fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>, order: Order) -> Result<()> {
+    let what = format!("ranges, {}, {}", subject.data.source, order.name());
+    let count = ((1_usize << session.plan.range_pairs) / LENGTH).clamp(1, 1 << session.plan.queries);
+    let sorted = subject.data.sorted_batch(count, false, session.seed ^ LENGTH as u64);
+    let Some(sorted) = sorted.filter(|_| subject.data.len() >= LENGTH && session.has_time(&what)) else {
+        return Ok(());
+    };
+    let first = sorted.ordered(order, session.seed).first_ranks(subject.data.len() - LENGTH);
+    let keys = &subject.data.keys;
+    let starts: Vec<W> = first.par_iter().map(|&rank| keys[rank]).collect();
+    let ends: Vec<W> = first.par_iter().map(|&rank| keys[rank + LENGTH - 1]).collect();
+    let (starts, ends) = (session.device.upload(&starts)?, session.device.upload(&ends)?);
+    let scratch = || RangeScratch::new(&session.device, count);
+    let mut out = (DeviceRanges::<W, ()>::new(&session.device, count, count * LENGTH)?, scratch()?);
+    let timing = session.time_on_stream(
+        &mut out,
+        |(out, _)| session.poison(&mut out.offsets).and_then(|()| session.poison(&mut out.keys)),
+        |(out, scratch)| {
+            let on = subject.set.on(&session.stream);
+            Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+        },
+    )?;
+    session.check(&what, "offsets", &out.0.offsets, count + 1, u64::MAX, |i| (i * LENGTH) as u64)?;
+    let expected = |i: usize| keys[first[i / LENGTH] + i % LENGTH];
+    let checksum = session.check(&what, "keys", &out.0.keys, count * LENGTH, miss(), expected)?;
+    drop(out);
+    let mut out = (DeviceRanges::<W, W>::new(&session.device, count, count * LENGTH)?, scratch()?);
+    let tree = session.time_on_stream(
+        &mut out,
+        |(out, _)| session.poison(&mut out.keys),
+        |(out, scratch)| {
+            let on = subject.tree.on(&session.stream);
+            Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+        },
+    )?;
+    let call = Call { operation: "range of 8", order, misses: false, count };
+    subject.push(session, call, (timing, checksum), &tree);
+    Ok(())
+}
