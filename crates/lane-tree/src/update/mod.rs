@@ -26,8 +26,8 @@ use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
 
-/// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: that takes less than
-/// to lay out half of them (experiment 24 of `docs/performance.md`).
+/// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: by the kernels' times in
+/// experiment 24 of `docs/performance.md`, that takes about as long as to lay out so many.
 const MOST_LISTED: u64 = 3;
 
 /// A batch on a device: keys and values.
