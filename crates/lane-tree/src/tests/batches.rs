@@ -430,29 +430,3 @@ fn a_tree_that_could_not_be_made_anew_is_what_it_was() {
     );
     assert!(failed.len() > 40, "{failed:?}");
 }
-
-#[test]
-fn nodes_are_divided_if_there_is_no_room_for_another_tree() {
-    let mut divided = 0;
-    for point in Failure::points(Failure::Allocation) {
-        let device = Device::emulated();
-        let (mut both, ops) = full_tree_and_batch(&device);
-        device.inject(Some(Failure::Allocation(point)));
-        let result = both.tree.apply(&ops);
-        if device.inject(None).is_some() {
-            break;
-        }
-        match result {
-            Ok(report) => {
-                apply_to_map(&mut both.map, &ops);
-                divided += usize::from(report.path == UpdatePath::Moved);
-            }
-            Err(error) => assert!(matches!(error, Error::Runtime(_)), "{error}"),
-        }
-        let keys: Vec<u64> = both.map.keys().copied().collect();
-        assert_eq!(both.tree.len(), keys.len() as u64);
-        let found = both.tree.get_many(&keys).unwrap();
-        assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))));
-    }
-    assert!(divided > 3, "{divided}");
-}
