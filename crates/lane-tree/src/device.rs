@@ -3,13 +3,13 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, ScanOutputs, Scans, Side, Staging};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads,
-    query_shared, query_threads, sorted_tile,
+    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_narrow,
+    ordered_threads, query_shared, query_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -245,5 +245,22 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         // SAFETY: the cursor is of the tree, with so many pairs after it, which is borrowed.
         unsafe { launch::over(&stream, 1, 1, 32)?.run(calls::advance::<_, V>(&args)) }?;
         Ok(advanced.to_vec()?[0])
+    }
+}
+
+impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
+    unsafe fn launch_scan(
+        &self,
+        stream: &Stream,
+        count: usize,
+        starts: Global<K::Bits>,
+        limit: u32,
+        ScanOutputs { keys, values, counts }: ScanOutputs<K::Bits, V>,
+    ) -> Result<()> {
+        let tree = self.tree_ref(stream)?;
+        let args = ScanArgs { tree, starts, count: count as u64, limit: limit.into(), keys, values, counts };
+        let call = if is_narrow::<K::Bits, V>(limit) { calls::scan_narrow(&args) } else { calls::scan_wide(&args) };
+        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        Ok(unsafe { over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(call) }?)
     }
 }

@@ -121,6 +121,14 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
             steps(few(), [changed(&Keys(vec![run(40, 1, 150)]), [Change::Insert]), asks(&around())]),
         ),
         (
+            // Where a batch of nothing but inserts may make the index anew, one that is said to be of all kinds need not.
+            "far more pairs than there were, of all kinds",
+            steps(
+                few(),
+                [changed(&Keys(vec![run(40, 1, 150)]), [Change::Mixed(0), Change::Mixed(0b01_10_00)]), asks(&around())],
+            ),
+        ),
+        (
             "many pairs",
             steps(
                 many(),
@@ -181,7 +189,11 @@ fn asks(keys: &Keys) -> Vec<Step> {
         asks.push(Ask::Range(spans.clone(), keys.clone(), ends.clone()));
         asks.push(Ask::Count(spans, keys.clone(), ends));
     }
-    asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect()
+    let mut steps: Vec<Step> =
+        asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect();
+    // They have one form; short ones, and such as few indexes are long enough for.
+    steps.extend([0, 1, 8, 9, 100].map(|limit| Step::Ask(Ask::Scan(keys.clone(), limit), Form::Device)));
+    steps
 }
 
 /// Every pair of bounds with several limits.

@@ -6,6 +6,7 @@ use core::ops::Bound;
 use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
+    Scans,
 };
 
 /// Pairs of an index, with values of its own width.
@@ -78,6 +79,11 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         _pairs: &[(KeyOf<I>, I::Value)],
         _form: Form,
     ) -> Option<Result<PairsOf<I>>> {
+        None
+    }
+
+    /// [`Subject::scan`](crate::Subject::scan), in device form.
+    fn scan(&self, _index: &I, _stream: &Stream, _starts: &[KeyOf<I>], _limit: u32) -> Option<Result<Vec<PairsOf<I>>>> {
         None
     }
 
@@ -294,6 +300,30 @@ pub(crate) fn fixed_count<I: FixedIndex>(
         Ok(counts.to_vec()?)
     };
     inclusive(ranges).map(count)
+}
+
+/// The pairs of scans in device form.
+///
+/// # Errors
+/// The index's own.
+pub(crate) fn fixed_scan<I: Scans>(
+    index: &I,
+    stream: &Stream,
+    starts: &[I::Key],
+    limit: u32,
+) -> Result<Vec<FixedPairs<I>>> {
+    let (device, count, most) = (index.device(), starts.len(), limit as usize);
+    // Only the elements of pairs are written.
+    let (mut keys, mut values) = (device.alloc_zeroed(count * most)?, device.alloc_zeroed(count * most)?);
+    let mut counts = device.alloc(count)?;
+    OnStream::new(index, stream).scan(&device.upload(starts)?, limit, &mut keys, &mut values, &mut counts)?;
+    stream.synchronize()?;
+    let (keys, values, counts) = (keys.to_vec()?, values.to_vec()?, counts.to_vec()?);
+    let row = |(i, &pairs): (usize, &u32)| {
+        let row = i * most..i * most + pairs as usize;
+        keys[row.clone()].iter().copied().zip(values[row].iter().copied()).collect()
+    };
+    Ok(counts.iter().enumerate().map(row).collect())
 }
 
 /// Bounds of a batch of ranges as the device form takes them.

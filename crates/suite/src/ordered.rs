@@ -229,6 +229,11 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         Some(self.hooks.combine(&self.index, how, &narrow, form)?.map(widened))
     }
 
+    fn scan(&self, starts: &[KeyOf<I>], limit: u32) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
+        let found = self.hooks.scan(&self.index, &self.stream, starts, limit)?;
+        Some(found.map(|found| found.into_iter().map(widened).collect()))
+    }
+
     fn prefix(&self, prefixes: &[KeyOf<I>]) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
         let found = self.hooks.prefix(&self.index, prefixes)?;
         Some(found.map(|found| rows::<I>(&found)))

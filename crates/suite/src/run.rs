@@ -257,6 +257,9 @@ impl<S: Subject> Run<S> {
                 said.extend(index.combine(how, &pairs, form).map(|found| ("combine", found.err())));
             }
         }
+        for keys in [&keys[..], &[]] {
+            said.extend(index.scan(keys, 2).map(|found| ("scan", found.err())));
+        }
         if let Some(found) = index.prefix(&keys) {
             said.push(("prefix", found.err()));
         }
@@ -347,6 +350,12 @@ impl<S: Subject> Run<S> {
                 let ranges = ranges(spans, of(starts), of(ends));
                 let expected = ranges.iter().map(|range| model.range(range).len() as u64).collect();
                 same(index, index.count(&ranges, form), expected)
+            }
+            Ask::Scan(keys, limit) => {
+                let (keys, limit) = (of(keys), u32::from(*limit));
+                let Some(found) = index.scan(&keys, limit) else { return Ok(true) };
+                let from = |key: &S::Key| (Bound::Included(key.clone()), Bound::Unbounded, Some(limit.into()));
+                same(index, found, keys.iter().map(|key| model.range(&from(key))).collect())
             }
             Ask::Prefix(keys, len) => {
                 let prefixes: Vec<_> =

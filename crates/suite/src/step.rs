@@ -70,6 +70,8 @@ pub enum Ask {
     Range(Vec<Span>, Keys, Keys),
     /// Pairs of ranges, counted.
     Count(Vec<Span>, Keys, Keys),
+    /// At most so many pairs from each key on.
+    Scan(Keys, u8),
     /// Keys that begin with these, cut to a length, where keys are strings.
     Prefix(Keys, u8),
 }
@@ -266,6 +268,7 @@ impl Ask {
             Self::Combine(how, keys) => with(&|keys| Self::Combine(*how, keys), keys),
             Self::Rank(keys, side) => with(&|keys| Self::Rank(keys, *side), keys),
             Self::Neighbor(keys, side) => with(&|keys| Self::Neighbor(keys, *side), keys),
+            Self::Scan(keys, limit) => with(&|keys| Self::Scan(keys, *limit), keys),
             Self::Prefix(keys, len) => with(&|keys| Self::Prefix(keys, *len), keys),
             Self::Range(spans, starts, ends) => {
                 with(&|starts| Self::Range(spans.clone(), starts, ends.clone()), starts)

@@ -107,6 +107,11 @@ pub trait Subject: Sized {
         None
     }
 
+    /// At most so many pairs from each key on; `None` if it has no such call.
+    fn scan(&self, _starts: &[Self::Key], _limit: u32) -> Option<Result<Vec<Pairs<Self::Key>>>> {
+        None
+    }
+
     /// The pairs whose keys begin with each prefix; `None` if it has no such call.
     fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Pairs<Self::Key>>>> {
         None

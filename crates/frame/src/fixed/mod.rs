@@ -10,6 +10,7 @@ mod ordered;
 pub mod pairs;
 mod range;
 pub mod ranges;
+mod scan;
 mod staging;
 mod streaming;
 
@@ -20,6 +21,7 @@ pub use join::{DeviceMatches, JoinScratch};
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
+pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 
 use core::fmt::Debug;

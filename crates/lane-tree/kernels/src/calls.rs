@@ -5,8 +5,8 @@ use crate::{
     FitsArgs, FlagNodes, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs,
     ListNodes, ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs,
     NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks,
-    RanksArgs, Relocate, RelocateArgs, RunsArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
-    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    RanksArgs, Relocate, RelocateArgs, RunsArgs, Scan, ScanArgs, Search, SearchArgs, Table, TableArgs, UpperArgs,
+    Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_layout::Value;
 use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
@@ -73,6 +73,10 @@ by_words! {
     ranks(RanksArgs<K, V>) => Ranks<K, V>;
     /// The kernel that copies nodes to where they are to be.
     relocate(RelocateArgs<K>) => Relocate<K, V>;
+    /// The kernel that scans, with 16 lanes per scan.
+    scan_narrow(ScanArgs<K, V>) => Scan<K, V, 16>;
+    /// The kernel that scans, with a warp per scan.
+    scan_wide(ScanArgs<K, V>) => Scan<K, V, 32>;
     /// The kernel that searches operations.
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.

@@ -352,11 +352,14 @@ impl<K: KeyWord> TreeRef<K> {
                     neighbor = Some(self.pair(simt, line - 1, in_line - 1));
                 }
             } else {
-                // Lines that are free repeat the pair before.
-                while neighbor.is_none() && line + 1 < self.line_count {
-                    line += 1;
+                // A line that is free repeats the pair before, and what follows of its node is free, too.
+                line += 1;
+                while neighbor.is_none() && line < self.line_count {
                     let pair = self.pair::<S, V>(simt, line, 0);
                     neighbor = Some(pair).filter(|pair| pair.0 >= word);
+                    if neighbor.is_none() {
+                        line = self.end_of_node(simt, line);
+                    }
                 }
             }
             simt.sync_warp(FULL_MASK);

@@ -1,9 +1,9 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
-use crate::layout::{FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, chunk_slots, line_slots, pairs_of};
+use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{TABLE_BYTES, TreeRef, own, quad};
+use crate::search::{TABLE_BYTES, TreeRef, last_node, own, quad};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -110,8 +110,8 @@ kernel_args! {
     }
 }
 
-/// 16 bytes of a line.
-const CHUNKS: u64 = LINE_WORDS as u64 / 2;
+/// Chunks of 16 bytes of a line.
+pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
@@ -161,7 +161,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
         // The chunk of the first slot, and the slots before it are not wanted.
         let mut chunk = cursor / slots;
         let mut skip = cursor % slots;
-        let last_chunk = u64::from(tree.line_count) * CHUNKS - u64::from(tree.line_count > 0);
+        let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - u64::from(tree.line_count > 0);
         // The key before the chunk, if it is not the first: the line of the cursor may be free.
         let mut before = K::MIN;
         let mut has_before = false;
@@ -203,7 +203,8 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 place += u32::from(new[i]);
                 if new[i] && to < end {
                     let own = chunk + u64::from(within);
-                    let value = tree.value(simt, (own / CHUNKS) as u32, (own % CHUNKS) as u32, value);
+                    let (line, slot) = (own / u64::from(CHUNKS), own % u64::from(CHUNKS));
+                    let value = tree.value(simt, line as u32, slot as u32, value);
                     simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
                     values::store(simt, to_values, to, value, Hint::Streaming);
                 }
@@ -249,19 +250,13 @@ impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
         // SAFETY: a node of the tree, and the next one if there is one. Nodes have the pairs from their ranks on, of which the
         // outputs have all.
         unsafe {
-            let first_line = simt.load(tree.nodes, first_child_at(node), Hint::ReadOnly);
+            let first_line = tree.first_line(simt, node);
             let at = tree.record::<S, V>(simt, node).rank;
             let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
             let cursor = u64::from(first_line) * u64::from(line_slots::<K, V>());
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
         }
     }
-}
-
-/// Where the first line of a node is told.
-#[inline(always)]
-fn first_child_at(node: u32) -> u64 {
-    u64::from(node) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD)
 }
 
 kernel_args! {
@@ -294,7 +289,7 @@ impl<K: KeyWord, V: Value> Kernel for Advance<K, V> {
         let slots = u64::from(line_slots::<K, V>());
         // SAFETY: nodes and records of the tree.
         unsafe {
-            let first_line = |number: u32| u64::from(simt.load(tree.nodes, first_child_at(number), Hint::ReadOnly));
+            let first_line = |number: u32| u64::from(tree.first_line(simt, number));
             let (line, slot) = (args.cursor / slots, args.cursor % slots);
             let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
             let record = tree.record::<S, V>(simt, node);
@@ -314,16 +309,4 @@ impl<K: KeyWord, V: Value> Kernel for Advance<K, V> {
             simt.store(args.advanced, 0, cursor, Hint::Default);
         }
     }
-}
-
-/// Per thread. The last of `count` nodes for which something holds that holds for the first one.
-#[inline(always)]
-fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
-    let (mut base, mut left) = (0, count);
-    while left > 1 {
-        let half = left / 2;
-        base += if holds(base + half) { half } else { 0 };
-        left -= half;
-    }
-    base
 }

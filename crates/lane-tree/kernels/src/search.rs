@@ -5,9 +5,9 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record, TOP_BUCKETS,
-    UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots, first_of_prefix,
-    has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record,
+    TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots,
+    first_of_prefix, has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
 };
 use crate::values::{self, SharedValues};
 use lanetree_layout::Value;
@@ -170,19 +170,10 @@ impl<K: KeyWord> TreeRef<K> {
     /// The tree is valid, and the block has shared memory for its table.
     #[inline(always)]
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        let mut index = simt.thread_index();
-        while index < TOP_BUCKETS {
-            // SAFETY: one thread for each element, and a barrier follows.
-            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
-            index += simt.block_dim();
-        }
-        let mut index = simt.thread_index();
-        while index < self.top_count {
-            // SAFETY: as above.
-            unsafe {
-                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
-            };
-            index += simt.block_dim();
+        // SAFETY: as many as the table and the prefixes have, here and there, and a barrier follows.
+        unsafe {
+            copy_to_shared(simt, self.table, top.table, TOP_BUCKETS);
+            copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
         }
         simt.barrier();
     }
@@ -403,6 +394,30 @@ impl<K: KeyWord> TreeRef<K> {
                 128 => K::from_parts(simt.load_vector(self.records, at, Hint::ReadOnly)),
                 _ => K::truncate(simt.load(self.records, at, Hint::ReadOnly)),
             }
+        }
+    }
+
+    /// Per thread. The first line of a node of the lowest level.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+        let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+        // SAFETY: a node. Updates change nodes, so this is no read-only load.
+        unsafe { simt.load(self.nodes, at, Hint::Default) }
+    }
+
+    /// Per thread. The line after the last one of the node that has a line.
+    ///
+    /// # Safety
+    /// There is such a line.
+    #[inline(always)]
+    pub(crate) unsafe fn end_of_node<S: Simt>(&self, simt: S, line: u32) -> u32 {
+        // SAFETY: nodes; the first one has the first line.
+        unsafe {
+            let next = last_node(self.leaf_nodes, |number| self.first_line(simt, number) <= line) + 1;
+            if next < self.leaf_nodes { self.first_line(simt, next) } else { self.line_count }
         }
     }
 
@@ -653,6 +668,34 @@ impl<K: KeyWord> TreeRef<K> {
     }
 }
 
+/// Words that a thread has on their way to shared memory at a time: a small batch waits for little else.
+const COPIED_AT_ONCE: usize = 8;
+
+/// Block collective. Copies words to shared memory; a barrier is to follow.
+///
+/// # Safety
+/// There are `count` words in both, and no thread uses them meanwhile.
+#[inline(always)]
+unsafe fn copy_to_shared<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
+    let threads = simt.block_dim();
+    let mut first = simt.thread_index();
+    while first < count {
+        let at = |step: usize| first + step as u32 * threads;
+        // SAFETY: each word has one thread.
+        unsafe {
+            let words: [u32; COPIED_AT_ONCE] = core::array::from_fn(|step| {
+                if at(step) < count { simt.load(from, u64::from(at(step)), Hint::ReadOnly) } else { 0 }
+            });
+            unroll!(COPIED_AT_ONCE, step => {
+                if at(step) < count {
+                    simt.shared_store(to, at(step), words[step]);
+                }
+            });
+        }
+        first += COPIED_AT_ONCE as u32 * threads;
+    }
+}
+
 /// Warp collective (all lanes). What each of four lanes has, in all of them.
 #[inline(always)]
 pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
@@ -669,6 +712,18 @@ pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
         2 => c,
         _ => d,
     }
+}
+
+/// Per thread. The last of `count` nodes for which something holds that holds for the first one.
+#[inline(always)]
+pub(crate) fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut base, mut left) = (0, count);
+    while left > 1 {
+        let half = left / 2;
+        base += if holds(base + half) { half } else { 0 };
+        left -= half;
+    }
+    base
 }
 
 /// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no

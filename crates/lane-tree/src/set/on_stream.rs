@@ -82,6 +82,15 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.range(starts, ends, limits, limit, scratch, out)
     }
 
+    /// As [`OnStream::scan`]: the first keys at or above each of `starts`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scan(&self, starts: &Buffer<K>, limit: u32, keys: &mut Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
+        let mut values = none(keys)?;
+        self.0.scan(starts, limit, keys, &mut values, counts)
+    }
+
     /// As [`OnStream::count`].
     ///
     /// # Errors

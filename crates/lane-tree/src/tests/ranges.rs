@@ -1,18 +1,48 @@
-//! Ranges in device form: short ones and long ones in one batch.
+//! Ranges and scans in device form: short ones and long ones in one batch.
 
 use super::{distributed, distributions, wide_distributions};
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
-use lanetree_frame::{Device, DeviceKind};
+use lanetree_frame::{Device, DeviceKind, Error};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
 /// Lengths of ranges, one after another; in every third warp some are longer.
 const LENGTHS: [usize; 8] = [3, 8, 0, 1, 9, 5, 2, 8];
 const LONG: [usize; 2] = [40, 300];
 
-/// Checks that a tree with these pairs, in order, finds short ranges of them all over.
+/// Checks that a tree with these pairs, in order, finds so many of them from keys all over, and from those next to them, on; for so
+/// many pairs that these are in one line, in a few, and in many.
+fn scans_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
+    let device = FixedIndex::device(tree);
+    let one = K::Bits::truncate(1);
+    let around = |key: K| [key.encode().wrapping_sub(one), key.encode(), key.encode().wrapping_add(one)];
+    let some = pairs.iter().step_by(pairs.len().div_ceil(100).max(1)).chain(pairs.last());
+    let mut starts: Vec<K> = some.flat_map(|pair| around(pair.0)).map(K::decode).collect();
+    starts.extend([K::MIN, K::MAX]);
+    let (stream, on_device) = (device.stream().unwrap(), device.upload(&starts).unwrap());
+    for limit in [0, 1, 8, 33, 200_usize] {
+        let room = starts.len() * limit;
+        let (mut keys, mut values) = (device.alloc_zeroed(room).unwrap(), device.alloc_zeroed(room).unwrap());
+        let mut counts = device.alloc(starts.len()).unwrap();
+        let on = OnStream::new(tree, &stream);
+        on.scan(&on_device, limit as u32, &mut keys, &mut values, &mut counts).unwrap();
+        let (keys, values, counts): (Vec<K>, Vec<V>, _) =
+            (keys.to_vec().unwrap(), values.to_vec().unwrap(), counts.to_vec().unwrap());
+        for (i, start) in starts.iter().enumerate() {
+            let from = pairs.partition_point(|pair| pair.0 < *start);
+            let expected = &pairs[from..pairs.len().min(from + limit)];
+            assert_eq!(counts[i] as usize, expected.len(), "{what}: {limit} pairs from {start:?} on");
+            let at = i * limit..i * limit + expected.len();
+            let found = keys[at.clone()].iter().copied().zip(values[at].iter().copied());
+            assert!(found.eq(expected.iter().copied()), "{what}: {limit} pairs from {start:?} on");
+        }
+    }
+}
+
+/// Checks that a tree with these pairs, in order, finds short ranges of them all over, and scans.
 pub(super) fn ranges_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
     let device = FixedIndex::device(tree);
+    scans_are_found(tree, pairs, what);
     if device.kind() == DeviceKind::Host || pairs.is_empty() {
         return;
     }
@@ -83,13 +113,47 @@ fn of_distributions<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K>)>, fill:
 }
 
 #[test]
-fn short_ranges_ranges_are_found_whatever_the_distribution() {
+fn ranges_are_found_whatever_the_distribution() {
     of_distributions::<u64, u64>(distributions(), 1.0);
     of_distributions::<u128, u32>(wide_distributions().into_iter().step_by(4).collect(), 0.7);
 }
 
 #[test]
-fn short_ranges_of_narrow_keys_and_sets_ranges_are_found() {
+fn scans_and_successors_pass_lines_that_are_free() {
+    let keys: Vec<u64> = (0..6000).map(|i| i << 40).collect();
+    let values: Vec<u32> = (0..6000).collect();
+    for device in [Device::emulated(), Device::host()] {
+        let mut tree = LaneTree::builder().table_nodes(3).build_sorted(&device, &keys, &values).unwrap();
+        // Of each ten nodes or so, little or nothing is left; and nothing at the end.
+        let stays = |i: usize| i < 5000 && (i % 2500 < 300 || i % 500 == 7);
+        let removed: Vec<u64> = (0..keys.len()).filter(|&i| !stays(i)).map(|i| keys[i]).collect();
+        tree.remove_many(&removed).unwrap();
+        let left: Vec<(u64, u32)> = (0..keys.len()).filter(|&i| stays(i)).map(|i| (keys[i], values[i])).collect();
+        ranges_are_found(&tree, &left, "after removals");
+        let queries: Vec<u64> = keys.iter().step_by(7).map(|key| key + 1).collect();
+        let next = |key: &u64| left.get(left.partition_point(|pair| pair.0 < *key)).copied();
+        assert!(tree.successor_many(&queries).unwrap().into_iter().eq(queries.iter().map(next)));
+    }
+}
+
+#[test]
+fn scans_say_what_is_too_short() {
+    let device = Device::emulated();
+    let tree = LaneTree::<u64, u32>::build(&device, &[1, 2], &[3, 4]).unwrap();
+    let (stream, starts) = (device.stream().unwrap(), device.upload(&[0_u64; 3]).unwrap());
+    let room = |keys, values, counts| {
+        let (mut keys, mut values) = (device.alloc(keys).unwrap(), device.alloc(values).unwrap());
+        tree.on(&stream).scan(&starts, 4, &mut keys, &mut values, &mut device.alloc(counts).unwrap())
+    };
+    for (result, wanted) in [(room(11, 12, 3), 12), (room(12, 11, 3), 12), (room(12, 12, 2), 3)] {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::OutputLength { expected, .. } if expected == wanted), "{error}");
+    }
+    room(12, 12, 3).unwrap();
+}
+
+#[test]
+fn ranges_of_narrow_keys_and_sets_are_found() {
     let few = || distributed::<u32>(|wide| (wide >> 32) as u32 ^ wide as u32).into_iter().step_by(3);
     of_distributions::<u32, u32>(few().collect(), 0.7);
     of_distributions::<u32, ()>(few().skip(1).collect(), 1.0);

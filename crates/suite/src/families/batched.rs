@@ -1,6 +1,8 @@
 //! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
-use crate::hooks::{PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range};
+use crate::hooks::{
+    FixedPairs, PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range, fixed_scan,
+};
 use crate::model::Range;
 use crate::operations::value_of;
 use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
@@ -39,6 +41,11 @@ pub trait Batched: FixedIndex<Value: Word> {
 
     /// [`Hooks::get`].
     fn get(&self, _stream: &Stream, _keys: &[Self::Key]) -> Option<Result<Vec<Option<Self::Value>>>> {
+        None
+    }
+
+    /// [`Hooks::scan`].
+    fn scan(&self, _stream: &Stream, _starts: &[Self::Key], _limit: u32) -> Option<Result<Vec<FixedPairs<Self>>>> {
         None
     }
 
@@ -115,6 +122,10 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         self.apply_on(stream, keys, values, kinds, scratch)
+    }
+
+    fn scan(&self, stream: &Stream, starts: &[K], limit: u32) -> Option<Result<Vec<FixedPairs<Self>>>> {
+        Some(fixed_scan(self, stream, starts, limit))
     }
 
     /// Every other batch as if it were sorted, which it mostly is not.
@@ -319,6 +330,16 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
 
     fn count(&self, index: &I, stream: &Stream, ranges: &[Range<<I as FixedIndex>::Key>]) -> Option<Result<Vec<u64>>> {
         fixed_count(index, stream, ranges)
+    }
+
+    fn scan(
+        &self,
+        index: &I,
+        stream: &Stream,
+        starts: &[<I as FixedIndex>::Key],
+        limit: u32,
+    ) -> Option<Result<Vec<PairsOf<I>>>> {
+        Batched::scan(index, stream, starts, limit)
     }
 
     fn relocate(index: I) -> Result<I> {

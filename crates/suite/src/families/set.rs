@@ -208,6 +208,18 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         Ok(found.iter().map(|row| paired(row.iter().copied())).collect())
     }
 
+    fn scan(&self, starts: &[K], limit: u32) -> Option<Result<Vec<Pairs<K>>>> {
+        let scan = || {
+            let (device, most) = (self.set.device(), limit as usize);
+            let (mut keys, mut counts) = (device.alloc_zeroed(starts.len() * most)?, device.alloc(starts.len())?);
+            self.set.on(&self.stream).scan(&device.upload(starts)?, limit, &mut keys, &mut counts)?;
+            let (keys, counts) = (keys.to_vec()?, counts.to_vec()?);
+            let row = |(i, &found): (usize, &u32)| paired(keys[i * most..i * most + found as usize].iter().copied());
+            Ok(counts.iter().enumerate().map(row).collect())
+        };
+        Some(scan())
+    }
+
     fn count(&self, ranges: &[Range<K>], form: Form) -> Result<Vec<u64>> {
         if form == Form::Device
             && let Some(counts) = fixed_count(self.set.as_tree(), &self.stream, ranges)

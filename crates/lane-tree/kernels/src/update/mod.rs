@@ -24,9 +24,7 @@ pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use runs::{BLOCK_NODES, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
-use crate::layout::{
-    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_slots, pairs_of, record_words,
-};
+use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_slots, pairs_of, record_words};
 use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
@@ -254,17 +252,6 @@ impl<K: KeyWord> TreeRef<K> {
             let end = if is_last { self.line_count } else { self.first_line(simt, number + 1) };
             (first, end - first)
         }
-    }
-
-    /// Per thread. The first line of a node of the lowest level.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
-        // SAFETY: a node.
-        unsafe { simt.load(self.nodes, at, Hint::Default) }
     }
 
     /// Per thread. The rank of a node of the lowest level, or of the end.

@@ -1,0 +1,112 @@
+//! Scans: the first pairs from each key on, so many of each.
+
+use super::on_stream::bits;
+use super::{FixedIndex, OnStream, TASK, View};
+use lanetree_base::Result;
+use lanetree_layout::AnyKey;
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+use rayon::prelude::*;
+
+/// Where the results of a batch of scans go, in device form.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOutputs<B, V> {
+    /// Keys.
+    pub keys: GlobalMut<B>,
+    /// Values.
+    pub values: GlobalMut<V>,
+    /// How many of each scan.
+    pub counts: GlobalMut<u32>,
+}
+
+/// An index with a kernel for scans.
+pub trait Scans: FixedIndex {
+    /// Launches scans of at most `limit` pairs each.
+    ///
+    /// # Errors
+    /// If the index is lost, or the launch fails.
+    ///
+    /// # Safety
+    /// There are `count` starts, at least one, and as many counts; `count * limit` keys and values; all for this stream.
+    unsafe fn launch_scan(
+        &self,
+        stream: &Stream,
+        count: usize,
+        starts: Global<<Self::Key as AnyKey>::Bits>,
+        limit: u32,
+        outputs: ScanOutputs<<Self::Key as AnyKey>::Bits, Self::Value>,
+    ) -> Result<()>;
+}
+
+impl<I: Scans> OnStream<'_, I> {
+    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order: those of
+    /// `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many they are. Elements past
+    /// these are not touched.
+    ///
+    /// So a scan is a range that has a length instead of an end. One kernel makes a batch of them, where ranges take two and sums
+    /// in between.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn scan(
+        &self,
+        starts: &Buffer<I::Key>,
+        limit: u32,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        counts: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (count, most) = (starts.len(), limit as usize);
+        let pairs = count.saturating_mul(most);
+        self.check("the starts' buffer", count, starts)?;
+        self.check("the keys' buffer", pairs, keys)?;
+        self.check("the values' buffer", pairs, values)?;
+        self.check("the counts' buffer", count, counts)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if self.stream.device().kind() == DeviceKind::Host {
+            let (Some(starts), Some(keys), Some(values), Some(counts)) =
+                (starts.as_slice(), keys.as_mut_slice(), values.as_mut_slice(), counts.as_mut_slice())
+            else {
+                unreachable!("buffers of the host are in main memory")
+            };
+            counts[..count].fill(0);
+            if limit > 0 {
+                self.scan_on_host(starts, most, (keys, values), counts);
+            }
+            return Ok(());
+        }
+        let outputs = ScanOutputs {
+            keys: keys.write_on(self.stream)?.cast(),
+            values: values.write_on(self.stream)?,
+            counts: counts.write_on(self.stream)?,
+        };
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { self.index.launch_scan(self.stream, count, bits(self.stream, starts)?, limit, outputs) }
+    }
+
+    fn scan_on_host(
+        &self,
+        starts: &[I::Key],
+        limit: usize,
+        (keys, values): (&mut [I::Key], &mut [I::Value]),
+        counts: &mut [u32],
+    ) {
+        let (tree, len) = (self.index.view().expect("a tree on the host is in main memory"), self.index.len());
+        let task = TASK.div_ceil(limit);
+        starts
+            .par_chunks(task)
+            .zip(keys.par_chunks_mut(task * limit))
+            .zip(values.par_chunks_mut(task * limit))
+            .zip(counts.par_chunks_mut(task))
+            .for_each(|(((starts, keys), values), counts)| {
+                tree.rank(starts, false, |i, rank| {
+                    let pairs = (len - rank).min(limit as u64) as usize;
+                    let at = i * limit..i * limit + pairs;
+                    tree.copy(rank, &mut keys[at.clone()], &mut values[at]);
+                    counts[i] = pairs as u32;
+                });
+            });
+    }
+}
