@@ -46,7 +46,8 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Device,
     notes: &[
-        "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand.",
+        "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand; scans: the",
+        "same ones by their lengths, each at its fixed place, by one kernel.",
         "x harmonia: the rate over that of a Harmonia over the same pairs, for the same queries, in the same run.",
     ],
     summary: None,
@@ -192,7 +193,7 @@ fn ordered<W: BenchWord>(
     Ok(())
 }
 
-/// Ranges of 8 and of 32 pairs.
+/// Ranges of 8 and of 32 pairs, and scans.
 fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Result<()> {
     for length in [8, 32] {
         let count = ((1_usize << session.plan.range_pairs) / length).clamp(1, 1 << session.plan.queries);
@@ -235,7 +236,42 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
             let mut row = subject.row(session, &operation, count, timing, by_key.and(by_value));
             row.set("order", order.name());
             session.push(row);
+            scans(session, subject, &starts, (&first, length), order)?;
         }
     }
+    Ok(())
+}
+
+/// The same ranges by their lengths.
+fn scans<W: BenchWord>(
+    session: &mut Session,
+    subject: &Subject<'_, W>,
+    starts: &Buffer<W>,
+    (first, length): (&[usize], usize),
+    order: Order,
+) -> Result<()> {
+    let (count, pairs) = (first.len(), first.len() * length);
+    let what = format!("scans of {length}, {}, {}", subject.data.source, order.name());
+    let mut out =
+        ((session.device.alloc::<W>(pairs)?, session.device.alloc::<W>(pairs)?), session.device.alloc::<u32>(count)?);
+    let timing = session.time_on_stream(
+        &mut out,
+        |((keys, values), counts)| {
+            session.poison(keys)?;
+            session.poison(values)?;
+            session.poison(counts)
+        },
+        |((keys, values), counts)| {
+            Ok(subject.tree.on(&session.stream).scan(starts, length as u32, keys, values, counts)?)
+        },
+    )?;
+    let ((keys, values), counts) = out;
+    let rank = |i: usize| first[i / length] + i % length;
+    session.check(&what, "counts", &counts, count, u32::MAX, |_| length as u32)?;
+    let by_key = session.check(&what, "keys", &keys, pairs, miss(), |i| subject.data.keys[rank(i)])?;
+    let by_value = session.check(&what, "values", &values, pairs, miss(), |i| subject.data.values[rank(i)])?;
+    let mut row = subject.row(session, &format!("scan of {length}"), count, timing, by_key.and(by_value));
+    row.set("order", order.name());
+    session.push(row);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
-use crate::queries::{Tiles, ordered_bounds};
+use crate::queries::Tiles;
 use crate::range::CHUNKS;
 use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
@@ -47,65 +47,65 @@ pub const fn is_narrow<K: KeyWord, V: Value>(limit: u32) -> bool {
     lines_for::<K, V>(limit, true) * CHUNKS <= SCAN_WIDTHS[0]
 }
 
-/// Scans that a lane has a part in at a time: their loads overlap.
-const AT_ONCE: usize = 4;
+/// Scans whose first lines a lane has on their way at a time.
+const AHEAD: usize = 4;
 
-/// Scans a batch: a query per lane finds the line, `G` lanes copy the pairs from there on; launched as [`Rank`](crate::Rank).
+/// Most threads of a block of scans, which take more registers than other queries.
+pub const fn scan_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 512 } else { 640 }
+}
+
+/// Scans a batch: a query per lane finds the line, `G` lanes copy the pairs from there on; launched as
+/// [`Rank`](crate::Rank), in blocks of at most [`scan_threads`].
 #[derive(Debug)]
 pub struct Scan<K, V, const G: u32>(PhantomData<(K, V)>);
-
-/// How far a scan has come.
-#[derive(Clone, Copy)]
-struct Progress<K> {
-    /// Where it begins; later the key before the next line.
-    from: K,
-    /// The next line.
-    line: u32,
-    /// Pairs that were found.
-    pairs: u32,
-    /// Whether it needs more.
-    is_open: bool,
-}
 
 impl<K: KeyWord, V: Value, const G: u32> Kernel for Scan<K, V, G> {
     type Args = ScanArgs<K, V>;
     const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = ordered_bounds::<K>();
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: scan_threads::<K>(), blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
-        // Scans that a warp copies at a time, in each of so many steps.
+        let (tree, limit) = (&args.tree, args.limit as u32);
+        // In each of `G` steps a warp copies so many scans.
         let groups = WARP / G;
-        let group = simt.lane() / G;
+        let (group, within) = (simt.lane() / G, simt.lane() % G);
         // SAFETY: there are as many scans, and the tree is valid.
         unsafe {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
                 let first = tiles.at - u64::from(simt.lane());
-                let mut line = 0;
-                if tree.height > 0 {
-                    line = tree.line_of_any::<S, V>(simt, word);
+                // Scans that want no pairs, and those past the last one, begin after the last line.
+                let mut line = tree.line_count;
+                if tree.height > 0 && limit > 0 {
+                    let of_word = tree.line_of_any::<S, V>(simt, word);
+                    line = if tiles.at < args.count { of_word } else { line };
                 }
                 let mut own_pairs = 0;
+                let lane = |step: u32| step * groups + group;
+                let load = |step: u32| {
+                    let line = simt.shuffle(FULL_MASK, line, lane(step) % WARP);
+                    let reach = reach::<K, V, G>(tree, line, limit, true);
+                    let is_read = step < G && within < reach * CHUNKS;
+                    if is_read { chunk_from::<S, K, V>(simt, tree, line, within) } else { [0; 2] }
+                };
+                let mut ahead: [[u64; 2]; AHEAD] = core::array::from_fn(|i| load(i as u32));
                 let mut step = 0;
                 while step < G {
-                    let number = first + u64::from(step * groups + group);
-                    let mut scans: [Progress<K>; AT_ONCE] = core::array::from_fn(|i| {
-                        let lane = (step + i as u32) * groups + group;
-                        let (from, line) = (simt.shuffle(FULL_MASK, word, lane), simt.shuffle(FULL_MASK, line, lane));
-                        let is_open = tree.height > 0 && first + u64::from(lane) < args.count && args.limit > 0;
-                        Progress { from, line, pairs: 0, is_open }
-                    });
-                    copy::<S, K, V, G>(simt, args, number, &mut scans);
-                    unroll!(AT_ONCE, i => {
-                        // From the first lane of those that have copied them.
-                        let pairs = simt.shuffle(FULL_MASK, scans[i].pairs, simt.lane() % groups * G);
+                    unroll!(AHEAD, i => {
+                        let words = ahead[i];
+                        ahead[i] = load(step + (i + AHEAD) as u32);
+                        let lane = lane(step + i as u32);
+                        let start = (simt.shuffle(FULL_MASK, word, lane), simt.shuffle(FULL_MASK, line, lane));
+                        let pairs = copy::<S, K, V, G>(simt, args, first + u64::from(lane), start, words);
+                        // From the first lane of those that have copied it.
+                        let pairs = simt.shuffle(FULL_MASK, pairs, simt.lane() % groups * G);
                         if simt.lane() / groups == step + i as u32 {
                             own_pairs = pairs;
                         }
                     });
-                    step += AT_ONCE as u32;
+                    step += AHEAD as u32;
                 }
                 if simt.opaque(tiles.at) < args.count {
                     simt.store(args.counts, tiles.at, own_pairs, Hint::Streaming);
@@ -116,83 +116,95 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Scan<K, V, G> {
     }
 }
 
-/// Warp collective (all lanes), with `G` lanes for each scan, which agree on it. Copies pairs until no scan needs more; they are
-/// every `WARP / G`th of the batch from a number on.
+/// Per thread. How many lines a scan reads from one on, for so many pairs more; 0 from the end on.
+#[inline(always)]
+fn reach<K: KeyWord, V: Value, const G: u32>(tree: &TreeRef<K>, line: u32, pairs: u32, is_first: bool) -> u32 {
+    lines_for::<K, V>(pairs, is_first).min(G / CHUNKS).min(tree.line_count - line)
+}
+
+/// Per thread. The chunk that is so many after the first one of a line.
 ///
 /// # Safety
-/// The tree is valid, the lines are those of the keys, and the outputs have the scans' places.
+/// There is such a chunk.
+#[inline(always)]
+unsafe fn chunk_from<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, line: u32, within: u32) -> [u64; 2] {
+    // SAFETY: the caller's contract.
+    unsafe { tree.chunk::<S, V>(simt, u64::from(line) * u64::from(CHUNKS) + u64::from(within)) }
+}
+
+/// Warp collective (all lanes), with `G` lanes for each scan, which agree on it. Copies a scan's pairs, beginning with what the lanes
+/// have of its first lines; how many they were.
+///
+/// # Safety
+/// The tree is valid, the line is that of the key or the end, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     args: &ScanArgs<K, V>,
     number: u64,
-    scans: &mut [Progress<K>; AT_ONCE],
-) {
+    (mut from, mut line): (K, u32),
+    mut words: [u64; 2],
+) -> u32 {
     let (tree, limit) = (&args.tree, args.limit as u32);
     let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
     let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
     let slots = chunk_slots::<K, V>();
-    let mut is_first_round = true;
+    let (mut is_first, mut found) = (true, 0);
     // SAFETY: the caller's.
     unsafe {
-        while simt.any(FULL_MASK, scans[0].is_open | scans[1].is_open | scans[2].is_open | scans[3].is_open) {
-            // How many lines each reads; the lanes past these have none.
-            let reach: [u32; AT_ONCE] = core::array::from_fn(|i| {
-                let wanted = lines_for::<K, V>(limit - scans[i].pairs, is_first_round).min(G / CHUNKS);
-                if scans[i].is_open { wanted.min(tree.line_count - scans[i].line) } else { 0 }
-            });
-            let words: [[u64; 2]; AT_ONCE] = core::array::from_fn(|i| {
-                let chunk = u64::from(scans[i].line) * u64::from(CHUNKS) + u64::from(within);
-                if within < reach[i] * CHUNKS { tree.chunk::<S, V>(simt, chunk) } else { [0; 2] }
-            });
-            unroll!(AT_ONCE, i => {
-                let scan = &mut scans[i];
-                let pairs = pairs_of::<K, V>(words[i]);
-                let last = pairs[MOST_CHUNK_SLOTS - 1].0;
-                let left = simt.shuffle_up(FULL_MASK, last, 1);
-                let mut new = [false; MOST_CHUNK_SLOTS];
-                let (mut place, mut count) = (0, 0);
-                unroll!(MOST_CHUNK_SLOTS, slot => {
-                    if (slot as u32) < slots {
-                        let key = pairs[slot].0;
-                        // Free slots repeat what is before them. At first that is not known, and the scan may begin with this key.
-                        let is_next = match (slot, within) {
-                            (0, 0) => is_first_round || key > scan.from,
-                            (0, _) => key > left,
-                            _ => key > pairs[slot.saturating_sub(1)].0,
-                        };
-                        new[slot] = within < reach[i] * CHUNKS && is_next && key >= scan.from;
-                        let mask = simt.ballot(FULL_MASK, new[slot]) & lanes;
-                        place += (mask & simt.lanes_below()).count_ones();
-                        count += mask.count_ones();
-                    }
-                });
-                for (slot, &(key, value)) in pairs.iter().enumerate() {
-                    let to = scan.pairs + place;
-                    place += u32::from(new[slot]);
-                    if new[slot] && to < limit {
-                        let value = tree.value(simt, scan.line + within / CHUNKS, within % CHUNKS, value);
-                        let to = (number + (i as u32 * (WARP / G)) as u64) * args.limit + u64::from(to);
-                        simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
-                        values::store(simt, args.values, to, value, Hint::Streaming);
-                    }
+        loop {
+            let reach = reach::<K, V, G>(tree, line, limit - found, is_first);
+            let is_read = within < reach * CHUNKS;
+            let pairs = pairs_of::<K, V>(words);
+            let last = pairs[MOST_CHUNK_SLOTS - 1].0;
+            let left = simt.shuffle_up(FULL_MASK, last, 1);
+            let mut new = [false; MOST_CHUNK_SLOTS];
+            let (mut place, mut count) = (found, 0);
+            unroll!(MOST_CHUNK_SLOTS, slot => {
+                if (slot as u32) < slots {
+                    let key = pairs[slot].0;
+                    // Free slots repeat what is before them. At first that is not known, and the scan may begin with this key.
+                    let is_next = match (slot, within) {
+                        (0, 0) => is_first || key > from,
+                        (0, _) => key > left,
+                        _ => key > pairs[slot.saturating_sub(1)].0,
+                    };
+                    new[slot] = is_read && is_next && key >= from;
+                    let mask = simt.ballot(FULL_MASK, new[slot]) & lanes;
+                    place += (mask & simt.lanes_below()).count_ones();
+                    count += mask.count_ones();
                 }
-                // The last line that was read, if any was.
-                let is_read = reach[i] > 0;
-                let at = scan.line + reach[i] - u32::from(is_read);
-                let key = simt.shuffle(FULL_MASK, last, leader + (reach[i] * CHUNKS).saturating_sub(1));
-                scan.from = if is_read && key > scan.from { key } else { scan.from };
-                scan.line += reach[i];
-                scan.pairs = (scan.pairs + count).min(limit);
-                // All lines but the first have pairs from the start on; so this one is free, and so is the rest of its node.
-                let is_free = is_read && count == 0;
-                if simt.any(FULL_MASK, is_free) {
-                    let end = tree.end_of_node(simt, at);
-                    scan.line = if is_free { end } else { scan.line };
-                }
-                scan.is_open = is_read && scan.pairs < limit && scan.line < tree.line_count;
             });
-            is_first_round = false;
+            for (slot, &(key, value)) in pairs.iter().enumerate() {
+                let to = place;
+                place += u32::from(new[slot]);
+                if new[slot] && to < limit {
+                    let value = tree.value(simt, line + within / CHUNKS, within % CHUNKS, value);
+                    let to = number * args.limit + u64::from(to);
+                    simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
+                    values::store(simt, args.values, to, value, Hint::Streaming);
+                }
+            }
+            found = (found + count).min(limit);
+            let is_open = reach > 0 && found < limit;
+            if !simt.any(FULL_MASK, is_open) {
+                return found;
+            }
+            let key = simt.shuffle(FULL_MASK, last, leader + (reach * CHUNKS).saturating_sub(1));
+            from = if key > from { key } else { from };
+            // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
+            // is the rest of its node.
+            let at = line + reach.saturating_sub(1);
+            line += reach;
+            if simt.any(FULL_MASK, is_open && count == 0) {
+                let end = tree.end_of_node(simt, at);
+                line = if count == 0 { end } else { line };
+            }
+            // A scan that has all its pairs reads no more.
+            line = if is_open { line } else { tree.line_count };
+            is_first = false;
+            let wanted = self::reach::<K, V, G>(tree, line, limit - found, is_first);
+            words = if within < wanted * CHUNKS { chunk_from::<S, K, V>(simt, tree, line, within) } else { [0; 2] };
         }
     }
 }
