@@ -21,7 +21,24 @@
 //! # }
 //! ```
 //!
-//! [`LaneTree::on`] has the device form of the queries.
+//! [`LaneTree::on`] has the device form of the queries. There a range that is known by its length is a scan, the fastest way to
+//! short ranges:
+//! ```
+//! use lanetree::{Device, LaneTree};
+//!
+//! # fn main() -> lanetree::Result<()> {
+//! let device = Device::emulated();
+//! let index = LaneTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+//! // Two pairs at most from each of these on.
+//! let (starts, stream) = (device.upload(&[15, 30, 31])?, device.stream()?);
+//! let (mut keys, mut values) = (device.alloc_zeroed(3 * 2)?, device.alloc_zeroed(3 * 2)?);
+//! let mut counts = device.alloc(3)?;
+//! index.on(&stream).scan(&starts, 2, &mut keys, &mut values, &mut counts)?;
+//! assert_eq!(counts.to_vec()?, [2, 1, 0]);
+//! assert_eq!((keys.to_vec()?, values.to_vec()?), (vec![20, 30, 30, 0, 0, 0], vec![2, 3, 3, 0, 0, 0]));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Keys of 16 bytes
 //! ```

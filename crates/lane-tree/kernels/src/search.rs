@@ -170,10 +170,19 @@ impl<K: KeyWord> TreeRef<K> {
     /// The tree is valid, and the block has shared memory for its table.
     #[inline(always)]
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        // SAFETY: as many as the table and the prefixes have, here and there, and a barrier follows.
-        unsafe {
-            copy_to_shared(simt, self.table, top.table, TOP_BUCKETS);
-            copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
+        let mut index = simt.thread_index();
+        while index < TOP_BUCKETS {
+            // SAFETY: one thread for each element, and a barrier follows.
+            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
+            index += simt.block_dim();
+        }
+        let mut index = simt.thread_index();
+        while index < self.top_count {
+            // SAFETY: as above.
+            unsafe {
+                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
+            };
+            index += simt.block_dim();
         }
         simt.barrier();
     }
@@ -665,34 +674,6 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a line.
         unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
-    }
-}
-
-/// Words that a thread has on their way to shared memory at a time: a small batch waits for little else.
-const COPIED_AT_ONCE: usize = 8;
-
-/// Block collective. Copies words to shared memory; a barrier is to follow.
-///
-/// # Safety
-/// There are `count` words in both, and no thread uses them meanwhile.
-#[inline(always)]
-unsafe fn copy_to_shared<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
-    let threads = simt.block_dim();
-    let mut first = simt.thread_index();
-    while first < count {
-        let at = |step: usize| first + step as u32 * threads;
-        // SAFETY: each word has one thread.
-        unsafe {
-            let words: [u32; COPIED_AT_ONCE] = core::array::from_fn(|step| {
-                if at(step) < count { simt.load(from, u64::from(at(step)), Hint::ReadOnly) } else { 0 }
-            });
-            unroll!(COPIED_AT_ONCE, step => {
-                if at(step) < count {
-                    simt.shared_store(to, at(step), words[step]);
-                }
-            });
-        }
-        first += COPIED_AT_ONCE as u32 * threads;
     }
 }
 
