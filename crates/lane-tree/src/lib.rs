@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! [`LaneTree::on`] has the device form of the queries. There a range that is known by its length is a scan, the fastest way to
-//! short ranges:
+//! [`LaneTree::on`] has the device form of the queries. There a range that is known by its length is a scan, which
+//! takes no scratch memory and has its pairs at a fixed place:
 //! ```
 //! use lanetree::{Device, LaneTree};
 //!

@@ -43,8 +43,7 @@ impl<I: Scans> OnStream<'_, I> {
     /// `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many they are. Elements past
     /// these are not touched.
     ///
-    /// So a scan is a range that has a length instead of an end. One kernel makes a batch of them, where ranges take two and sums
-    /// in between.
+    /// So a scan is a range that has a length instead of an end. One kernel makes a batch of them, without scratch memory.
     ///
     /// # Errors
     /// As [`OnStream::get`].
