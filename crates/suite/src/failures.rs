@@ -32,7 +32,11 @@ fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, Stri
 /// The point, and what differs.
 pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally, String> {
     let built = Keys(vec![KeyRun { first: 10, step: 2, count: 40 }]);
-    let changed = Keys(vec![KeyRun { first: 0, step: 4, count: 24 }, KeyRun { first: 300, step: 1, count: 16 }]);
+    // In no order, and of like keys, so that a sort by a few bits is not enough.
+    let changed = Keys(vec![KeyRun { first: 300, step: 1, count: 16 }, KeyRun { first: 0, step: 4, count: 24 }]);
+    // Large keys whose last bits are smaller than those of small keys, which follow.
+    let next =
+        Keys(vec![KeyRun { first: 11 << 12 | 300, step: 1, count: 8 }, KeyRun { first: 301, step: 2, count: 16 }]);
     let mut tally = Tally::default();
     let place = device(Place::Emulated(options));
     let build = || Run::build(family, &place, options, &built);
@@ -47,9 +51,9 @@ pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally,
             let mut run = build()?;
             let has_failed = run.change(change, &changed, form, Some(failure))?;
             tally = tally.plus(run.tally);
-            // The device works again, and so does the index.
+            // The device works again, and so does the index; with a batch that has nothing in common with the one that failed.
             if run.tally.lost == 0 {
-                run.change(Change::Insert, &changed, form, None)?;
+                run.change(Change::Insert, &next, form, None)?;
             }
             Ok(has_failed)
         })?;

@@ -64,7 +64,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.tree.check()?;
-        scratch.sort.check_batch(&self.device, stream, keys, values, kinds)?;
+        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
         if keys.is_empty() {
             return Ok(UpdateReport::default());
         }

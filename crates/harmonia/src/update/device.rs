@@ -52,7 +52,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     ) -> Result<UpdateReport> {
         let count = keys.len();
         self.whole.check()?;
-        scratch.sort.check_batch(&self.device, stream, keys, values, kinds)?;
+        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
         if count == 0 {
             return Ok(UpdateReport::default());
         }

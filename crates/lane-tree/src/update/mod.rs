@@ -86,7 +86,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.parts.check()?;
-        scratch.sort.check_batch(&self.device, stream, keys, values, kinds)?;
+        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
         if keys.is_empty() {
             return Ok(UpdateReport::default());
         }

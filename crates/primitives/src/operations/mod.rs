@@ -100,19 +100,21 @@ impl<K: AnyKey> OperationSort<K> {
         self.folded.as_ref().map(|folded| &folded.kinds)
     }
 
-    /// Checks a batch for an index on a device.
+    /// Begins a batch for an index on a device, and checks it. Whatever is left of a batch before that came to no end, since the
+    /// device failed, is forgotten: it says nothing of this one's keys.
     ///
     /// # Errors
     /// [`Error::NoUpdates`] on the host; [`Error::TooManyOperations`]; [`Error::OutputLength`] for buffers that are too small,
     /// or more operations than this is for; [`Error::Runtime`] for another device.
-    pub fn check_batch<V: Value>(
-        &self,
+    pub fn begin_batch<V: Value>(
+        &mut self,
         device: &Device,
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
         kinds: Option<&Buffer<u32>>,
     ) -> Result<()> {
+        self.again = None;
         if device.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: device.to_string() });
         }
@@ -143,7 +145,7 @@ impl<K: AnyKey> OperationSort<K> {
         self.again.clone().unwrap_or_else(|| self.range.bits(count))
     }
 
-    /// Sorts a batch, stably, and folds its kinds. In the stream's order; may return before it is done. First by about as
+    /// Sorts a batch that was begun, stably, and folds its kinds. In the stream's order; may return before it is done. First by about as
     /// many bits as it takes to number the keys, which is likely to be enough: [`OperationSort::check`] tells from the
     /// [`OPERATION_FINDINGS`] words, zero before, that this writes from `findings[at]` on. The second of them is not 0 if
     /// the keys are not sorted, and the batch is to be sorted again, by this call.

@@ -66,3 +66,23 @@ fn the_last_operation_of_a_key_does_what_all_do_together() {
         }
     }
 }
+
+#[test]
+fn a_batch_that_came_to_no_end_says_nothing_of_the_next() {
+    let device = Device::emulated();
+    let stream = device.stream().unwrap();
+    let mut sort = OperationSort::<i64>::new(&device, 3000).unwrap();
+    // Sorted by a few bits, which are not enough; the device fails before they are sorted once more.
+    let keys = device.upload(&(0..2000_i64).rev().collect::<Vec<_>>()).unwrap();
+    let values = device.upload(&vec![0_u32; 2000]).unwrap();
+    sort.begin_batch(&device, &stream, &keys, &values, None).unwrap();
+    let mut findings = device.alloc_zeroed(OPERATION_FINDINGS).unwrap();
+    sort.sort(&stream, &keys, None, &mut findings, 0).unwrap();
+    assert!(!sort.check(&findings.to_vec().unwrap()).unwrap());
+    // Keys that differ elsewhere, and in another order there.
+    let ops: Vec<Op<i64, u32>> = (0..500).map(|i| Op::Insert((i64::from(i) * 37 % 500) << 40, i)).collect();
+    let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>()).unwrap();
+    sort.begin_batch(&device, &stream, &keys, &values, None).unwrap();
+    let actual = folded(&mut sort, &ops).unwrap();
+    assert!(actual.into_iter().map(|operation| operation.0).eq((0..500).map(|i| i << 40)));
+}
