@@ -8,8 +8,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_narrow,
-    ordered_threads, query_shared, query_threads, scan_threads, sorted_tile,
+    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads,
+    query_shared, query_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -259,8 +259,9 @@ impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
     ) -> Result<()> {
         let tree = self.tree_ref(stream)?;
         let args = ScanArgs { tree, starts, count: count as u64, limit: limit.into(), keys, values, counts };
-        let call = if is_narrow::<K::Bits, V>(limit) { calls::scan_narrow(&args) } else { calls::scan_wide(&args) };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count, (scan_threads::<K::Bits>(), 0), &args.tree)?.run(call) }?)
+        Ok(unsafe {
+            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::scan(&args))
+        }?)
     }
 }

@@ -73,10 +73,8 @@ by_words! {
     ranks(RanksArgs<K, V>) => Ranks<K, V>;
     /// The kernel that copies nodes to where they are to be.
     relocate(RelocateArgs<K>) => Relocate<K, V>;
-    /// The kernel that scans, with 16 lanes per scan.
-    scan_narrow(ScanArgs<K, V>) => Scan<K, V, 16>;
-    /// The kernel that scans, with a warp per scan.
-    scan_wide(ScanArgs<K, V>) => Scan<K, V, 32>;
+    /// The kernel that scans.
+    scan(ScanArgs<K, V>) => Scan<K, V>;
     /// The kernel that searches operations.
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.

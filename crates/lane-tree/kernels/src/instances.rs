@@ -52,8 +52,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __rank>], [<lane_tree_ $k _ $name>], Rank<$k, $v>);
             instance!([<lane_tree_ $k _ $name __ranks>], [<lane_tree_ $k _ $name>], Ranks<$k, $v>);
             instance!([<lane_tree_ $k _ $name __relocate>], [<lane_tree_ $k _ $name>], Relocate<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __scan_g16>], [<lane_tree_ $k _ $name>], Scan<$k, $v, 16>);
-            instance!([<lane_tree_ $k _ $name __scan_g32>], [<lane_tree_ $k _ $name>], Scan<$k, $v, 32>);
+            instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
             instance!([<lane_tree_ $k _ $name __search>], [<lane_tree_ $k _ $name>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);

@@ -36,7 +36,7 @@ pub use queries::{
 pub use range::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,
 };
-pub use scan::{SCAN_WIDTHS, Scan, ScanArgs, is_narrow, scan_threads};
+pub use scan::{Scan, ScanArgs};
 pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
