@@ -98,12 +98,12 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
         kinds: Option<&Buffer<u32>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
-        let report = self.apply_on(stream, keys, values, kinds, scratch)?;
-        // After some batches at once, after others when the next one comes.
-        if report.removed % 2 == 1 {
+        // What batches before have left small: now, or by the batch itself. A merge that fails has changed no pairs, so the batch has
+        // not taken place.
+        if keys.len() % 2 == 1 {
             self.merge_small(stream, scratch)?;
         }
-        Ok(report)
+        self.apply_on(stream, keys, values, kinds, scratch)
     }
 }
 
