@@ -31,8 +31,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-/// Fewest threads of a block of queries: each block copies the table.
-const FEWEST_THREADS: u64 = 128;
+/// Fewest threads of a block of queries, if there are so many: each block copies the table.
+const FEWEST_THREADS: u64 = 512;
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory, and so many
 /// bytes for each of its threads, of which there are at most so many.
@@ -56,8 +56,9 @@ pub(crate) fn shape_over(
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
-    let threads = count.div_ceil(multiprocessors).next_multiple_of(32);
-    let mut threads = threads.clamp(FEWEST_THREADS, u64::from(most)) as u32;
+    let threads = count.div_ceil(multiprocessors).next_multiple_of(WARP.into());
+    let fewest = FEWEST_THREADS.min(count.next_multiple_of(WARP.into()));
+    let mut threads = threads.max(fewest).min(most.into()) as u32;
     // Cards with less shared memory have smaller blocks.
     let room = properties.shared_bytes_per_block;
     while room > 0 && threads > WARP && TABLE_BYTES + dynamic_shared(threads) > room {

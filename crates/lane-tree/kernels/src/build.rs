@@ -224,10 +224,6 @@ kernel_args! {
     }
 }
 
-/// In how many of [`SHIFTS`](crate::layout::SHIFTS) ways a build lays out a bitmap's cells: enough for nearly all parts. The others
-/// become several nodes; if they tried all ways, everybody would wait for them.
-const WAYS: u32 = 8;
-
 /// Words of a part's plan.
 pub const PLAN_WORDS: u32 = 2 + STARTS;
 
@@ -458,7 +454,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                 if line == 0 {
                     (line, share) = filling_of(simt, args, part);
                 }
-                let planned = plan(simt, source, own, Filling::new(line), (BITMAP_CHILDREN, WAYS), memory);
+                let planned = plan(simt, source, own, (Filling::new(line), None), BITMAP_CHILDREN, memory);
                 let has_room = |plan: &Plan| share == 0 || plan.lines <= (own * share) >> 16;
                 if let Some(plan) = planned.filter(has_room) {
                     if writes {

@@ -2,11 +2,11 @@
 
 use crate::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits,
-    FitsArgs, FlagNodes, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs,
-    NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks,
-    RanksArgs, Relocate, RelocateArgs, RunsArgs, Scan, ScanArgs, Search, SearchArgs, Table, TableArgs, UpperArgs,
-    Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    FitsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
+    ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
+    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
+    RelocateArgs, RunsArgs, Scan, ScanArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
+    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_layout::Value;
 use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
@@ -35,8 +35,6 @@ by_words! {
     count(NodesArgs<K, V>) => Count<K, V>;
     /// The kernel that finds the first and the last key of nodes.
     ends(EndsArgs<K>) => Ends<K, V>;
-    /// The kernel that flags the first operations of marked nodes.
-    flag_nodes(ListNodesArgs<K, V>) => FlagNodes<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
     /// The kernel that copies ranges, with 8 lanes per range.

@@ -1,9 +1,9 @@
 //! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them.
 
 use crate::{
-    Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, FlagNodes, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks,
-    Relocate, Scan, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
+    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate,
+    Scan, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -33,7 +33,6 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __copy_pairs>], [<lane_tree_ $k _ $name>], CopyPairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __count>], [<lane_tree_ $k _ $name>], Count<$k, $v>);
             instance!([<lane_tree_ $k _ $name __ends>], [<lane_tree_ $k _ $name>], Ends<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __flag_nodes>], [<lane_tree_ $k _ $name>], FlagNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);

@@ -417,6 +417,13 @@ impl Quantiser {
         if self.0 >> 22 < HALVES_CODE { self.cell_of(window) } else { self.half_of(window) }
     }
 
+    /// Whether some bitmap of the same factor may have these two in one cell.
+    #[inline(always)]
+    pub fn may_share<K: KeyWord>(self, first: K, last: K) -> bool {
+        let windows = self.window(last).wrapping_sub(self.window(first)) & 0xffff;
+        windows * self.factor() < 65536
+    }
+
     /// Whether some bitmap of the same keys may have these two in different cells, however its cells lie.
     #[inline(always)]
     pub fn may_part<K: KeyWord>(self, first: K, last: K) -> bool {
@@ -594,4 +601,16 @@ impl<K: KeyWord> Record<K> {
         let bit = |plane: u64| (plane >> line & 1) as u32;
         1 + bit(a) + 2 * bit(b) + 4 * bit(c) + 8 * bit(d)
     }
+}
+
+/// The last of `count` nodes for which something holds that holds for the first one.
+#[inline(always)]
+pub fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut base, mut left) = (0, count);
+    while left > 1 {
+        let half = left / 2;
+        base += if holds(base + half) { half } else { 0 };
+        left -= half;
+    }
+    base
 }

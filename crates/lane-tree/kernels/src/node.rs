@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use crate::values;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, lowest_one, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {
@@ -130,7 +130,7 @@ impl Filling {
 }
 
 /// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
-/// any, with a bitmap's cells in so many of [`SHIFTS`] ways: the same in all lanes.
+/// any: the same in all lanes. Its lines are filled as the first filling says, or if they are too many then, as the second.
 ///
 /// # Safety
 /// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
@@ -139,24 +139,24 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
-    filling: Filling,
-    (most_lines, shifts): (u32, u32),
+    (filling, otherwise): (Filling, Option<Filling>),
+    most_lines: u32,
     memory: PlanMemory,
 ) -> Option<Plan> {
     let (slots, lane) = (line_slots::<K, V>(), simt.lane());
     // SAFETY: pairs of the source.
     let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
-    let mut attempt = 0;
-    while attempt < SHIFTS + 2 {
+    // A bitmap, another one whose cells lie elsewhere, halves, and whole keys.
+    let (mut attempt, mut shift) = (0, 0);
+    while attempt < 4 {
         let (quantiser, children) = match attempt {
-            0..SHIFTS => (Quantiser::bitmap(first, last, attempt), BITMAP_CHILDREN),
-            SHIFTS => (Quantiser::halves(first, last), HALVES_CHILDREN),
+            0 | 1 => (Quantiser::bitmap(first, last, shift), BITMAP_CHILDREN),
+            2 => (Quantiser::halves(first, last), HALVES_CHILDREN),
             _ => (Quantiser::EXACT, exact_children::<K>()),
         };
         let most = if children < most_lines { children } else { most_lines };
-        // All shifts of a bitmap have as many children.
-        attempt = if attempt == 0 && len > most * slots || attempt + 1 == shifts { SHIFTS } else { attempt + 1 };
         if len > most * slots {
+            attempt = if attempt == 0 { 2 } else { attempt + 1 };
             continue;
         }
         let mut carry = u32::MAX;
@@ -187,67 +187,111 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             round += TOGETHER as u32;
         }
         simt.sync_warp(FULL_MASK);
-        let mut round = 0;
-        while round * WARP < len {
-            let start = round * WARP + lane;
-            // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
-            unsafe {
-                let low = simt.shared_load(memory.begins, round);
-                let high = simt.shared_load(memory.begins, round + 1);
-                // Bit `i`: a line that begins here may have `i + 1` pairs.
-                let following = u64::from(high) << 32 | u64::from(low);
-                let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
-                let wanted = filling.from(start, slots);
-                let short = ends & ((1 << wanted) - 1);
-                let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
-                // A line that cannot end leads past the end.
-                simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
-            }
-            round += 1;
-        }
-        simt.sync_warp(FULL_MASK);
-        // All lanes follow the lines, one after the other: as few instructions as go.
-        let (mut start, mut lines) = (0, 0);
-        while start < len && lines < most {
-            // SAFETY: one more than the lines; a pair of the source.
-            unsafe {
-                if lane == 0 {
-                    simt.shared_store(memory.starts, lines, start);
+        let (mut filling, mut otherwise) = (filling, otherwise);
+        let is_crowded = loop {
+            let mut round = 0;
+            while round * WARP < len {
+                let start = round * WARP + lane;
+                // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
+                unsafe {
+                    let low = simt.shared_load(memory.begins, round);
+                    let high = simt.shared_load(memory.begins, round + 1);
+                    // Bit `i`: a line that begins here may have `i + 1` pairs.
+                    let following = u64::from(high) << 32 | u64::from(low);
+                    let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
+                    let wanted = filling.from(start, slots);
+                    let short = ends & ((1 << wanted) - 1);
+                    let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
+                    // A line that cannot end leads past the end.
+                    simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
                 }
-                start = simt.shared_load(memory.next, start);
-            }
-            lines += 1;
-        }
-        simt.sync_warp(FULL_MASK);
-        if start == len {
-            // SAFETY: as above.
-            unsafe {
-                if lane == 0 {
-                    simt.shared_store(memory.starts, lines, len);
-                }
+                round += 1;
             }
             simt.sync_warp(FULL_MASK);
-            return Some(Plan { quantiser, lines });
-        }
-        let is_crowded = start > len;
-        if 0 < attempt && attempt < SHIFTS && !is_crowded {
-            // Other cells would take as many lines.
-            attempt = SHIFTS;
-        }
-        if attempt == 1 {
-            // Keys of which one more than a line has slots are too close for all bitmaps?
-            let mut may_part = true;
-            let mut own = lane;
-            while own + slots < len {
-                // SAFETY: pairs of the source.
-                let (first, last) = unsafe { (source.key(simt, own), source.key(simt, own + slots)) };
-                may_part &= quantiser.may_part(first, last);
-                own += WARP;
+            // All lanes follow the lines, one after the other: as few instructions as go.
+            let (mut start, mut lines) = (0, 0);
+            while start < len && lines < most {
+                // SAFETY: one more than the lines; a pair of the source.
+                unsafe {
+                    if lane == 0 {
+                        simt.shared_store(memory.starts, lines, start);
+                    }
+                    start = simt.shared_load(memory.next, start);
+                }
+                lines += 1;
             }
-            attempt = if simt.all(FULL_MASK, may_part) { 1 } else { SHIFTS };
+            simt.sync_warp(FULL_MASK);
+            if start == len {
+                // SAFETY: as above.
+                unsafe {
+                    if lane == 0 {
+                        simt.shared_store(memory.starts, lines, len);
+                    }
+                }
+                simt.sync_warp(FULL_MASK);
+                return Some(Plan { quantiser, lines });
+            }
+            match otherwise {
+                Some(other) if start < len => (filling, otherwise) = (other, None),
+                _ => break start > len,
+            }
+        };
+        if attempt == 0 && is_crowded {
+            // SAFETY: the same pairs.
+            shift = unsafe { uncrowded_shift(simt, source, len, (first, last)) };
         }
+        // If there is no such shift, or cells that lie elsewhere would take as many lines, another format.
+        attempt = match attempt {
+            0 if shift > 0 => 1,
+            0 => 2,
+            attempt => attempt + 1,
+        };
     }
     None
+}
+
+/// Warp collective (all lanes). One of [`SHIFTS`] ways to lay out a bitmap's cells in which none has more keys than a line has slots;
+/// 0 if there is none but perhaps the first: the same in all lanes.
+///
+/// # Safety
+/// The source has so many pairs, of which these are the first and the last key.
+#[inline(always)]
+unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    (first, last): (K, K),
+) -> u32 {
+    const { assert!(SHIFTS == 2 * WARP, "a lane tries two") };
+    let (slots, lane) = (line_slots::<K, V>(), simt.lane());
+    let [low, high] = [lane, lane + WARP].map(|shift| Quantiser::bitmap(first, last, shift));
+    let (mut is_low_open, mut is_high_open) = (lane > 0, true);
+    let mut round = 0;
+    while round < len && simt.any(FULL_MASK, is_low_open | is_high_open) {
+        let at = round + lane;
+        // Keys of which one more than a line has slots must not all be in one cell.
+        let (mut from, mut to, mut is_near) = (K::MIN, K::MIN, false);
+        if at + slots < len {
+            // SAFETY: pairs of the source.
+            (from, to) = unsafe { (source.key(simt, at), source.key(simt, at + slots)) };
+            // All ways but the first have cells of one size.
+            is_near = high.may_share(from, to);
+        }
+        let mut near = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_near)) != 0);
+        while near != 0 {
+            let source = near.trailing_zeros();
+            let (from, to) = (simt.shuffle(FULL_MASK, from, source), simt.shuffle(FULL_MASK, to, source));
+            is_low_open &= low.place(from) != low.place(to);
+            is_high_open &= high.place(from) != high.place(to);
+            near &= near - 1;
+        }
+        round += WARP;
+    }
+    let (low, high) = (simt.ballot(FULL_MASK, is_low_open), simt.ballot(FULL_MASK, is_high_open));
+    match u64::from(high) << 32 | u64::from(low) {
+        0 => 0,
+        open => lowest_one(open),
+    }
 }
 
 /// Where a node goes.

@@ -12,6 +12,24 @@ pub const TARGET_WORDS: u32 = 3;
 /// share their lines.
 pub const DIVIDED_WORDS: u32 = 7;
 
+kernel_args! {
+    /// How lines that move make room: so many more for so many, the same everywhere.
+    pub struct Spread {
+        /// So many more.
+        pub more: u64,
+        /// Than there were; at least one.
+        pub lines: u64,
+    }
+}
+
+impl Spread {
+    /// Where a line goes, of which so many are before it; or, for the end, how many there are.
+    #[inline(always)]
+    pub fn to(&self, line: u64) -> u64 {
+        line + line * self.more / self.lines.max(1)
+    }
+}
+
 /// A word of [`Divided::words`].
 #[derive(Clone, Copy)]
 #[repr(u64)]

@@ -1,12 +1,13 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
-use crate::search::{QUAD, TABLE_BYTES, TreeRef, load_top, own, store_hits};
+use crate::quads::{QUAD, own};
+use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, kernel_args, unroll,
 };
 
 /// Most threads of a block of look-ups: one block fills a multiprocessor, so there is one copy of the table. Keys of 128 bits take more
@@ -99,6 +100,25 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
     #[inline(always)]
     fn stride<S: Simt>(simt: S) -> u64 {
         u64::from(simt.grid_dim()) * u64::from(simt.block_dim())
+    }
+}
+
+/// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no
+/// hits past the last query.
+///
+/// # Safety
+/// There are `count` queries, and a word for each 32 of them.
+#[inline(always)]
+pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
+    if hits.is_null() {
+        return;
+    }
+    let word = simt.ballot(FULL_MASK, is_hit);
+    // The callers have branched by this before the ballot.
+    let at = simt.opaque(at);
+    if simt.lane() == 0 && at < count {
+        // SAFETY: one word per 32 queries.
+        unsafe { simt.store(hits, at / u64::from(WARP), word, Hint::Streaming) };
     }
 }
 
@@ -313,9 +333,7 @@ impl<K: KeyWord> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of::<S, V>(simt, own(simt, numbers));
-            let lines = self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers();
+            let lines = self.lines_of_any::<S, V>(simt, word);
             let mut line = own(simt, lines);
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);

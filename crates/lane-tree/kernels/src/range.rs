@@ -1,9 +1,10 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
+use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, line_slots, pairs_of};
+use crate::quads::{own, quad};
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{TABLE_BYTES, TreeRef, last_node, own, quad};
+use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;

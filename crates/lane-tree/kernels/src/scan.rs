@@ -2,8 +2,9 @@
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
+use crate::quads::{QUAD, quad};
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{QUAD, TABLE_BYTES, TreeRef, quad};
+use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -90,24 +91,24 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     let (tree, limit) = (&args.tree, args.limit as u32);
     let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
     let slots = chunk_slots::<K, V>();
-    let to = number * args.limit;
-    let (mut is_first, mut found) = (true, 0);
+    let (mut to, mut left) = (number * args.limit, limit);
+    let mut is_first = true;
     // SAFETY: the caller's.
     unsafe {
         loop {
             // As if no slot were free, and a line for slots that are; at first another one, for the pairs before the start.
-            let wanted = (limit - found).div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
+            let wanted = left.div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
             let reach = wanted.min(AT_ONCE).min(tree.line_count - line);
             let words: [[u64; 2]; AT_ONCE as usize] = core::array::from_fn(|round| {
                 let chunk = (u64::from(line) + round as u64) * u64::from(QUAD) + u64::from(within);
                 if (round as u32) < reach { tree.chunk::<S, V>(simt, chunk) } else { [0; 2] }
             });
-            let before = found;
+            let mut found = 0;
             unroll!(AT_ONCE as usize, round => {
                 let is_read = (round as u32) < reach;
                 let pairs = pairs_of::<K, V>(words[round]);
                 let last = pairs[MOST_CHUNK_SLOTS - 1].0;
-                let left = simt.shuffle_up(FULL_MASK, last, 1);
+                let of_left = simt.shuffle_up(FULL_MASK, last, 1);
                 let mut place = found;
                 let mut new = [false; MOST_CHUNK_SLOTS];
                 unroll!(MOST_CHUNK_SLOTS, slot => {
@@ -116,7 +117,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                         // Free slots repeat what is before them. At first that is not known, and the scan may begin with this key.
                         let is_next = match (slot, within) {
                             (0, 0) => is_first && round == 0 || key > from,
-                            (0, _) => key > left,
+                            (0, _) => key > of_left,
                             _ => key > pairs[slot.saturating_sub(1)].0,
                         };
                         new[slot] = is_read && is_next && key >= from;
@@ -128,7 +129,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                 for (slot, &(key, value)) in pairs.iter().enumerate() {
                     let own = place;
                     place += u32::from(new[slot]);
-                    if new[slot] && own < limit {
+                    if new[slot] && own < left {
                         let value = tree.value(simt, line + round as u32, within, value);
                         simt.store(args.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
                         values::store(simt, args.values, to + u64::from(own), value, Hint::Streaming);
@@ -137,20 +138,21 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                 let last = simt.shuffle(FULL_MASK, last, leader + QUAD - 1);
                 from = if is_read && last > from { last } else { from };
             });
-            let is_open = reach > 0 && found < limit;
+            let is_open = reach > 0 && found < left;
+            to += u64::from(found);
+            left = left.saturating_sub(found);
             if !simt.any(FULL_MASK, is_open) {
-                return found.min(limit);
+                return limit - left;
             }
             // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
             // is the rest of its node.
             let at = line + reach.saturating_sub(1);
             line += reach;
-            if simt.any(FULL_MASK, is_open && found == before) {
+            if simt.any(FULL_MASK, is_open && found == 0) {
                 let end = tree.end_of_node(simt, at);
-                line = if found == before { end } else { line };
+                line = if found == 0 { end } else { line };
             }
             // A scan that has all its pairs reads no more.
-            found = found.min(limit);
             line = if is_open { line } else { tree.line_count };
             is_first = false;
         }

@@ -7,11 +7,12 @@
 use crate::layout::{
     ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record,
     TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots,
-    first_of_prefix, has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
+    first_of_prefix, has_keys_alone, has_values_beside, last_node, line_at, pairs_of, prefix, record_words, value_at,
 };
+use crate::quads::{OfQuad, QUAD, own};
 use crate::values::{self, SharedValues};
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Shared, Simt, WARP, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
@@ -55,12 +56,6 @@ kernel_args! {
         pub flip: K,
     }
 }
-
-/// Lanes that read a node together, and queries that they have.
-pub(crate) const QUAD: u32 = 4;
-
-/// Something for each query of four lanes.
-pub(crate) type OfQuad<T> = [T; QUAD as usize];
 
 /// The children of four nodes for four words: their numbers are sums of these.
 pub(crate) struct Children {
@@ -444,6 +439,20 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
+    /// As [`TreeRef::lines`], for words that may be absent.
+    ///
+    /// # Safety
+    /// As [`TreeRef::descend`].
+    #[inline(always)]
+    pub(crate) unsafe fn lines_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> OfQuad<u32> {
+        // SAFETY: the same contract.
+        unsafe {
+            let (numbers, _) = self.descend::<S, true>(simt, word);
+            let first = self.first_of::<S, V>(simt, own(simt, numbers));
+            self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers()
+        }
+    }
+
     /// Warp collective (all lanes). The line of each lane's word, which may be absent.
     ///
     /// # Safety
@@ -451,11 +460,7 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
-        unsafe {
-            let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of::<S, V>(simt, own(simt, numbers));
-            own(simt, self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers())
-        }
+        own(simt, unsafe { self.lines_of_any::<S, V>(simt, word) })
     }
 
     /// Per thread. The lane's part of four lines.
@@ -674,54 +679,5 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a line.
         unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
-    }
-}
-
-/// Warp collective (all lanes). What each of four lanes has, in all of them.
-#[inline(always)]
-pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
-    let leader = simt.lane() / QUAD * QUAD;
-    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
-}
-
-/// Per thread. Of what four lanes have in common, the lane's own.
-#[inline(always)]
-pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
-    match simt.lane() % QUAD {
-        0 => a,
-        1 => b,
-        2 => c,
-        _ => d,
-    }
-}
-
-/// Per thread. The last of `count` nodes for which something holds that holds for the first one.
-#[inline(always)]
-pub(crate) fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
-    let (mut base, mut left) = (0, count);
-    while left > 1 {
-        let half = left / 2;
-        base += if holds(base + half) { half } else { 0 };
-        left -= half;
-    }
-    base
-}
-
-/// Warp collective (all lanes). Writes the hit mask of the queries from the warp's first on, unless it is null. There are no
-/// hits past the last query.
-///
-/// # Safety
-/// There are `count` queries, and a word for each 32 of them.
-#[inline(always)]
-pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64, is_hit: bool, count: u64) {
-    if hits.is_null() {
-        return;
-    }
-    let word = simt.ballot(FULL_MASK, is_hit);
-    // The callers have branched by this before the ballot.
-    let at = simt.opaque(at);
-    if simt.lane() == 0 && at < count {
-        // SAFETY: one word per 32 queries.
-        unsafe { simt.store(hits, at / u64::from(WARP), word, Hint::Streaming) };
     }
 }

@@ -4,8 +4,8 @@
 use crate::layout::{
     LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
 };
-use crate::queries::{GetArgs, found_at};
-use crate::search::{TABLE_BYTES, TreeRef, load_top, store_hits};
+use crate::queries::{GetArgs, found_at, store_hits};
+use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;

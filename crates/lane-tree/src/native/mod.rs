@@ -9,8 +9,8 @@ use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
 use lanetree_frame::fixed;
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_keys_alone, has_values_beside, line_at, line_slots, pairs_of,
-    record_words, value_at,
+    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_keys_alone, has_values_beside, last_node, line_at, line_slots,
+    pairs_of, record_words, value_at,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Line, Simd};
@@ -102,7 +102,7 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
 
     /// The position of the pair of a rank; past the last pair, that after it.
     fn at_rank(&self, rank: u64) -> (usize, usize) {
-        let node = last(self.shape.leaf_nodes as usize, |number| self.record(number).rank <= rank);
+        let node = last_node(self.shape.leaf_nodes, |number| self.record(number as usize).rank <= rank) as usize;
         let (record, mut line) = (self.record(node), 0);
         let mut left = (rank - record.rank) as u32;
         while left >= record.len(line) && self.first_line(node) + (line as usize) + 1 < self.shape.lines as usize {
@@ -116,23 +116,12 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
     pub(crate) fn advanced(&self, cursor: u64, pairs: u64) -> u64 {
         let slots = line_slots::<K::Bits, V>() as usize;
         let (line, slot) = (cursor as usize / slots, cursor as usize % slots);
-        let node = last(self.shape.leaf_nodes as usize, |number| self.first_line(number) <= line);
+        let node = last_node(self.shape.leaf_nodes, |number| self.first_line(number as usize) <= line) as usize;
         let (record, within) = (self.record(node), (line - self.first_line(node)) as u32);
         let slot = slot.min(record.len(within) as usize);
         let (line, slot) = self.at_rank(record.rank + u64::from(record.before::<V>(within)) + slot as u64 + pairs);
         (line * slots + slot) as u64
     }
-}
-
-/// The last of `count` that something holds for, which holds for the first.
-fn last(count: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut base, mut left) = (0, count);
-    while left > 1 {
-        let half = left / 2;
-        base += if holds(base + half) { half } else { 0 };
-        left -= half;
-    }
-    base
 }
 
 /// Words of a line that are keys, if pairs take two each.

@@ -1,16 +1,16 @@
 //! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
 
-use super::scratch::{APPENDED, DIVIDED, FOUND, LISTED, STUCK, WITHOUT_LINES};
+use super::scratch::{APPENDED, DIVIDED, STUCK, WITHOUT_LINES};
 use super::{Batch, UpdateScratch};
 use crate::LaneTree;
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, read, room};
 use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
-use lanetree_kernels_lane_tree::layout::lines_in_words;
+use lanetree_kernels_lane_tree::layout::{line_slots, lines_in_words};
 use lanetree_kernels_lane_tree::{
-    BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs, PlacePartsArgs,
-    RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, TARGET_WORDS, calls,
+    BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, Draws, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs,
+    PlacePartsArgs, RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, Spread, TARGET_WORDS, Windows, calls,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
@@ -45,6 +45,13 @@ fn lines_to_append(lines: u32) -> u32 {
     (lines / 16).min(u32::MAX - lines)
 }
 
+/// Lines that are added where they move, everywhere the same part of what is there: so that there is a fifth more than pairs would
+/// fill, and later batches find room near by.
+fn lines_to_spread<K: AnyKey, V: Value>(lines: u64, pairs: u64) -> u64 {
+    let enough = (pairs * 6).div_ceil(u64::from(line_slots::<K::Bits, V>()) * 5);
+    enough.saturating_sub(lines)
+}
+
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Lines that there is room for after those of the tree.
     fn spare_lines(&self) -> Result<u32> {
@@ -61,7 +68,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch: &mut UpdateScratch<K>,
     ) -> Result<u64> {
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        let most_drawn = leaf_nodes / MOST_DRAWN;
         scratch.runs.reserve(&self.device, leaf_nodes as usize)?;
+        scratch.runs.windows.fill_zero(stream)?;
+        let windows = Self::windows(stream, leaf_nodes, scratch)?;
         let findings = scratch.findings.write_on(stream)?;
         let mut args = RunsArgs {
             tree: self.tree_ref(stream)?,
@@ -72,8 +82,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             parts: scratch.runs.parts.write_on(stream)?,
             part: self.divided_filling().node as u32,
             spare_lines: self.spare_lines()?,
-            draws: 1,
-            reserved: 0,
+            draws: Draws::FromBlocks as u32,
+            most_nodes: most_drawn as u32,
+            windows,
             divided_count: findings.byte_add(DIVIDED as u64 * 8),
             stuck_count: findings.byte_add(STUCK as u64 * 8),
         };
@@ -84,15 +95,24 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             Ok(())
         };
         launch(&args)?;
+        args.draws = Draws::Windows as u32;
+        launch(&args)?;
         let planned = scratch.findings.to_vec()?;
         let drawn = planned[DIVIDED] - found;
-        if planned[STUCK] == 0 && drawn <= leaf_nodes / MOST_DRAWN {
+        if planned[STUCK] == 0 && drawn <= most_drawn {
             return Ok(planned[DIVIDED]);
         }
         // Lines will move.
-        args.draws = 0;
+        args.draws = Draws::Nothing as u32;
         launch(&args)?;
+        scratch.runs.windows.fill_zero(stream)?;
         Ok(found)
+    }
+
+    /// The windows that are chosen.
+    fn windows(stream: &Stream, leaf_nodes: u64, scratch: &mut UpdateScratch<K>) -> Result<Windows> {
+        let levels = Windows::levels_of(leaf_nodes as u32).into();
+        Ok(Windows { bits: scratch.runs.windows.write_on(stream)?, levels })
     }
 
     /// Lists the nodes that are divided. `found` is how many must be. Waits for the stream.
@@ -107,12 +127,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(List { words: self.device.alloc(0)?, count: 0, pairs: 0, parts: 0, lines: 0 });
         }
         let count = self.plan_runs(stream, batch, found, scratch)? as usize;
-        let (runs, nodes) = (&mut scratch.runs, self.parts.get()?.shape.leaf_nodes as usize);
+        let nodes = self.parts.get()?.shape.leaf_nodes as usize;
+        let windows = Self::windows(stream, nodes as u64, scratch)?;
+        let runs = &mut scratch.runs;
         exclusive_scan(stream, &runs.pairs, nodes, &mut runs.pairs_before, &mut runs.scan)?;
         exclusive_scan(stream, &runs.parts, nodes, &mut runs.parts_before, &mut runs.scan)?;
         let mut words = self.device.alloc((count + 1) * DIVIDED_WORDS as usize)?;
         let args = ListDividedArgs {
             divided: runs.divided.read_on(stream)?,
+            windows,
             pairs_before: runs.pairs_before.read_on(stream)?,
             parts_before: runs.parts_before.read_on(stream)?,
             leaf_nodes: nodes as u64,
@@ -134,18 +157,18 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping.
+    /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
+    /// many nodes are to be laid out anew, and `found` how many of these must be divided.
     pub(super) fn divide(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         growth: u64,
+        (listed, found): (u64, u64),
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
         let len = old.len.wrapping_add(growth);
-        let planned_nodes = scratch.findings.to_vec()?;
-        let [listed, found] = [LISTED, FOUND].map(|word| planned_nodes[word]);
         let list = self.list_divided(stream, batch, found, scratch)?;
         let divided = list.divided(stream)?;
         let changes = Self::changes(stream, batch, scratch)?;
@@ -186,8 +209,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         // Where all pairs of divided nodes are removed, nobody would fill their lines.
         let lines_move = list.count > 0 && (planned.is_none() || fitted[WITHOUT_LINES] > 0);
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
+        let mut spread = Spread { more: 0, lines: 1 };
         let lines = match lines_move {
-            true => u64::from(old.lines) - list.lines + lines,
+            true => {
+                let lines = u64::from(old.lines) - list.lines + lines;
+                spread = Spread { more: lines_to_spread::<K, V>(lines, len), lines };
+                spread.to(lines)
+            }
             false => u64::from(old.lines) + fitted[APPENDED],
         };
         let lines = line_count(lines, len)?;
@@ -209,6 +237,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 cuts: planned.cuts().read_on(stream)?,
                 parts: list.parts as u64,
                 lines_move: u64::from(lines_move),
+                spread,
                 targets: targets.write_on(stream)?,
             };
             // SAFETY: the nodes and their parts.
@@ -243,6 +272,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 nodes: built.nodes.write_on(stream)?,
                 records: built.records.write_on(stream)?,
                 lines: new_lines,
+                spread,
             };
             let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
             // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.

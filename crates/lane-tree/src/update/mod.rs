@@ -21,10 +21,13 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{BuildScratch, UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{FOUND, FULL, LISTED, MARKED, SORTED_AT, TALLY};
+use scratch::{FOUND, FULL, LISTED, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
+
+/// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
+const PLAN_WARPS: u64 = 1 << 13;
 
 /// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: by the kernels' times in
 /// experiment 24 of `docs/performance.md`, that takes about as long as to lay out so many.
@@ -109,27 +112,27 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             self.renew(stream, batch, inserted, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));
         }
-        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        let (mut listed, mut divided) = (0, 0);
-        if found[MARKED] > 0 {
-            // There are at least as many lines without room as nodes that have them.
-            listed = self.list_nodes(stream, batch, found[MARKED] as usize, scratch)?;
-            if kinds.is_none() && listed > leaf_nodes / MOST_LISTED {
-                self.rebuild(stream, batch)?;
-                return Ok(report(UpdatePath::Rebuilt));
-            }
-            self.plan_nodes(stream, batch, listed, scratch)?;
-            divided = scratch.findings.to_vec()?[FOUND];
+        let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
+        if listed > self.most_listed(kinds)? {
+            self.rebuild(stream, batch)?;
+            return Ok(report(UpdatePath::Rebuilt));
         }
         if unreached + divided == 0 {
             self.write(stream, batch, growth, listed, scratch)?;
             return Ok(report(UpdatePath::InPlace));
         }
-        self.divide(stream, batch, growth, scratch)?;
+        self.divide(stream, batch, growth, (listed, divided), scratch)?;
         Ok(report(UpdatePath::Moved))
     }
 
-    /// Sorts a batch, finds out what it does, and marks the nodes of lines that have no room: in the stream's order.
+    /// How many nodes may be laid out anew at most: if there are more, the tree is made anew.
+    fn most_listed(&self, kinds: Option<&Buffer<u32>>) -> Result<u64> {
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        Ok(if kinds.is_none() { leaf_nodes / MOST_LISTED } else { u64::MAX })
+    }
+
+    /// Sorts a batch and finds out what it does, which nodes are to be laid out anew, and which of these must be divided: in the
+    /// stream's order.
     fn plan(
         &self,
         stream: &Stream,
@@ -138,8 +141,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ) -> Result<()> {
         let count = keys.len();
         let parts = self.parts.get()?;
-        scratch.reserve_bits(&self.device, parts.shape.leaf_nodes as usize)?;
+        let leaf_nodes = parts.shape.leaf_nodes as usize;
+        scratch.reserve_bits(&self.device, leaf_nodes)?;
+        scratch.lists.reserve(&self.device, count.min(leaf_nodes))?;
         scratch.marks.fill_zero(stream)?;
+        scratch.found.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
         scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORTED_AT)?;
         let folded = match (kinds, scratch.sort.folded()) {
@@ -164,12 +170,25 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         unsafe { over_queries(stream, count, (SEARCH_THREADS, 0), &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
-            let args = self.changes_of_lines(stream, (keys, values), scratch)?;
+            let batch = (keys, values);
+            let lines = self.changes_of_lines(stream, batch, scratch)?;
+            let listed = ListNodesArgs {
+                changes: lines.changes,
+                marks: lines.marks.as_const(),
+                listed: scratch.lists.listed.write_on(stream)?,
+                spans: scratch.lists.spans.write_on(stream)?,
+                listed_count: findings.byte_add(LISTED as u64 * 8),
+            };
+            let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
+            nodes.most_listed = self.most_listed(kinds)?;
             let threads = (count as u64).min(SHIFT_THREADS);
-            // SAFETY: operations, and a bit for each node.
+            let warps = (count.min(leaf_nodes) as u64).min(PLAN_WARPS);
+            // SAFETY: operations, and a bit for each node; there is room for all nodes that have operations.
             unsafe {
-                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&args))?;
-                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&args))?;
+                launch::over(stream, count as u64, 1, THREADS)?.run(calls::plan_lines(&lines))?;
+                launch::over(stream, threads, 1, THREADS)?.run(calls::plan_shifts(&lines))?;
+                launch::over(stream, count as u64, 1, THREADS)?.run(calls::list_nodes(&listed))?;
+                launch::over(stream, warps, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&nodes))?;
             }
         }
         Ok(())
@@ -206,7 +225,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             changes: Self::changes(stream, batch, scratch)?,
             unsorted: findings.byte_add((SORTED_AT as u64 + 1) * 8).as_const(),
             marks: scratch.marks.write_on(stream)?,
-            without_room: findings.byte_add(MARKED as u64 * 8),
             full: scratch.full.write_on(stream)?,
             full_count: findings.byte_add(FULL as u64 * 8),
             shifts: scratch.shifts.write_on(stream)?,
@@ -229,6 +247,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             tree: self.tree_ref(stream)?,
             listed: lists.listed.read_on(stream)?,
             listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
+            most_listed: u64::MAX,
             spans: lists.spans.read_on(stream)?,
             sizes: lists.sizes.write_on(stream)?,
             divided_count: findings.byte_add(FOUND as u64 * 8),
@@ -239,50 +258,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             lines: GlobalMut::null(),
             formats: GlobalMut::null(),
         })
-    }
-
-    /// Lists the nodes that are marked, at most so many; how many these are. Waits for the stream.
-    fn list_nodes(
-        &self,
-        stream: &Stream,
-        batch: Batch<'_, K, V>,
-        most: usize,
-        scratch: &mut UpdateScratch<K>,
-    ) -> Result<u64> {
-        let count = batch.0.len();
-        scratch.lists.reserve(&self.device, most)?;
-        let mut args = ListNodesArgs {
-            changes: Self::changes(stream, batch, scratch)?,
-            marks: scratch.marks.read_on(stream)?,
-            flags: scratch.flags.write_on(stream)?,
-            before: Global::null(),
-            listed: scratch.lists.listed.write_on(stream)?,
-            spans: scratch.lists.spans.write_on(stream)?,
-            listed_count: scratch.findings.write_on(stream)?.byte_add(LISTED as u64 * 8),
-        };
-        let over_operations = || launch::over(stream, count as u64, 1, THREADS);
-        // SAFETY: one element per operation.
-        unsafe { over_operations()?.run(calls::flag_nodes(&args))? };
-        exclusive_scan(stream, &scratch.flags, count, &mut scratch.flags_before, &mut scratch.scan)?;
-        args.before = scratch.flags_before.read_on(stream)?;
-        // SAFETY: there is room for all nodes that are marked.
-        unsafe { over_operations()?.run(calls::list_nodes(&args))? };
-        Ok(scratch.findings.to_vec()?[LISTED])
-    }
-
-    /// Plans the nodes that are listed, which are so many: in the stream's order.
-    fn plan_nodes(
-        &self,
-        stream: &Stream,
-        batch: Batch<'_, K, V>,
-        listed: u64,
-        scratch: &mut UpdateScratch<K>,
-    ) -> Result<()> {
-        scratch.found.fill_zero(stream)?;
-        let args = self.changes_of_nodes(stream, batch, scratch)?;
-        // SAFETY: a warp for each node that is listed.
-        unsafe { launch::over(stream, listed, WARP, CHANGE_WARPS * WARP)?.run(calls::plan_nodes(&args))? };
-        Ok(())
     }
 
     /// Launches the changes of lines, and of nodes that are listed and not divided, of which there are at most so many. Records

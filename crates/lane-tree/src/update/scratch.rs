@@ -1,33 +1,31 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
-use lanetree_kernels_lane_tree::BLOCK_NODES;
+use lanetree_kernels_lane_tree::{BLOCK_NODES, Windows};
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
 /// do not reach.
 pub(super) const TALLY: usize = 0;
-/// How many lines have no room.
-pub(super) const MARKED: usize = 5;
 /// How many nodes are listed, to be laid out anew.
-pub(super) const LISTED: usize = 6;
+pub(super) const LISTED: usize = 5;
 /// How many of these must be divided.
-pub(super) const FOUND: usize = 7;
+pub(super) const FOUND: usize = 6;
 /// How many are divided, with those that are drawn in.
-pub(super) const DIVIDED: usize = 8;
-/// How many runs of them have too few lines, though they have all nodes of their block.
-pub(super) const STUCK: usize = 9;
+pub(super) const DIVIDED: usize = 7;
+/// How many blocks are in no window with enough lines, though they need one.
+pub(super) const STUCK: usize = 8;
 /// How many runs have too few lines.
-pub(super) const WITHOUT_LINES: usize = 10;
+pub(super) const WITHOUT_LINES: usize = 9;
 /// How many lines the run with the last node takes from those after all others.
-pub(super) const APPENDED: usize = 11;
+pub(super) const APPENDED: usize = 10;
 /// How many lines have no room of their own.
-pub(super) const FULL: usize = 12;
+pub(super) const FULL: usize = 11;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 13;
+pub(super) const SORTED_AT: usize = 12;
 
-/// Scratch memory of batches in device form, reusable for the next batch: about 80 bytes per operation with keys of 8 bytes, and 30
-/// for each node that such a batch has laid out anew. A batch that divides nodes takes about 32 more for each node of the tree.
+/// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
+/// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.
 #[derive(Debug)]
 pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
@@ -45,10 +43,6 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) full: Buffer<u32>,
     /// What the line of an operation hands to another.
     pub(super) shifts: Buffer<u32>,
-    /// 1 for the first operation of a node that is to be laid out anew.
-    pub(super) flags: Buffer<u32>,
-    /// Their sums.
-    pub(super) flags_before: Buffer<u64>,
     pub(super) findings: Buffer<u64>,
     /// The formats of nodes that were written.
     pub(super) formats: Buffer<u32>,
@@ -107,6 +101,8 @@ pub(super) struct RunLists {
     pub(super) parts: Buffer<u64>,
     /// Their sums.
     pub(super) parts_before: Buffer<u64>,
+    /// The windows that are chosen.
+    pub(super) windows: Buffer<u32>,
     pub(super) scan: ScanScratch,
 }
 
@@ -119,6 +115,7 @@ impl RunLists {
             pairs_before: device.alloc(len + 1)?,
             parts: device.alloc(len)?,
             parts_before: device.alloc(len + 1)?,
+            windows: device.alloc(Windows::words(Windows::levels_of(len as u32)))?,
             scan: ScanScratch::new(device, len)?,
         })
     }
@@ -134,7 +131,8 @@ impl RunLists {
 
     fn bytes(&self) -> usize {
         let sums = self.pairs_before.bytes() + self.parts_before.bytes();
-        self.divided.bytes() + self.pairs.bytes() + self.parts.bytes() + sums + self.scan.bytes()
+        let bits = self.divided.bytes() + self.windows.bytes();
+        bits + self.pairs.bytes() + self.parts.bytes() + sums + self.scan.bytes()
     }
 }
 
@@ -161,8 +159,6 @@ impl<K: AnyKey> UpdateScratch<K> {
             before: device.alloc(n + 1)?,
             full: device.alloc(n)?,
             shifts: device.alloc(n)?,
-            flags: device.alloc(n)?,
-            flags_before: device.alloc(n + 1)?,
             findings: device.alloc(SORTED_AT + OPERATION_FINDINGS)?,
             formats: device.alloc(1)?,
             // The lists are not longer.
@@ -196,10 +192,9 @@ impl<K: AnyKey> UpdateScratch<K> {
             + self.full.bytes()
             + self.nodes.bytes()
             + self.places.bytes()
-            + self.flags.bytes()
             + self.marks.bytes()
             + self.found.bytes();
-        let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes() + self.flags_before.bytes();
+        let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
         self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.runs.bytes()
     }

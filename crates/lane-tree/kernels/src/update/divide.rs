@@ -1,7 +1,7 @@
 //! Nodes that are divided: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
 use super::{Changes, Effect};
-use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::parts::{Divided, DividedWord, LINE_BITS, Spread, TARGET_WORDS};
 use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
@@ -180,6 +180,8 @@ kernel_args! {
         pub parts: u64,
         /// 1 if lines move, so that each node has as many as it needs; 0 if they stay where they are, and runs share theirs.
         pub lines_move: u64,
+        /// If they move.
+        pub spread: Spread,
         /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the
         /// line after its last; the rank of its first pair.
         pub targets: GlobalMut<u64>,
@@ -212,9 +214,11 @@ impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
             let (own, after) = (before(part), before(part + 1));
             let first_line = u64::from(args.tree.first_line(simt, number as u32));
             // Where lines move, those of the parts follow one another.
-            let mut base = first_line.wrapping_sub(lines);
-            let mut end = base.wrapping_add(after.1);
-            if args.lines_move == 0 {
+            let base = first_line.wrapping_sub(lines);
+            let (mut line, mut end) = (base.wrapping_add(own.1), base.wrapping_add(after.1));
+            if args.lines_move != 0 {
+                (line, end) = (args.spread.to(line), args.spread.to(end));
+            } else {
                 let (run, run_end) = divided.run_of(simt, index);
                 let (first_part, end_part) =
                     (divided.get(simt, run, DividedWord::Parts), divided.get(simt, run_end, DividedWord::Parts));
@@ -224,14 +228,14 @@ impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
                 let share = |part: u64| left * (part - first_part) / (end_part - first_part).max(1);
                 let run_line = first_line - (lines - divided.get(simt, run, DividedWord::Lines));
                 let run_base = run_line.wrapping_sub(before(first_part).1);
-                base = run_base.wrapping_add(share(part));
+                line = run_base.wrapping_add(own.1 + share(part));
                 end = run_base.wrapping_add(after.1 + share(part + 1));
             }
             let rank = args.tree.rank_of::<S, V>(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
                 - divided.get(simt, index, DividedWord::Pairs);
             let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));
             let to = part * u64::from(TARGET_WORDS);
-            let start = (number - index + own.0) << LINE_BITS | base.wrapping_add(own.1);
+            let start = (number - index + own.0) << LINE_BITS | line;
             simt.store(args.targets, to, start, Hint::Default);
             simt.store(args.targets, to + 1, end, Hint::Default);
             simt.store(args.targets, to + 2, rank.wrapping_add(growth), Hint::Default);

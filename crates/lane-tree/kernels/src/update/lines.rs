@@ -1,7 +1,7 @@
 //! Changes of single lines, and of two of which one has no room.
 
 use super::line::{Line, PAIRS};
-use super::{Changes, Effect};
+use super::{APPEND_BYTES, Changes, Effect, append};
 use crate::layout::{
     Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS, QUANTISER, Quantiser, SEPARATORS, chunk_at,
     chunk_of, has_values_beside, planes, record_words, value_at,
@@ -10,9 +10,7 @@ use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, kernel_args, unroll,
-};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// Arguments of [`PlanLines`], [`PlanShifts`], [`WriteLines`] and [`WriteShifts`].
@@ -26,8 +24,6 @@ kernel_args! {
         /// A bit for each node of the lowest level: whether it is to be laid out anew. [`PlanLines`] and [`PlanShifts`] set
         /// them.
         pub marks: GlobalMut<u32>,
-        /// In and out: how many lines have no room and cannot get it; added to the former value. At least the number of marked nodes.
-        pub without_room: GlobalMut<u64>,
         /// Out, of [`PlanLines`]: the first operations of lines that have no room, in any order: `[*full_count]`.
         pub full: GlobalMut<u32>,
         /// In and out, of [`PlanLines`]: how many; added to the former value.
@@ -285,19 +281,16 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
 #[derive(Debug)]
 pub struct PlanLines<K, V>(PhantomData<(K, V)>);
 
-/// The lines without room of a block, and of those before it in the list.
-const BLOCK_COUNT: Shared<u32> = Shared::at(0, 2);
-
 impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
     type Args = LineChangesArgs<K, V>;
-    const STATIC_SHARED: u32 = BLOCK_COUNT.end();
+    const STATIC_SHARED: u32 = APPEND_BYTES;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let at = simt.global_index();
         // SAFETY: a bit for each node, and an element for each operation.
         unsafe {
-            let (mut marked, mut is_full) = (None, false);
+            let mut is_full = false;
             if simt.load(args.unsorted, 0, Hint::ReadOnly) == 0
                 && let Some(group) = args.changes.group(simt, at)
             {
@@ -305,35 +298,12 @@ impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
                 is_full = group.is_simple && slots < group.new_len && group.new_len <= slots + slots / 2;
                 let has_room = group.is_simple && 0 < group.new_len && group.new_len <= slots;
                 if !has_room && !is_full {
-                    marked = Some(group.node);
+                    mark(simt, args.marks, group.node);
                 }
                 simt.store(args.shifts, at, 0, Hint::Default);
             }
-            mark(simt, args, marked);
-            // One sum for a block: sums at one address are slow.
-            let full = simt.opaque(simt.ballot(FULL_MASK, is_full));
-            if simt.thread_index() == 0 {
-                simt.shared_store(BLOCK_COUNT, 0, 0);
-            }
-            simt.barrier();
-            let mut base = 0;
-            if simt.lane() == 0 {
-                base = simt.shared_atomic_add(BLOCK_COUNT, 0, full.count_ones());
-            }
-            simt.barrier();
-            if simt.thread_index() == 0 {
-                let count = u64::from(simt.shared_load(BLOCK_COUNT, 0));
-                let before = if count > 0 {
-                    simt.atomic_add(args.full_count, 0, count, Order::Relaxed, Scope::Device)
-                } else {
-                    0
-                };
-                simt.shared_store(BLOCK_COUNT, 1, before as u32);
-            }
-            simt.barrier();
-            let before = simt.shared_load(BLOCK_COUNT, 1) + simt.shuffle(FULL_MASK, base, 0);
-            if full >> simt.lane() & 1 != 0 {
-                let to = u64::from(before + (full & simt.lanes_below()).count_ones());
+            let to = append(simt, is_full, args.full_count);
+            if is_full {
                 simt.store(args.full, to, at as u32, Hint::Default);
             }
         }
@@ -354,43 +324,30 @@ impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
         unsafe {
             let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
             let mut index = simt.global_index();
-            // The same for all lanes of a warp.
-            while index - u64::from(simt.lane()) < count {
-                let mut marked = None;
-                if index < count {
-                    let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
-                    if let Some(group) = changes.group(simt, at) {
-                        let mut line = Line::load(simt, tree.lines, group.number, group.len);
-                        line.change(simt, changes, tree.flip, &group);
-                        match shift(simt, tree, changes, &group, &line) {
-                            Some(shift) => simt.store(args.shifts, at, shift.0, Hint::Default),
-                            None => marked = Some(group.node),
-                        }
+            while index < count {
+                let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
+                if let Some(group) = changes.group(simt, at) {
+                    let mut line = Line::load(simt, tree.lines, group.number, group.len);
+                    line.change(simt, changes, tree.flip, &group);
+                    match shift(simt, tree, changes, &group, &line) {
+                        Some(shift) => simt.store(args.shifts, at, shift.0, Hint::Default),
+                        None => mark(simt, args.marks, group.node),
                     }
                 }
-                mark(simt, args, marked);
                 index += u64::from(simt.grid_dim()) * u64::from(simt.block_dim());
             }
         }
     }
 }
 
-/// Warp collective (all lanes). Marks nodes, and counts the lines for which they are.
+/// Per thread. Sets a node's bit.
 ///
 /// # Safety
-/// There are such nodes.
+/// There is such a node.
 #[inline(always)]
-unsafe fn mark<S: Simt, K: KeyWord, V: Value>(simt: S, args: &LineChangesArgs<K, V>, node: Option<u32>) {
-    // SAFETY: a bit for each node.
-    unsafe {
-        if let Some(node) = node {
-            simt.atomic_or(args.marks, u64::from(node / 32), 1 << (node % 32), Order::Relaxed, Scope::Device);
-        }
-        let marked = simt.opaque(simt.ballot(FULL_MASK, node.is_some())).count_ones();
-        if simt.lane() == 0 && marked > 0 {
-            simt.atomic_add(args.without_room, 0, u64::from(marked), Order::Relaxed, Scope::Device);
-        }
-    }
+pub(super) unsafe fn mark<S: Simt>(simt: S, marks: GlobalMut<u32>, node: u32) {
+    // SAFETY: the caller's.
+    unsafe { simt.atomic_or(marks, u64::from(node / 32), 1 << (node % 32), Order::Relaxed, Scope::Device) };
 }
 
 /// Per thread. Whether a node's bit is set.

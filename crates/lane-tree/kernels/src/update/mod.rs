@@ -5,7 +5,7 @@
 //! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
 //! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, with those of nodes beside that
 //! have lines to spare ([`PlanRuns`]), as in a build ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move
-//! aside ([`Relocate`]). Lines move only where whole blocks of nodes have too few.
+//! aside ([`Relocate`]). Lines move only where a quarter of all nodes would have too few.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -19,16 +19,18 @@ mod search;
 
 pub use divide::{DivideArgs, Fits, FitsArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs};
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
-pub use nodes::{CHANGE_WARPS, FlagNodes, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
-pub use runs::{BLOCK_NODES, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs};
+pub use runs::{BLOCK_NODES, Draws, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs, Windows};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_slots, pairs_of, record_words};
 use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Simt, WARP, kernel_args, unroll};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args, unroll,
+};
 
 /// What an operation does to its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,6 +126,45 @@ fn first_not(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
 unsafe fn first_of_node<S: Simt>(simt: S, nodes: Global<u32>, count: u64, node: u32) -> u64 {
     // SAFETY: an operation.
     first_not(0, count, |at| unsafe { simt.load(nodes, at, Hint::ReadOnly) } < node)
+}
+
+/// Elements that a block appends to a list, and the list's before them.
+const APPENDED: Shared<u32> = Shared::at(0, 2);
+
+/// Bytes of shared memory of [`append`].
+const APPEND_BYTES: u32 = APPENDED.end();
+
+/// Block collective. The place of the thread's element in a list, if it has one; the elements come in any order.
+///
+/// # Safety
+/// The list has so many elements; the block has shared memory for it, which nothing else uses.
+#[inline(always)]
+unsafe fn append<S: Simt>(simt: S, has_one: bool, count: GlobalMut<u64>) -> u64 {
+    // SAFETY: the caller's.
+    unsafe {
+        let own = simt.opaque(simt.ballot(FULL_MASK, has_one));
+        if simt.thread_index() == 0 {
+            simt.shared_store(APPENDED, 0, 0);
+        }
+        simt.barrier();
+        let mut base = 0;
+        if simt.lane() == 0 {
+            base = simt.shared_atomic_add(APPENDED, 0, own.count_ones());
+        }
+        simt.barrier();
+        // One sum for a block: sums at one address are slow.
+        if simt.thread_index() == 0 {
+            let of_block = u64::from(simt.shared_load(APPENDED, 0));
+            let before = match of_block {
+                0 => 0,
+                _ => simt.atomic_add(count, 0, of_block, Order::Relaxed, Scope::Device),
+            };
+            simt.shared_store(APPENDED, 1, before as u32);
+        }
+        simt.barrier();
+        let before = simt.shared_load(APPENDED, 1) + simt.shuffle(FULL_MASK, base, 0);
+        u64::from(before + (own & simt.lanes_below()).count_ones())
+    }
 }
 
 /// A removal in [`SearchArgs::counts`]; an insert is 1.

@@ -1,8 +1,8 @@
 //! Nodes that are laid out anew, each in its own lines.
 
-use super::lines::is_marked;
-use super::{Changes, Effect};
-use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, SHIFTS, line_slots};
+use super::lines::{is_marked, mark};
+use super::{APPEND_BYTES, Changes, Effect, append};
+use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
 use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
 use crate::search::TreeRef;
 use crate::values::SharedValues;
@@ -13,72 +13,45 @@ use lanetree_simt::{
 };
 
 kernel_args! {
-    /// Arguments of [`FlagNodes`] and [`ListNodes`].
+    /// Arguments of [`ListNodes`].
     pub struct ListNodesArgs<K, V> {
         /// The batch.
         pub changes: Changes<K, V>,
         /// A bit for each node of the lowest level: whether it is marked.
         pub marks: Global<u32>,
-        /// Out, of [`FlagNodes`]: 1 for the first operation of each marked node, 0 for others: `[count]`.
-        pub flags: GlobalMut<u32>,
-        /// Of [`ListNodes`]: the sums of the flags before each operation, and the total: `[count + 1]`.
-        pub before: Global<u64>,
-        /// Out, of [`ListNodes`]: the marked nodes, ascending.
+        /// Out: the marked nodes, in any order.
         pub listed: GlobalMut<u32>,
-        /// Out, of [`ListNodes`]: the first operation of each, and the one after its last.
+        /// Out: the first operation of each, and the one after its last.
         pub spans: GlobalMut<u64>,
-        /// Out, of [`ListNodes`]: how many nodes are listed.
+        /// In and out: how many nodes are listed; added to the former value.
         pub listed_count: GlobalMut<u64>,
     }
 }
 
-/// Flags the first operation of each marked node: a thread per operation.
-#[derive(Debug)]
-pub struct FlagNodes<K, V>(PhantomData<(K, V)>);
-
-impl<K: KeyWord, V: Value> Kernel for FlagNodes<K, V> {
-    type Args = ListNodesArgs<K, V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let at = simt.global_index();
-        if at >= args.changes.count {
-            return;
-        }
-        // SAFETY: operations; one element for each.
-        unsafe {
-            let node = args.changes.node(simt, at);
-            let is_first = at == 0 || args.changes.node(simt, at - 1) != node;
-            let flag = is_first && is_marked(simt, args.marks, node);
-            simt.store(args.flags, at, u32::from(flag), Hint::Default);
-        }
-    }
-}
-
-/// Lists the marked nodes: launched as [`FlagNodes`].
+/// Lists the marked nodes: a thread per operation.
 #[derive(Debug)]
 pub struct ListNodes<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for ListNodes<K, V> {
     type Args = ListNodesArgs<K, V>;
+    const STATIC_SHARED: u32 = APPEND_BYTES;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let at = simt.global_index();
-        if at >= args.changes.count {
-            return;
-        }
-        // SAFETY: operations; there are as many nodes as flags.
+        let (at, changes) = (simt.global_index(), &args.changes);
+        // SAFETY: operations; there are no more nodes than operations that are the first of one.
         unsafe {
-            if at == 0 {
-                let all = simt.load(args.before, args.changes.count, Hint::ReadOnly);
-                simt.store(args.listed_count, 0, all, Hint::Default);
+            let (mut node, mut is_listed) = (0, false);
+            if at < changes.count {
+                node = changes.node(simt, at);
+                let is_first = at == 0 || changes.node(simt, at - 1) != node;
+                is_listed = is_first && is_marked(simt, args.marks, node);
             }
-            if simt.load(args.flags.as_const(), at, Hint::ReadOnly) != 0 {
-                let (node, to) = (args.changes.node(simt, at), simt.load(args.before, at, Hint::ReadOnly));
+            let to = append(simt, is_listed, args.listed_count);
+            if is_listed {
                 simt.store(args.listed, to, node, Hint::Default);
                 simt.store(args.spans, 2 * to, at, Hint::Default);
-                simt.store(args.spans, 2 * to + 1, args.changes.of_node(simt, node + 1), Hint::Default);
+                simt.store(args.spans, 2 * to + 1, changes.of_node(simt, node + 1), Hint::Default);
             }
         }
     }
@@ -140,10 +113,12 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes to lay out anew, ascending: `[*listed_count]`.
+        /// The nodes to lay out anew: `[*listed_count]`.
         pub listed: Global<u32>,
         /// How many.
         pub listed_count: Global<u64>,
+        /// If there are more, nothing is done.
+        pub most_listed: u64,
         /// The first operation of each, and the one after its last.
         pub spans: Global<u64>,
         /// The pairs and the lines of each, which [`PlanNodes`] notes, as [`WriteNodes`] changes the nodes beside.
@@ -175,7 +150,7 @@ const fn warp_bytes<K: KeyWord, V: Value>() -> u32 {
     Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
 }
 
-/// Finds out which of the nodes must be divided: a warp per node; blocks of [`CHANGE_WARPS`] warps.
+/// Finds out which of the nodes must be divided: any number of warps, in blocks of [`CHANGE_WARPS`].
 #[derive(Debug)]
 pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
@@ -186,7 +161,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanNodes<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
-        unsafe { change(simt, args, false) };
+        unsafe { change_all(simt, args, false) };
     }
 }
 
@@ -201,17 +176,39 @@ impl<K: KeyWord, V: Value> Kernel for WriteNodes<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: the same contract.
-        unsafe { change(simt, args, true) };
+        unsafe { change_all(simt, args, true) };
     }
 }
 
-/// Warp collective (all lanes). Plans a node, and writes it.
+/// Warp collective (all lanes). Plans the warp's nodes, and writes them.
 ///
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
-    let index = simt.global_index() / u64::from(WARP);
+unsafe fn change_all<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, writes: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        let listed = simt.load(args.listed_count, 0, Hint::ReadOnly);
+        if listed > args.most_listed {
+            return;
+        }
+        let warps = u64::from(simt.grid_dim()) * u64::from(simt.block_dim() / WARP);
+        let mut index = simt.global_index() / u64::from(WARP);
+        while index < listed {
+            change(simt, args, index, writes);
+            // The next node has the same shared memory.
+            simt.sync_warp(FULL_MASK);
+            index += warps;
+        }
+    }
+}
+
+/// Warp collective (all lanes). Plans a node of the list, and writes it.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, index: u64, writes: bool) {
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
     let offset = simt.warp() * warp_bytes::<K, V>();
     let staged = Staged::<K, V>::at(offset);
@@ -219,9 +216,6 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
     let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES, slots);
     // SAFETY: nodes of the tree and their operations.
     unsafe {
-        if index >= simt.load(args.listed_count, 0, Hint::ReadOnly) {
-            return;
-        }
         let number = simt.load(args.listed, index, Hint::ReadOnly);
         if writes && is_marked(simt, args.divided.as_const(), number) {
             return;
@@ -332,17 +326,13 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
             let new_len = new_len as u32;
             let even = (new_len * 272).div_ceil(room.max(1)).max(256);
-            if even < slots * 256 {
-                is_planned = plan(simt, staged, new_len, Filling::new(even), (room, 1), memory);
-            }
-            if is_planned.is_none() {
-                is_planned = plan(simt, staged, new_len, Filling::new(slots * 256), (room, SHIFTS), memory);
-            }
+            let full = Filling::new(slots * 256);
+            let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
+            is_planned = plan(simt, staged, new_len, fillings, room, memory);
         }
         if !writes {
             if lane == 0 && is_planned.is_none() {
-                let bit = 1 << (number % 32);
-                simt.atomic_or(args.divided, u64::from(number / 32), bit, Order::Relaxed, Scope::Device);
+                mark(simt, args.divided, number);
                 simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
             }
         } else if let Some(plan) = is_planned {

@@ -2,10 +2,10 @@
 
 use super::Changes;
 use crate::layout::{
-    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_at, has_values_beside, line_at, pairs_of,
-    record_words, value_at,
+    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_at, chunk_of, has_values_beside, line_at,
+    pairs_of, record_words, value_at,
 };
-use crate::parts::{Divided, DividedWord, LINE_BITS};
+use crate::parts::{Divided, DividedWord, LINE_BITS, Spread};
 use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
@@ -29,7 +29,8 @@ kernel_args! {
         pub records: GlobalMut<u64>,
         /// The tree's nodes.
         pub nodes: Global<u32>,
-        /// Out, unless it is null: the new number of each node and its new first line; [`u32::MAX`] if it is divided.
+        /// Out, unless it is null: the new number of each node and its new first line, before lines are spread; [`u32::MAX`] if it
+        /// is divided.
         pub moves: GlobalMut<u32>,
     }
 }
@@ -91,6 +92,8 @@ kernel_args! {
         pub records: GlobalMut<u64>,
         /// Out: their lines; null if these stay where they are.
         pub lines: GlobalMut<u64>,
+        /// If they move.
+        pub spread: Spread,
     }
 }
 
@@ -121,7 +124,13 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
             if to == u32::MAX {
                 return;
             }
-            let to_line = simt.load(args.moves, 2 * node + 1, Hint::ReadOnly);
+            let mut to_line = simt.load(args.moves, 2 * node + 1, Hint::ReadOnly);
+            let (first, lines) = args.tree.lines_of(simt, node as u32);
+            let mut room = lines;
+            if !args.lines.is_null() {
+                let [line, end] = [0, lines].map(|after| args.spread.to(u64::from(to_line) + u64::from(after)));
+                (to_line, room) = (line as u32, (end - line) as u32);
+            }
             let to = u64::from(to);
             let mut own = lane;
             while own < NODE_WORDS {
@@ -139,17 +148,23 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
             if args.lines.is_null() {
                 return;
             }
-            let (first, lines) = args.tree.lines_of(simt, node as u32);
             const CHUNKS: u32 = LINE_WORDS / 2;
+            let last = lines * CHUNKS - 1;
             let mut chunk = lane;
-            while chunk < lines * CHUNKS {
-                let at = |line: u32| chunk_at::<K, V>(u64::from(line) * u64::from(CHUNKS) + u64::from(chunk));
-                let words = simt.load_vector(args.tree.lines, at(first), Hint::Streaming);
-                simt.store_vector(args.lines, at(to_line), words, Hint::Streaming);
+            while chunk < room * CHUNKS {
+                let own = if chunk < last { chunk } else { last };
+                let at =
+                    |line: u32, chunk: u32| chunk_at::<K, V>(u64::from(line) * u64::from(CHUNKS) + u64::from(chunk));
+                let mut words: [u64; 2] = simt.load_vector(args.tree.lines, at(first, own), Hint::Streaming);
+                if chunk > last {
+                    // Lines that are added are free: they repeat the last pair.
+                    words = chunk_of([pairs_of::<K, V>(words)[MOST_CHUNK_SLOTS - 1]; MOST_CHUNK_SLOTS]);
+                }
+                simt.store_vector(args.lines, at(to_line, chunk), words, Hint::Streaming);
                 if has_values_beside::<K, V>() {
-                    let at = |line: u32| value_at::<K, V>(line + chunk / CHUNKS, chunk % CHUNKS);
-                    let value = values::load(simt, args.tree.lines.cast::<V>(), at(first), Hint::Streaming);
-                    values::store(simt, args.lines.cast::<V>(), at(to_line), value, Hint::Streaming);
+                    let at = |line: u32, chunk: u32| value_at::<K, V>(line + chunk / CHUNKS, chunk % CHUNKS);
+                    let value = values::load(simt, args.tree.lines.cast::<V>(), at(first, own), Hint::Streaming);
+                    values::store(simt, args.lines.cast::<V>(), at(to_line, chunk), value, Hint::Streaming);
                 }
                 chunk += LANES;
             }

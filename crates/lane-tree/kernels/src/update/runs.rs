@@ -1,8 +1,12 @@
 //! Runs: neighbouring nodes that are divided together, and share their lines.
 //!
 //! A node that is divided often lacks a line or two, while those beside it have some to spare. So it draws them in, until all
-//! together have lines enough. A run stays within an aligned block of [`BLOCK_NODES`] nodes, so that a warp can decide about
+//! together have lines enough. Such a run stays within an aligned block of [`BLOCK_NODES`] nodes, so that a warp can decide about
 //! the whole of it, and finds a run again by two words of bits.
+//!
+//! Where a whole block has too few lines, it takes those of the smallest window that has enough: 2, 4, 8 or more blocks, beginning
+//! at a multiple of as many, as in a sparse table (Itai, Konheim and Rodeh, ICALP 1981). So windows are nested or apart, and which
+//! they are can be found out for each block by itself. A window is one run.
 
 use super::{Changes, first_of_node};
 use crate::layout::{BITMAP_CHILDREN, line_slots};
@@ -55,16 +59,12 @@ unsafe fn block_bits<S: Simt>(simt: S, bits: Global<u32>, block: u64) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The lines that a node's pairs are likely to take, if all lines of its run are filled. Some will have fewer pairs than slots.
+/// The lines that so many pairs are likely to take in one node or more, if all lines of a run are filled. Some will have fewer pairs
+/// than slots.
 #[inline(always)]
-fn lines_for(pairs: u64, slots: u32) -> u32 {
+fn lines_for(pairs: u64, nodes: u32, slots: u32) -> u64 {
     // 1.1 times as many, in units of 1/256.
-    let lines = (pairs * 282).div_ceil(u64::from(256 * slots)) + 1;
-    match pairs {
-        0 => 0,
-        _ if lines < u64::from(MOST_LINES) => lines as u32,
-        _ => MOST_LINES,
-    }
+    if pairs > 0 { (pairs * 282).div_ceil(u64::from(256 * slots)) + u64::from(nodes) } else { 0 }
 }
 
 /// As good as any larger number of lines, of which a block's sum takes no more than 31 bits.
@@ -90,15 +90,90 @@ kernel_args! {
         pub part: u32,
         /// Lines that there is room for after all others.
         pub spare_lines: u32,
-        /// 1 if nodes are drawn in, 0 if only those are divided that must be.
+        /// Which nodes are drawn in: a [`Draws`].
         pub draws: u32,
-        /// 0, so that there is no padding.
-        pub reserved: u32,
+        /// Most nodes of a window.
+        pub most_nodes: u32,
+        /// The windows into which whole blocks are drawn.
+        pub windows: Windows,
         /// In and out: how many nodes are divided; added to the former value.
         pub divided_count: GlobalMut<u64>,
-        /// In and out: how many runs have too few lines, though they have all nodes of their block; added to the former value.
+        /// In and out: how many blocks are in no window with enough lines, though they need one; added to the former value.
         pub stuck_count: GlobalMut<u64>,
     }
+}
+
+/// Which nodes [`PlanRuns`] draws in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Draws {
+    /// None: only those are divided that must be.
+    Nothing = 0,
+    /// Those of the same block; and windows are chosen for blocks that have too few lines.
+    FromBlocks = 1,
+    /// All of the windows that were chosen; nothing else changes.
+    Windows = 2,
+}
+
+kernel_args! {
+    /// Windows of blocks, as a tree of bits: bit 1 is the window of all blocks, bits `2 * i` and `2 * i + 1` are the halves of
+    /// window `i`.
+    pub struct Windows {
+        /// A bit for each window: whether it is chosen.
+        pub bits: GlobalMut<u32>,
+        /// How often windows are halved until they are blocks.
+        pub levels: u64,
+    }
+}
+
+impl Windows {
+    /// How often windows of so many nodes, at least one, are halved until they are blocks.
+    pub const fn levels_of(nodes: u32) -> u32 {
+        nodes.div_ceil(BLOCK_NODES).next_power_of_two().ilog2()
+    }
+
+    /// Words of bits for so many levels.
+    pub const fn words(levels: u32) -> usize {
+        (2_usize << levels).div_ceil(32)
+    }
+
+    /// Per thread. Chooses the window of 2^level blocks that has a block.
+    ///
+    /// # Safety
+    /// There is such a window.
+    #[inline(always)]
+    unsafe fn choose<S: Simt>(&self, simt: S, level: u32, block: u64) {
+        let bit = 1 << (self.levels as u32 - level) | block >> level;
+        // SAFETY: the caller's.
+        unsafe { simt.atomic_or(self.bits, bit / 32, 1 << (bit % 32), Order::Relaxed, Scope::Device) };
+    }
+
+    /// Per thread. The largest window that is chosen and has a block: the first of its nodes, and the one after the last, of so many
+    /// in all.
+    ///
+    /// # Safety
+    /// There is such a block.
+    #[inline(always)]
+    unsafe fn chosen<S: Simt>(&self, simt: S, block: u64, leaf_nodes: u64) -> Option<(u64, u64)> {
+        let mut level = self.levels as u32;
+        while level > 0 {
+            let bit = 1 << (self.levels as u32 - level) | block >> level;
+            // SAFETY: a window.
+            if unsafe { simt.load(self.bits.as_const(), bit / 32, Hint::ReadOnly) } >> (bit % 32) & 1 != 0 {
+                return Some(nodes_of(level, block, leaf_nodes));
+            }
+            level -= 1;
+        }
+        None
+    }
+}
+
+/// The nodes of the window of 2^level blocks that has a block.
+#[inline(always)]
+fn nodes_of(level: u32, block: u64, leaf_nodes: u64) -> (u64, u64) {
+    let first = (block >> level << level) * u64::from(BLOCK_NODES);
+    let end = first + (u64::from(BLOCK_NODES) << level);
+    (first, if end < leaf_nodes { end } else { leaf_nodes })
 }
 
 /// Decides which nodes are divided: those that must be, and nodes beside where these lack lines. A warp for each block of
@@ -127,8 +202,16 @@ impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
         let sums = Shared::<u32>::at(simt.warp() * (SUMS * 4), SUMS);
         // SAFETY: nodes of the tree, and their operations; two words of bits for each block.
         unsafe {
-            let found = block_bits(simt, args.found, block);
-            let (mut divided, mut stuck) = (found, 0);
+            let mut found = block_bits(simt, args.found, block);
+            let mut before_count = 0;
+            if args.draws == Draws::Windows as u32 {
+                if args.windows.chosen(simt, block, tree.leaf_nodes.into()).is_none() {
+                    return;
+                }
+                before_count = ones(block_bits(simt, args.divided.as_const(), block));
+                found = bits_of(0, count);
+            }
+            let (mut divided, mut is_stuck) = (found, false);
             // A lane has two nodes.
             let (mut pairs, mut rooms) = ([0; 2], [0; 2]);
             // The same for all lanes.
@@ -140,7 +223,8 @@ impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
                 unroll!(2, half => {
                     let index = lane + half as u32 * WARP;
                     let mut room = if rooms[half] < MOST_LINES { rooms[half] } else { MOST_LINES };
-                    let mut needed = lines_for(pairs[half], line_slots::<K, V>());
+                    let needed = lines_for(pairs[half], 1, line_slots::<K, V>());
+                    let mut needed = if needed < u64::from(MOST_LINES) { needed as u32 } else { MOST_LINES };
                     if found >> index & 1 != 0 && pairs[half] > 0 && room <= BITMAP_CHILDREN {
                         // It did not fit in its lines, however few its pairs are.
                         let at_least = room + room / 16 + 1;
@@ -171,12 +255,12 @@ impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
                 };
                 let mut from = 0;
                 // All lanes do the same.
-                while args.draws != 0 && from < count && divided >> from != 0 {
+                while args.draws == Draws::FromBlocks as u32 && from < count && divided >> from != 0 {
                     let mut start = from + lowest_one(divided >> from);
                     let mut end = start + set_from(divided, start);
                     while spare(start, end) < 0 || with_pairs & bits_of(start, end) == 0 {
                         if start == 0 && end == count {
-                            stuck = 1;
+                            is_stuck = true;
                             break;
                         }
                         // The node beside that has more to spare, and the runs to which it leads.
@@ -212,13 +296,64 @@ impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
                 }
             });
             if lane == 0 && divided != 0 {
-                let nodes = (divided as u32).count_ones() + ((divided >> 32) as u32).count_ones();
+                let nodes = ones(divided) - before_count;
                 simt.atomic_add(args.divided_count, 0, u64::from(nodes), Order::Relaxed, Scope::Device);
-                if stuck != 0 {
+            }
+            // The same for all lanes.
+            if is_stuck {
+                // A window for each lane.
+                let level = lane + 1;
+                let fits = simt.ballot(FULL_MASK, simt.opaque(u32::from(fits(simt, args, level, block))) != 0);
+                if lane == 0 && fits != 0 {
+                    args.windows.choose(simt, fits.trailing_zeros() + 1, block);
+                } else if lane == 0 {
                     simt.atomic_add(args.stuck_count, 0, 1, Order::Relaxed, Scope::Device);
                 }
             }
         }
+    }
+}
+
+/// The bits that are set.
+#[inline(always)]
+fn ones(bits: u64) -> u32 {
+    (bits as u32).count_ones() + ((bits >> 32) as u32).count_ones()
+}
+
+/// Per thread. Whether the window of 2^level blocks that has a block is not too large, and has enough lines.
+///
+/// # Safety
+/// There is such a block.
+#[inline(always)]
+unsafe fn fits<S: Simt, K: KeyWord, V: Value>(simt: S, args: &RunsArgs<K, V>, level: u32, block: u64) -> bool {
+    if u64::from(level) > args.windows.levels {
+        return false;
+    }
+    let leaf_nodes = args.tree.leaf_nodes;
+    let (first, end) = nodes_of(level, block, leaf_nodes.into());
+    let nodes = (end - first) as u32;
+    if nodes > args.most_nodes {
+        return false;
+    }
+    // SAFETY: nodes, or the end.
+    let (from, to) = unsafe { (starts(simt, args, first as u32), starts(simt, args, end as u32)) };
+    let spare = if end == u64::from(leaf_nodes) { args.spare_lines } else { 0 };
+    let (pairs, lines) = (to.0.wrapping_sub(from.0), u64::from(to.1 - from.1) + u64::from(spare));
+    pairs > 0 && lines_for(pairs, nodes, line_slots::<K, V>()) <= lines
+}
+
+/// Per thread. The rank of a node after the batch, and its first line; or those of the end.
+///
+/// # Safety
+/// There is such a node.
+#[inline(always)]
+unsafe fn starts<S: Simt, K: KeyWord, V: Value>(simt: S, args: &RunsArgs<K, V>, node: u32) -> (u64, u32) {
+    let (tree, changes) = (&args.tree, &args.changes);
+    // SAFETY: the caller's.
+    unsafe {
+        let growth = changes.growth(simt, changes.of_node(simt, node));
+        let line = if node == tree.leaf_nodes { tree.line_count } else { tree.first_line(simt, node) };
+        (tree.rank_of::<S, V>(simt, node).wrapping_add(growth), line)
     }
 }
 
@@ -234,17 +369,9 @@ unsafe fn sizes<S: Simt, K: KeyWord, V: Value>(
     first: u32,
     count: u32,
 ) -> ([u64; 2], [u32; 2]) {
-    let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
-    // The rank of a node after the batch, and its first line; or those of the end.
-    let starts = |index: u32| {
-        let node = first + if index < count { index } else { count };
-        // SAFETY: a node, or the end.
-        unsafe {
-            let growth = changes.growth(simt, changes.of_node(simt, node));
-            let line = if node == tree.leaf_nodes { tree.line_count } else { tree.first_line(simt, node) };
-            (tree.rank_of::<S, V>(simt, node).wrapping_add(growth), line)
-        }
-    };
+    let lane = simt.lane();
+    // SAFETY: a node, or the end.
+    let starts = |index: u32| unsafe { starts(simt, args, first + if index < count { index } else { count }) };
     let (low, high, end) = (starts(lane), starts(lane + WARP), starts(BLOCK_NODES));
     let next = |own: (u64, u32), (rank, line): (u64, u32)| {
         let beside = (simt.shuffle_down(FULL_MASK, own.0, 1), simt.shuffle_down(FULL_MASK, own.1, 1));
@@ -261,6 +388,8 @@ kernel_args! {
     pub struct ListDividedArgs {
         /// A bit for each node that is divided, in whole blocks of [`BLOCK_NODES`].
         pub divided: Global<u32>,
+        /// Windows, of which all nodes are divided.
+        pub windows: Windows,
         /// From [`PlanRuns`]: the sums of its pairs before each node, and the total: `[leaf_nodes + 1]`.
         pub pairs_before: Global<u64>,
         /// Sums of its parts, likewise.
@@ -295,12 +424,16 @@ impl Kernel for ListDivided {
         unsafe {
             let (mut below, mut from_here, mut from) = (0, 0, 0);
             if node < args.leaf_nodes {
-                let bits = block_bits(simt, args.divided, node / u64::from(BLOCK_NODES));
+                let block = node / u64::from(BLOCK_NODES);
+                let bits = block_bits(simt, args.divided, block);
                 let index = (node % u64::from(BLOCK_NODES)) as u32;
                 if bits >> index & 1 == 0 {
                     return;
                 }
-                (below, from_here) = (set_below(bits, index), set_from(bits, index));
+                (below, from_here) = match args.windows.chosen(simt, block, args.leaf_nodes) {
+                    Some((first, end)) => (node - first, end - node),
+                    None => (set_below(bits, index).into(), set_from(bits, index).into()),
+                };
                 from = first_of_node(simt, args.nodes, args.count, node as u32);
                 simt.atomic_or(args.marks, node / 32, 1 << (node % 32), Order::Relaxed, Scope::Device);
             }
@@ -316,8 +449,8 @@ impl Kernel for ListDivided {
             store(DividedWord::Pairs, pairs & low);
             store(DividedWord::Parts, parts >> LINE_BITS);
             store(DividedWord::Lines, parts & low);
-            store(DividedWord::RunFirst, at - u64::from(below));
-            store(DividedWord::RunEnd, at + u64::from(from_here));
+            store(DividedWord::RunFirst, at - below);
+            store(DividedWord::RunEnd, at + from_here);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The search of a batch's operations.
 
 use super::{Effect, ONE_REMOVED, Place};
+use crate::quads::own;
 use crate::queries::Tiles;
-use crate::search::{Position, TABLE_BYTES, TreeRef, own};
+use crate::search::{Position, TABLE_BYTES, TreeRef};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{

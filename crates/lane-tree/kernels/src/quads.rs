@@ -1,0 +1,27 @@
+//! What four lanes do together for their four queries.
+
+use lanetree_simt::{FULL_MASK, Simt};
+
+/// Lanes that read a node together, and queries that they have.
+pub(crate) const QUAD: u32 = 4;
+
+/// Something for each query of four lanes.
+pub(crate) type OfQuad<T> = [T; QUAD as usize];
+
+/// Warp collective (all lanes). What each of four lanes has, in all of them.
+#[inline(always)]
+pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
+    let leader = simt.lane() / QUAD * QUAD;
+    core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
+}
+
+/// Per thread. Of what four lanes have in common, the lane's own.
+#[inline(always)]
+pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
+    match simt.lane() % QUAD {
+        0 => a,
+        1 => b,
+        2 => c,
+        _ => d,
+    }
+}
