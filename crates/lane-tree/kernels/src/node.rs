@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use crate::values;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, lowest_one, unroll};
+use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {
@@ -144,11 +144,12 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     memory: PlanMemory,
 ) -> Option<Plan> {
     let (slots, lane) = (line_slots::<K, V>(), simt.lane());
-    // SAFETY: pairs of the source.
-    let (first, last) = unsafe { (source.key(simt, 0), source.key(simt, len - 1)) };
     // A bitmap, another one whose cells lie elsewhere, halves, and whole keys.
     let (mut attempt, mut shift) = (0, 0);
     while attempt < 4 {
+        // Loaded anew for each attempt, since most need only one, and others are to have the registers.
+        // SAFETY: pairs of the source.
+        let (first, last) = unsafe { (source.key(simt, simt.opaque(0)), source.key(simt, simt.opaque(len) - 1)) };
         let (quantiser, children) = match attempt {
             0 | 1 => (Quantiser::bitmap(first, last, shift), BITMAP_CHILDREN),
             2 => (Quantiser::halves(first, last), HALVES_CHILDREN),
@@ -238,7 +239,7 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         };
         if attempt == 0 && is_crowded {
             // SAFETY: the same pairs.
-            shift = unsafe { uncrowded_shift(simt, source, len, (first, last)) };
+            shift = unsafe { uncrowded_shift(simt, source, len) };
         }
         // If there is no such shift, or cells that lie elsewhere would take as many lines, another format.
         attempt = match attempt {
@@ -254,44 +255,44 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// 0 if there is none but perhaps the first: the same in all lanes.
 ///
 /// # Safety
-/// The source has so many pairs, of which these are the first and the last key.
+/// The source has so many pairs, at least one.
 #[inline(always)]
-unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
-    simt: S,
-    source: T,
-    len: u32,
-    (first, last): (K, K),
-) -> u32 {
-    const { assert!(SHIFTS == 2 * WARP, "a lane tries two") };
-    let (slots, lane) = (line_slots::<K, V>(), simt.lane());
-    let [low, high] = [lane, lane + WARP].map(|shift| Quantiser::bitmap(first, last, shift));
-    let (mut is_low_open, mut is_high_open) = (lane > 0, true);
-    let mut round = 0;
-    while round < len && simt.any(FULL_MASK, is_low_open | is_high_open) {
-        let at = round + lane;
-        // Keys of which one more than a line has slots must not all be in one cell.
-        let (mut from, mut to, mut is_near) = (K::MIN, K::MIN, false);
-        if at + slots < len {
+unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
+    let slots = line_slots::<K, V>();
+    // SAFETY: pairs of the source.
+    let (first, last) = unsafe { (source.key(simt, simt.opaque(0)), source.key(simt, simt.opaque(len) - 1)) };
+    let mut before = 0;
+    // A way for each lane.
+    while before < SHIFTS {
+        // The first way of all has been tried. All others have cells of one size.
+        let shifted = Quantiser::bitmap(first, last, (before + simt.lane()).max(1));
+        let mut is_open = true;
+        let mut round = 0;
+        while round < len && simt.any(FULL_MASK, is_open) {
             // SAFETY: pairs of the source.
-            (from, to) = unsafe { (source.key(simt, at), source.key(simt, at + slots)) };
-            // All ways but the first have cells of one size.
-            is_near = high.may_share(from, to);
+            let ends = |at: u32| unsafe { (source.key(simt, at), source.key(simt, at + slots)) };
+            let at = round + simt.lane();
+            // Keys of which one more than a line has slots must not all be in one cell.
+            let mut is_near = false;
+            if at + slots < len {
+                let (from, to) = ends(at);
+                is_near = shifted.may_share(from, to);
+            }
+            let mut near = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_near)) != 0);
+            while near != 0 {
+                let (from, to) = ends(round + near.trailing_zeros());
+                is_open &= shifted.place(from) != shifted.place(to);
+                near &= near - 1;
+            }
+            round += WARP;
         }
-        let mut near = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_near)) != 0);
-        while near != 0 {
-            let source = near.trailing_zeros();
-            let (from, to) = (simt.shuffle(FULL_MASK, from, source), simt.shuffle(FULL_MASK, to, source));
-            is_low_open &= low.place(from) != low.place(to);
-            is_high_open &= high.place(from) != high.place(to);
-            near &= near - 1;
+        let open = simt.ballot(FULL_MASK, is_open);
+        if open != 0 {
+            return (before + open.trailing_zeros()).max(1);
         }
-        round += WARP;
+        before += WARP;
     }
-    let (low, high) = (simt.ballot(FULL_MASK, is_low_open), simt.ballot(FULL_MASK, is_high_open));
-    match u64::from(high) << 32 | u64::from(low) {
-        0 => 0,
-        open => lowest_one(open),
-    }
+    0
 }
 
 /// Where a node goes.

@@ -244,15 +244,20 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
     }
 }
 
-/// A tree whose nodes are in more than two blocks.
-fn of_blocks<V: Word>(fill: f64) -> Pair<u64, V> {
-    let mut keys: Vec<u64> =
-        (0..(150.0 * 208.0 * fill) as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+/// A tree of about so many nodes.
+fn of_nodes<V: Word>(nodes: u64, fill: f64) -> Pair<u64, V> {
+    let pairs = (nodes as f64 * 208.0 * fill) as u64;
+    let mut keys: Vec<u64> = (0..pairs).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     keys.sort_unstable();
     let both = Pair::new(&Device::emulated(), &keys, fill, 50);
-    let nodes = both.tree.stats().leaf_nodes;
-    assert!((130..190).contains(&nodes), "{nodes}");
+    let found = both.tree.stats().leaf_nodes;
+    assert!((nodes * 7 / 8..nodes * 5 / 4).contains(&found), "{found}");
     both
+}
+
+/// A tree whose nodes are in more than two blocks.
+fn of_blocks<V: Word>(fill: f64) -> Pair<u64, V> {
+    of_nodes(150, fill)
 }
 
 /// Keys between neighbouring ones, which are far apart: several between any two.
@@ -284,6 +289,28 @@ fn nodes_that_are_divided_take_lines_from_those_beside() {
     // There is room now.
     let keys = both.keys_of(30..31);
     assert!(!both.moves_lines(&between(&keys, 1).collect::<Vec<_>>(), "after that"));
+}
+
+#[test]
+fn blocks_without_lines_draw_in_those_beside() {
+    let mut both = of_nodes::<u32>(560, 0.7);
+    let lines = both.tree.stats().lines;
+    // More than a block of 64 nodes has lines for: in the middle of one, and in the last node.
+    let nodes = both.tree.stats().leaf_nodes as u32;
+    for node in [100, nodes - 1] {
+        let ops: Vec<_> = between(&both.keys_of(node..node + 1), 26).collect();
+        assert!(!both.moves_lines(&ops, &format!("into node {node}")));
+    }
+    assert_eq!(both.tree.stats().lines, lines);
+    // Two blocks of one window, of which each has too few.
+    let mut ops = Vec::new();
+    for node in [400, 500] {
+        ops.extend(between(&both.keys_of(node..node + 1), 12));
+    }
+    assert!(!both.moves_lines(&ops, "one window"));
+    // More than windows have that may be built anew.
+    let ops: Vec<_> = between(&both.keys_of(300..301), 100).collect();
+    assert!(both.moves_lines(&ops, "too many"));
 }
 
 #[test]
