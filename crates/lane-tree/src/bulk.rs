@@ -3,14 +3,15 @@
 use crate::node::Filling;
 use crate::options::Options;
 use crate::parts::{Parts, Shape};
-use crate::upper::table_shifts;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, TOP_BUCKETS, exact_children, record_words, words_of_lines,
+    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, TOP_BUCKETS, exact_children, record_words, table_shifts,
+    words_of_lines,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, TableArgs, UPPER_WARPS, UpperArgs, calls,
+    BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
+    calls,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
@@ -118,10 +119,15 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     }
 
     /// Nodes and lines of all parts. Waits for the stream.
-    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
+    fn total(&mut self) -> Result<(usize, u64)> {
         let total = read(&self.before, self.parts)?;
+        Ok(self.set_total(total))
+    }
+
+    /// As [`Planned::total`], where the last of [`Planned::before`] is known: does not wait.
+    pub(crate) fn set_total(&mut self, total: u64) -> (usize, u64) {
         self.nodes = (total >> LINE_BITS) as usize;
-        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
+        (self.nodes, total & ((1 << LINE_BITS) - 1))
     }
 
     /// Nodes and lines before each part, and in all.
@@ -233,6 +239,8 @@ pub(crate) struct UpperScratch<K> {
     pub(crate) lasts: Buffer<K>,
     /// The formats that were noted: of the lowest level, of the next, and of others.
     pub(crate) formats: Buffer<u32>,
+    /// From [`TableArgs::summary`].
+    summary: Buffer<u64>,
     counts: Buffer<u32>,
     before: Buffer<u64>,
     scan: ScanScratch,
@@ -250,6 +258,7 @@ impl<K: KeyWord> UpperScratch<K> {
             firsts: device.alloc(leaf_nodes)?,
             lasts: device.alloc(leaf_nodes)?,
             formats: device.alloc_zeroed(3)?,
+            summary: device.alloc(SUMMARY_WORDS as usize)?,
             counts: device.alloc(parts)?,
             before: device.alloc(parts + 1)?,
             scan: ScanScratch::new(device, parts)?,
@@ -348,23 +357,23 @@ pub(crate) fn make_upper<K: KeyWord>(
         built.firsts.copy_from_buffer(stream, 0, &scratch.firsts, 0..count)?;
     }
     shape.top_count = count as u32;
-    let start = shape.top_start();
-    let [first, last] = [read(&built.firsts, start)?, read(&built.firsts, start + count - 1)?];
-    shape.origin = first;
-    (shape.prefix_shift, shape.bucket_shift) = table_shifts(first, last);
     let args = TableArgs {
-        firsts: built.firsts.read_on(stream)?.byte_add((start * K::BYTES) as u64),
+        firsts: built.firsts.read_on(stream)?.byte_add((shape.top_start() * K::BYTES) as u64),
         count: shape.top_count,
-        prefix_shift: shape.prefix_shift,
-        bucket_shift: shape.bucket_shift,
         reserved: 0,
+        formats: scratch.formats.read_on(stream)?,
         table: built.table.write_on(stream)?,
         prefixes: built.prefixes.write_on(stream)?,
+        summary: scratch.summary.write_on(stream)?,
     };
     let threads = shape.top_count.max(TOP_BUCKETS);
     // SAFETY: there are so many nodes, and the table has its buckets.
     unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(&args))? };
-    let found = scratch.formats.to_vec()?;
+    let summary = scratch.summary.to_vec()?;
+    let [first, last] = [0, 2].map(|at| K::from_parts([summary[at], summary[at + 1]]));
+    shape.origin = first;
+    (shape.prefix_shift, shape.bucket_shift) = table_shifts(first, last);
+    let found = [summary[4] as u32, (summary[4] >> 32) as u32];
     shape.formats =
         (built.shape.formats & ((1 << FORMAT_BITS) - 1)) | found[0] | found[1] << FORMAT_BITS | exact_levels;
     stream.synchronize()?;

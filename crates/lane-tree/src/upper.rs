@@ -2,7 +2,7 @@
 
 use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix,
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix, table_shifts,
 };
 use lanetree_layout::KeyWord;
 
@@ -79,13 +79,6 @@ fn choose<K: KeyWord>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
         }
     }
     (Quantiser::EXACT, children.len().min(exact_children::<K>() as usize))
-}
-
-/// By how much distances from the first of some keys are shifted, so that they take 32 bits, and by how much these prefixes
-/// are, for their buckets.
-pub(crate) fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
-    let bits = last.wrapping_sub(first).significant_bits();
-    (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
 }
 
 /// The table above nodes.

@@ -250,7 +250,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
         unsafe {
             // The same for all lanes.
             if self.tree.height > 0 {
-                let (_, position) = self.tree.find_from::<S, V>(self.simt, self.top, word, upper);
+                let position = self.tree.find_from::<S, V>(self.simt, self.top, word, upper);
                 (cursor.line, cursor.slot, cursor.rank) = (position.line, position.slot, position.rank);
                 let is_at_pair = cursor.rank < self.tree.len;
                 if is_at_pair {

@@ -614,3 +614,11 @@ pub fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
     }
     base
 }
+
+/// By how much distances from the first of some keys are shifted, so that they take 32 bits, and by how much these prefixes
+/// are, for their buckets.
+#[inline(always)]
+pub fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
+    let bits = last.wrapping_sub(first).significant_bits();
+    (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
+}

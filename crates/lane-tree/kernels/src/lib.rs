@@ -46,4 +46,4 @@ pub use update::{
     PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, RUN_WARPS, Ranks, RanksArgs, Relocate,
     RelocateArgs, RunsArgs, SEARCH_THREADS, Search, SearchArgs, Windows, WriteLines, WriteNodes, WriteShifts,
 };
-pub use upper::{CountUpper, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};
+pub use upper::{CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -61,6 +61,11 @@ kernel_args! {
 }
 
 impl Divided {
+    /// How many pairs, parts and lines come before one of them, or before the end, whose words these are.
+    pub fn sums(words: [u64; DIVIDED_WORDS as usize]) -> [u64; 3] {
+        [DividedWord::Pairs, DividedWord::Parts, DividedWord::Lines].map(|word| words[word as usize])
+    }
+
     /// Per thread. A word of one of them.
     ///
     /// # Safety

@@ -555,37 +555,21 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn find<S: Simt, V: Value>(&self, simt: S, word: K, upper: bool) -> Position {
         // SAFETY: the same contract.
-        unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper).1 }
-    }
-
-    /// Warp collective (all lanes). As [`TreeRef::find`], with the number of the node.
-    ///
-    /// # Safety
-    /// As [`TreeRef::descend`].
-    #[inline(always)]
-    pub(crate) unsafe fn find_in_node<S: Simt, V: Value>(&self, simt: S, word: K, upper: bool) -> (u32, Position) {
-        // SAFETY: the same contract.
         unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper) }
     }
 
-    /// As [`TreeRef::find_in_node`], where the table may be elsewhere in shared memory.
+    /// As [`TreeRef::find`], where the table may be elsewhere in shared memory.
     ///
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find_from<S: Simt, V: Value>(
-        &self,
-        simt: S,
-        top: Top,
-        word: K,
-        upper: bool,
-    ) -> (u32, Position) {
+    pub(crate) unsafe fn find_from<S: Simt, V: Value>(&self, simt: S, top: Top, word: K, upper: bool) -> Position {
         // SAFETY: the same contract.
         unsafe {
             let (numbers, is_plain) = self.descend_from::<S, true>(simt, top, word);
             let mut position = self.find_below::<S, V>(simt, numbers, word, upper);
             position.is_plain &= is_plain;
-            (own(simt, numbers), position)
+            position
         }
     }
 

@@ -1,9 +1,11 @@
 //! The levels above the lowest, and the table above them.
 
-use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix};
+use crate::layout::{
+    HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix, table_shifts,
+};
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args, unroll};
 
 /// Warps of a block of [`CountUpper`] or [`WriteUpper`].
 pub const UPPER_WARPS: u32 = 4;
@@ -169,18 +171,21 @@ kernel_args! {
         pub firsts: Global<K>,
         /// How many.
         pub count: u32,
-        /// By how much a key's distance from the first key is shifted, for its prefix.
-        pub prefix_shift: u32,
-        /// By how much a prefix is shifted, for its bucket.
-        pub bucket_shift: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
+        /// Formats that were noted: `[2]`.
+        pub formats: Global<u32>,
         /// Out: `[TOP_BUCKETS]`.
         pub table: GlobalMut<u32>,
         /// Out: `[count]`, the prefixes of the first keys.
         pub prefixes: GlobalMut<u32>,
+        /// Out: `[SUMMARY_WORDS]`, the [parts](KeyWord::parts) of the first and of the last of these keys, and the formats.
+        pub summary: GlobalMut<u64>,
     }
 }
+
+/// Words of [`TableArgs::summary`].
+pub const SUMMARY_WORDS: u32 = 5;
 
 /// Makes the table above nodes: a thread for each bucket and for each node.
 #[derive(Debug)]
@@ -194,8 +199,18 @@ impl<K: KeyWord> Kernel for Table<K> {
         let index = simt.global_index();
         // SAFETY: nodes, and the bucket's and the node's element.
         unsafe {
-            let origin = simt.load(args.firsts, 0, Hint::ReadOnly);
-            let prefix_of = |node: u64| prefix(simt.load(args.firsts, node, Hint::ReadOnly), origin, args.prefix_shift);
+            let key = |node: u64| simt.load(args.firsts, node, Hint::ReadOnly);
+            let (origin, last) = (key(0), key(u64::from(args.count) - 1));
+            let (prefix_shift, bucket_shift) = table_shifts(origin, last);
+            let prefix_of = |node: u64| prefix(key(node), origin, prefix_shift);
+            if index == 0 {
+                let format = |at: u64| u64::from(simt.load(args.formats, at, Hint::Default));
+                let ([a, b], [c, d]) = (origin.parts(), last.parts());
+                let words = [a, b, c, d, format(0) | format(1) << 32];
+                unroll!(SUMMARY_WORDS as usize, word => {
+                    simt.store(args.summary, word as u64, words[word], Hint::Default);
+                });
+            }
             if index < u64::from(args.count) {
                 simt.store(args.prefixes, index, prefix_of(index), Hint::Default);
             }
@@ -210,8 +225,8 @@ impl<K: KeyWord> Kernel for Table<K> {
                     }
                     base
                 };
-                let start = index << args.bucket_shift;
-                let bounds = upto(start) | upto(start + ((1 << args.bucket_shift) - 1)) << 16;
+                let start = index << bucket_shift;
+                let bounds = upto(start) | upto(start + ((1 << bucket_shift) - 1)) << 16;
                 simt.store(args.table, index, bounds, Hint::Default);
             }
         }

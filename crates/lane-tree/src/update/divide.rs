@@ -1,16 +1,16 @@
 //! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
 
-use super::scratch::{APPENDED, DIVIDED, STUCK, WITHOUT_LINES};
+use super::scratch::{APPENDED, DIVIDED, STUCK, TOTAL, WITHOUT_LINES};
 use super::{Batch, UpdateScratch};
 use crate::LaneTree;
-use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, read, room};
+use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, room};
 use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{line_slots, lines_in_words};
 use lanetree_kernels_lane_tree::{
-    BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, Draws, EndsArgs, FitsArgs, LINE_BITS, ListDividedArgs,
-    PlacePartsArgs, RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, Spread, TARGET_WORDS, Windows, calls,
+    BLOCK_NODES, DIVIDED_WORDS, DivideArgs, Divided, Draws, EndsArgs, FitsArgs, ListDividedArgs, PlacePartsArgs,
+    RUN_WARPS, RanksArgs, RelocateArgs, RunsArgs, Spread, TARGET_WORDS, Windows, calls,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
@@ -146,15 +146,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         };
         // SAFETY: the nodes of the tree, of which so many are divided.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
-        let (pairs, parts) = (read(&runs.pairs_before, nodes)?, read(&runs.parts_before, nodes)?);
-        let low = (1 << LINE_BITS) - 1;
-        Ok(List {
-            words,
-            count,
-            pairs: (pairs & low) as usize,
-            parts: (parts >> LINE_BITS) as usize,
-            lines: parts & low,
-        })
+        // Those of the end are of all.
+        let mut all = [0; DIVIDED_WORDS as usize];
+        words.copy_range_to(count * all.len(), &mut all)?;
+        let [pairs, parts, lines] = Divided::sums(all);
+        Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
     /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
@@ -197,6 +193,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 leaf_nodes: u64::from(old.leaf_nodes),
                 spare_lines: u64::from(self.spare_lines()?),
                 without_lines: findings.byte_add(WITHOUT_LINES as u64 * 8),
+                total: findings.byte_add(TOTAL as u64 * 8),
                 appended: findings.byte_add(APPENDED as u64 * 8),
             };
             // SAFETY: the nodes and their parts.
@@ -204,8 +201,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             planned = Some(made);
         }
         // Nodes and lines that the divided nodes become.
-        let (nodes, lines) = planned.as_mut().map_or(Ok((0, 0)), Planned::total)?;
         let fitted = scratch.findings.to_vec()?;
+        let (nodes, lines) = planned.as_mut().map_or((0, 0), |planned| planned.set_total(fitted[TOTAL]));
         // Where all pairs of divided nodes are removed, nobody would fill their lines.
         let lines_move = list.count > 0 && (planned.is_none() || fitted[WITHOUT_LINES] > 0);
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;

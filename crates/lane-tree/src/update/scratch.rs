@@ -21,8 +21,10 @@ pub(super) const WITHOUT_LINES: usize = 9;
 pub(super) const APPENDED: usize = 10;
 /// How many lines have no room of their own.
 pub(super) const FULL: usize = 11;
+/// The nodes and lines that divided nodes become.
+pub(super) const TOTAL: usize = 12;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 12;
+pub(super) const SORTED_AT: usize = 13;
 
 /// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
 /// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.

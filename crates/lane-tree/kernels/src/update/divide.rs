@@ -107,6 +107,8 @@ kernel_args! {
         pub leaf_nodes: u64,
         /// Lines that there is room for after all others: for the run that has the last node.
         pub spare_lines: u64,
+        /// Out: the last of `before`.
+        pub total: GlobalMut<u64>,
         /// In and out: how many runs have too few lines for the nodes into which they are divided; added to the former value.
         pub without_lines: GlobalMut<u64>,
         /// In and out: how many lines the run with the last node takes beyond its own; added to the former value.
@@ -129,6 +131,10 @@ impl Kernel for Fits {
         }
         // SAFETY: a node that is divided, and its run; their parts.
         unsafe {
+            if at == 0 {
+                let parts = divided.get(simt, divided.count, DividedWord::Parts);
+                simt.store(args.total, 0, simt.load(args.before, parts, Hint::ReadOnly), Hint::Default);
+            }
             let (run, end) = divided.run_of(simt, at);
             if run != at {
                 return;

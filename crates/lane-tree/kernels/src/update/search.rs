@@ -71,10 +71,23 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
             let mut tiles = Tiles::new(simt, tree, args.keys, args.count);
             while let Some(word) = tiles.word(simt) {
                 let at = tiles.at;
-                let (mut number, mut position) = (0, Position::default());
+                let (mut number, mut after, mut position) = (0, 0, Position::default());
                 let (mut is_reached, mut is_line_reached) = (false, false);
+                // Loaded before the search, which takes as long.
+                let (mut kind, mut is_last) = (INSERT, true);
+                if at < args.count && !args.kinds.is_null() {
+                    kind = simt.load(args.kinds, at, Hint::ReadOnly);
+                    is_last = kind <= REMOVE;
+                } else if at + 1 < args.count {
+                    is_last = simt.load(args.keys, at + 1, Hint::ReadOnly).xor(tree.flip) != word;
+                }
+                is_last &= is_sorted;
                 if tree.height > 0 {
-                    (number, position) = tree.find_in_node::<S, V>(simt, word, false);
+                    let (numbers, is_plain) = tree.descend::<S, true>(simt, word);
+                    number = own(simt, numbers);
+                    after = tree.rank_of::<S, V>(simt, number + 1);
+                    position = tree.find_below::<S, V>(simt, numbers, word, false);
+                    position.is_plain &= is_plain;
                     (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
                     if !simt.all(FULL_MASK, position.is_plain) {
                         // Look-ups must come to the same line.
@@ -89,14 +102,6 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                 if at < args.count {
                     let is_there =
                         position.slot < position.len && tree.pair::<S, V>(simt, position.line, position.slot).0 == word;
-                    let (mut kind, mut is_last) = (INSERT, true);
-                    if !args.kinds.is_null() {
-                        kind = simt.load(args.kinds, at, Hint::ReadOnly);
-                        is_last = kind <= REMOVE;
-                    } else if at + 1 < args.count {
-                        is_last = simt.load(args.keys, at + 1, Hint::ReadOnly).xor(tree.flip) != word;
-                    }
-                    is_last &= is_sorted;
                     let effect = match (kind, is_there) {
                         _ if !is_last => Effect::None,
                         (INSERT, false) => Effect::Insert,
@@ -109,7 +114,6 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                         Effect::Remove => ONE_REMOVED,
                         Effect::None | Effect::Replace => 0,
                     };
-                    let after = if tree.height > 0 { tree.rank_of::<S, V>(simt, number + 1) } else { 0 };
                     let ends_node = after == position.rank + u64::from(position.len - position.slot);
                     let line = (position.of_node, position.len, ends_node);
                     // A set's key is as it was.
