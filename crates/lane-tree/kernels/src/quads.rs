@@ -15,13 +15,12 @@ pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
     core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
-/// Per thread. Of what four lanes have in common, the lane's own.
+/// Per thread. Of what four lanes have in common, the lane's own. Two selections, since a `match` becomes a table of jumps, by which
+/// the lanes of a warp part.
 #[inline(always)]
 pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
-    match simt.lane() % QUAD {
-        0 => a,
-        1 => b,
-        2 => c,
-        _ => d,
-    }
+    let lane = simt.lane();
+    let is_odd = lane & 1 != 0;
+    let (low, high) = (if is_odd { b } else { a }, if is_odd { d } else { c });
+    if lane & 2 != 0 { high } else { low }
 }

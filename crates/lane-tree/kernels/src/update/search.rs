@@ -75,10 +75,12 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                 let (mut is_reached, mut is_line_reached) = (false, false);
                 // Loaded before the search, which takes as long.
                 let (mut kind, mut is_last) = (INSERT, true);
-                if at < args.count && !args.kinds.is_null() {
+                // Opaque, as the loop has branched by it; what is branched by is not to reach the ballots.
+                let is_own = simt.opaque(at) < args.count;
+                if is_own && !args.kinds.is_null() {
                     kind = simt.load(args.kinds, at, Hint::ReadOnly);
                     is_last = kind <= REMOVE;
-                } else if at + 1 < args.count {
+                } else if simt.opaque(at) + 1 < args.count {
                     is_last = simt.load(args.keys, at + 1, Hint::ReadOnly).xor(tree.flip) != word;
                 }
                 is_last &= is_sorted;
@@ -99,7 +101,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                         is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
                     }
                 }
-                if at < args.count {
+                if simt.opaque(at) < args.count {
                     let is_there =
                         position.slot < position.len && tree.pair::<S, V>(simt, position.line, position.slot).0 == word;
                     let effect = match (kind, is_there) {
