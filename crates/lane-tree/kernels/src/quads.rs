@@ -1,6 +1,6 @@
 //! What four lanes do together for their four queries.
 
-use lanetree_simt::{FULL_MASK, Simt};
+use lanetree_simt::{FULL_MASK, Simt, unroll};
 
 /// Lanes that read a node together, and queries that they have.
 pub(crate) const QUAD: u32 = 4;
@@ -15,12 +15,13 @@ pub(crate) fn quad<S: Simt>(simt: S, value: u32) -> OfQuad<u32> {
     core::array::from_fn(|round| simt.shuffle(FULL_MASK, value, leader + round as u32))
 }
 
-/// Per thread. Of what four lanes have in common, the lane's own. Two selections, since a `match` becomes a table of jumps, by which
-/// the lanes of a warp part.
+/// Per thread. Of what four lanes have in common, the lane's own.
 #[inline(always)]
-pub(crate) fn own<S: Simt>(simt: S, [a, b, c, d]: OfQuad<u32>) -> u32 {
-    let lane = simt.lane();
-    let is_odd = lane & 1 != 0;
-    let (low, high) = (if is_odd { b } else { a }, if is_odd { d } else { c });
-    if lane & 2 != 0 { high } else { low }
+pub(crate) fn own<S: Simt>(simt: S, of_all: OfQuad<u32>) -> u32 {
+    let mut own = of_all[0];
+    unroll!(QUAD as usize, lane => {
+        // Opaque, since comparisons of one number become a table of jumps, by which the lanes of a warp part.
+        own = if simt.opaque(simt.lane() % QUAD) == lane as u32 { of_all[lane] } else { own };
+    });
+    own
 }
