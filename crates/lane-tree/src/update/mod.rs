@@ -44,12 +44,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
     /// by one; a node with a line that has none is laid out anew in its own lines. If these are too few, or keys so close that the
     /// node cannot tell them apart, it is divided into several, together with nodes beside that have lines to spare; all nodes
-    /// then move to new memory, but not their lines. Only where 64 neighbouring nodes have too few, or all pairs of these are
-    /// removed, lines move too: nodes that are divided are then filled to what the builder was told and at most to 0.75, and a
-    /// sixteenth of all lines is kept free at the end for keys that are appended. That takes memory for second nodes, for the pairs
-    /// of the divided nodes and, if lines move, for second lines. If more than a third of all nodes get more inserts than there is
-    /// room for, and the batch has nothing else, the tree is made anew of its pairs and the batch's, as full as divided nodes,
-    /// which takes memory for both twice and for the new tree.
+    /// then move to new memory, but not their lines. Only where that would take more than a quarter of all nodes, lines move too:
+    /// nodes that are divided are then filled to what the builder was told and at most to 0.75, free lines are added everywhere
+    /// until there are a fifth more than pairs would fill, and a sixteenth of all is kept free at the end for keys that are
+    /// appended. That takes memory for second nodes, for the pairs of the divided nodes and, if lines move, for second lines. If
+    /// more than a third of all nodes get more inserts than there is room for, and the batch has nothing else, the tree is made
+    /// anew of its pairs and the batch's, as full as divided nodes, which takes memory for both twice and for the new tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
