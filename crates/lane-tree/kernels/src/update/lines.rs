@@ -302,8 +302,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
                 }
                 simt.store(args.shifts, at, 0, Hint::Default);
             }
-            let to = append(simt, is_full, args.full_count);
-            if is_full {
+            if let Some(to) = append(simt, is_full, args.full_count) {
                 simt.store(args.full, to, at as u32, Hint::Default);
             }
         }

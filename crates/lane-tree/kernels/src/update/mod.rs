@@ -134,14 +134,17 @@ const APPENDED: Shared<u32> = Shared::at(0, 2);
 /// Bytes of shared memory of [`append`].
 const APPEND_BYTES: u32 = APPENDED.end();
 
-/// Block collective. The place of the thread's element in a list, if it has one; the elements come in any order.
+/// Block collective. The place of the thread's element in a list, if it has one; the elements come in any order. Callers branch by
+/// the result only: if they branched again by what they pass, the compiler would put all of this, barriers too, on both sides of the
+/// branch, and a warp whose lanes part would wait for itself.
 ///
 /// # Safety
 /// The list has so many elements; the block has shared memory for it, which nothing else uses.
 #[inline(always)]
-unsafe fn append<S: Simt>(simt: S, has_one: bool, count: GlobalMut<u64>) -> u64 {
+unsafe fn append<S: Simt>(simt: S, has_one: bool, count: GlobalMut<u64>) -> Option<u64> {
     // SAFETY: the caller's.
     unsafe {
+        let has_one = simt.opaque(u32::from(has_one)) != 0;
         let own = simt.opaque(simt.ballot(FULL_MASK, has_one));
         if simt.thread_index() == 0 {
             simt.shared_store(APPENDED, 0, 0);
@@ -163,7 +166,8 @@ unsafe fn append<S: Simt>(simt: S, has_one: bool, count: GlobalMut<u64>) -> u64 
         }
         simt.barrier();
         let before = simt.shared_load(APPENDED, 1) + simt.shuffle(FULL_MASK, base, 0);
-        u64::from(before + (own & simt.lanes_below()).count_ones())
+        let to = u64::from(before + (own & simt.lanes_below()).count_ones());
+        (own >> simt.lane() & 1 != 0).then_some(to)
     }
 }
 

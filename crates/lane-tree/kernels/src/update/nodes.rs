@@ -47,8 +47,7 @@ impl<K: KeyWord, V: Value> Kernel for ListNodes<K, V> {
                 let is_first = at == 0 || changes.node(simt, at - 1) != node;
                 is_listed = is_first && is_marked(simt, args.marks, node);
             }
-            let to = append(simt, is_listed, args.listed_count);
-            if is_listed {
+            if let Some(to) = append(simt, is_listed, args.listed_count) {
                 simt.store(args.listed, to, node, Hint::Default);
                 simt.store(args.spans, 2 * to, at, Hint::Default);
                 simt.store(args.spans, 2 * to + 1, changes.of_node(simt, node + 1), Hint::Default);
@@ -194,7 +193,8 @@ unsafe fn change_all<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesA
         }
         let warps = u64::from(simt.grid_dim()) * u64::from(simt.block_dim() / WARP);
         let mut index = simt.global_index() / u64::from(WARP);
-        while index < listed {
+        // The same for all lanes, and the compiler knows it.
+        while simt.any(FULL_MASK, index < listed) {
             change(simt, args, index, writes);
             // The next node has the same shared memory.
             simt.sync_warp(FULL_MASK);

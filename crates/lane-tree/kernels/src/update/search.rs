@@ -69,8 +69,13 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
         unsafe {
             let is_sorted = simt.load(args.unsorted, 0, Hint::ReadOnly) == 0;
             let mut tiles = Tiles::new(simt, tree, args.keys, args.count);
-            while let Some(word) = tiles.word(simt) {
-                let at = tiles.at;
+            loop {
+                let next = tiles.word(simt);
+                // The same for all lanes, and the compiler knows it: sums over the warp follow the loop.
+                if !simt.any(FULL_MASK, next.is_some()) {
+                    break;
+                }
+                let (at, word) = (tiles.at, next.unwrap_or(K::MIN));
                 let (mut number, mut after, mut position) = (0, 0, Position::default());
                 let (mut is_reached, mut is_line_reached) = (false, false);
                 // Loaded before the search, which takes as long.
