@@ -8,8 +8,8 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, ordered_threads,
-    query_shared, query_threads, sorted_tile,
+    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_short_scan,
+    ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
@@ -262,7 +262,12 @@ impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
         let args = ScanArgs { tree, starts, count: count as u64, limit: limit.into(), keys, values, counts };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::scan(&args))
+            if is_short_scan::<K::Bits, V>(limit) {
+                over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::scan(&args))
+            } else {
+                let threads = scan_wide_threads::<K::Bits>();
+                over_queries(stream, count, (threads, 0), &args.tree)?.run(calls::scan_wide(&args))
+            }
         }?)
     }
 }

@@ -1,6 +1,7 @@
 //! Barriers that a compiler has put on both sides of a branch. All threads of a warp must come to the same one, but the compiler does
 //! not know that: where a kernel branches by one thing before a barrier and after it, it may write the barrier twice, and a warp
-//! whose lanes part waits for itself. The emulator runs the kernel as it is written, so it cannot see it.
+//! whose lanes part waits for itself. The emulator runs the kernel as it is written, so it cannot see it. In a loop, barriers can follow
+//! one another by the next iteration: there, this is not found.
 
 use std::collections::BTreeMap;
 
@@ -42,34 +43,37 @@ fn has_parted(lines: &[&str]) -> bool {
     }
     let next = successors(lines);
     let reached: Vec<Vec<bool>> = barriers.iter().map(|&at| reached(&next, at)).collect();
-    let pairs = (0..barriers.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-    pairs.into_iter().any(|(a, b)| !reached[a][barriers[b]] && !reached[b][barriers[a]])
+    let mut pairs = (0..barriers.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+    pairs.any(|(a, b)| !reached[a][barriers[b]] && !reached[b][barriers[a]])
 }
 
 /// The lines that may follow each line.
 fn successors(lines: &[&str]) -> Vec<Vec<usize>> {
     let labels: BTreeMap<&str, usize> =
         lines.iter().enumerate().filter_map(|(at, line)| Some((line.split_once(':')?.0, at))).collect();
-    // A table of jumps is a label with its targets.
-    let targets_of = |line: &str| -> Vec<usize> {
-        line.split([' ', ',', ';', '\t', ':']).filter_map(|word| labels.get(word).copied()).collect()
+    let labels_in = |text: &str| -> Vec<usize> {
+        text.split([' ', '\t', ',', ';']).filter_map(|word| labels.get(word).copied()).collect()
     };
-    let of = |(at, line): (usize, &&str)| {
+    // A table of jumps: its label, and labels up to a semicolon.
+    let targets_of_table = |table: usize| -> Vec<usize> {
+        let end = (table..lines.len()).find(|&at| lines[at].ends_with(';')).map_or(lines.len(), |at| at + 1);
+        lines[table..end].iter().flat_map(|line| labels_in(line)).collect()
+    };
+    let after = |at: usize| {
+        let line = lines[at];
         let instruction = line.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
-        let mut next = Vec::new();
-        if instruction.starts_with("bra") {
-            next = targets_of(line);
-        } else if instruction.starts_with("brx") {
-            let tables = targets_of(line).into_iter();
-            next = tables.flat_map(|table| lines[table..].iter().take_while(|line| !line.is_empty()).take(1)).flat_map(|line| targets_of(line)).collect();
-        }
+        let mut next = match instruction {
+            _ if instruction.starts_with("brx") => labels_in(line).into_iter().flat_map(targets_of_table).collect(),
+            _ if instruction.starts_with("bra") => labels_in(line),
+            _ => Vec::new(),
+        };
         let ends = ["bra", "brx", "ret", "exit", "trap"].iter().any(|end| instruction.starts_with(end));
         if (!ends || line.starts_with('@')) && at + 1 < lines.len() {
             next.push(at + 1);
         }
         next
     };
-    lines.iter().enumerate().map(of).collect()
+    (0..lines.len()).map(after).collect()
 }
 
 /// Which lines may come after one.

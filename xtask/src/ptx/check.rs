@@ -4,8 +4,8 @@ use super::digest::sha256;
 use super::manifest::{COUNTED_ON, Manifest, differences};
 use super::sources::Source;
 use super::{
-    Codegen, Compiled, Options, Recorded, assemble, compile, compile_all, conclude, list, local_variables, nvvm,
-    of_one_name, slow, split,
+    Codegen, Compiled, Options, Recorded, assemble, barriers, compile, compile_all, conclude, list, local_variables,
+    nvvm, of_one_name, slow, split,
 };
 use crate::failure::{Failure, Result};
 use crate::{paths, toolchain};
@@ -169,6 +169,7 @@ fn consistency(crate_name: &str, recorded: &Manifest, committed: &BTreeMap<Strin
     for (name, text) in committed {
         if recorded.modules.contains_key(name) {
             problems.extend(slow(codegen, local_variables(text)));
+            problems.extend(barriers::parted(text));
         } else {
             problems.push(format!("module {name}: {name}.ptx is there, but not in the manifest"));
         }

@@ -5,8 +5,8 @@ use crate::{
     FitsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
     PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
-    RelocateArgs, RunsArgs, Scan, ScanArgs, Search, SearchArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
-    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    RelocateArgs, RunsArgs, Scan, ScanArgs, ScanWide, Search, SearchArgs, Table, TableArgs, UpperArgs, Write,
+    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_layout::Value;
 use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
@@ -71,8 +71,10 @@ by_words! {
     ranks(RanksArgs<K, V>) => Ranks<K, V>;
     /// The kernel that copies nodes to where they are to be.
     relocate(RelocateArgs<K>) => Relocate<K, V>;
-    /// The kernel that scans.
+    /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
+    /// The kernel that makes longer ones.
+    scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
     /// The kernel that searches operations.
     search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.

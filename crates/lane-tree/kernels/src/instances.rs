@@ -3,7 +3,7 @@
 use crate::{
     Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
     MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate,
-    Scan, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Scan, ScanWide, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -52,6 +52,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __ranks>], [<lane_tree_ $k _ $name>], Ranks<$k, $v>);
             instance!([<lane_tree_ $k _ $name __relocate>], [<lane_tree_ $k _ $name>], Relocate<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
             instance!([<lane_tree_ $k _ $name __search>], [<lane_tree_ $k _ $name>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);

@@ -21,6 +21,7 @@ mod quads;
 mod queries;
 mod range;
 mod scan;
+mod scan_wide;
 mod search;
 mod sorted;
 mod update;
@@ -37,7 +38,8 @@ pub use queries::{
 pub use range::{
     Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,
 };
-pub use scan::{Scan, ScanArgs};
+pub use scan::{Scan, ScanArgs, is_short_scan};
+pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{

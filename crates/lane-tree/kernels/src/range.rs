@@ -112,7 +112,7 @@ kernel_args! {
 }
 
 /// Chunks of 16 bytes of a line.
-const CHUNKS: u32 = LINE_WORDS / 2;
+pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];

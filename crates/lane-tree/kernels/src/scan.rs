@@ -33,6 +33,17 @@ kernel_args! {
 /// Lines that four lanes read at a time, a quarter of each per lane.
 const AT_ONCE: u32 = 4;
 
+/// The lines of a scan of so many pairs, as if no slot were free: another one for slots that are, and one for the pairs before its start.
+const fn lines_for<K: KeyWord, V: Value>(pairs: u32) -> u32 {
+    pairs.div_ceil(line_slots::<K, V>()) + 2
+}
+
+/// Whether scans of so many pairs are for [`Scan`]: those whose lines are mostly read at once. Longer ones are for
+/// [`ScanWide`](crate::ScanWide).
+pub const fn is_short_scan<K: KeyWord, V: Value>(limit: u32) -> bool {
+    lines_for::<K, V>(limit) <= AT_ONCE
+}
+
 /// Scans a batch: a query per lane finds the line; then four lanes copy the pairs of each of their four scans in turn. Launched as
 /// [`Rank`](crate::Rank).
 #[derive(Debug)]
