@@ -63,10 +63,10 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     })
 }
 
-/// Fails calls at every fifth of their points after the first dozen instead of each, which would take minutes more; and lets tests
+/// Fails calls at every eighth of their points after the first dozen instead of each, which would take minutes more; and lets tests
 /// wait for one another while others run.
 fn tests(command: &mut Command) -> &mut Command {
-    command.env("LANETREE_FAILURE_STRIDE", "5").env("RUST_TEST_THREADS", "4")
+    command.env("LANETREE_FAILURE_STRIDE", "8").env("RUST_TEST_THREADS", "4")
 }
 
 /// The steps so far: what each took, and whether it passed.
