@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 /// One line for each kernel that has two barriers of which neither can come after the other.
-pub(super) fn parted(text: &str) -> Vec<String> {
-    let kernels = kernels(text).into_iter().filter(|(_, lines)| has_parted(lines));
+pub(super) fn on_both_sides(text: &str) -> Vec<String> {
+    let kernels = kernels(text).into_iter().filter(|(_, lines)| has_on_both_sides(lines));
     kernels
         .map(|(name, _)| {
             format!(
@@ -35,7 +35,7 @@ fn kernels(text: &str) -> Vec<(&str, Vec<&str>)> {
     kernels
 }
 
-fn has_parted(lines: &[&str]) -> bool {
+fn has_on_both_sides(lines: &[&str]) -> bool {
     let is_barrier = |line: &str| line.contains("bar.sync") || line.contains("barrier.sync");
     let barriers: Vec<usize> = (0..lines.len()).filter(|&at| is_barrier(lines[at])).collect();
     if barriers.len() < 2 {
@@ -100,19 +100,19 @@ mod tests {
     #[test]
     fn barriers_on_both_sides_of_a_branch_are_found() {
         let both = "\t@%p1 bra $L1;\n\tbar.sync \t0;\n\tbra.uni $L2;\n$L1:\n\tbar.sync \t0;\n$L2:\n\tret;";
-        let problems = parted(&kernel(both));
+        let problems = on_both_sides(&kernel(both));
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with("kernel own has barriers on both sides"), "{problems:?}");
         let table = "$L_brx:\t.branchtargets $L1, $L2;\n\tbrx.idx %r1, $L_brx;\n$L1:\n\tbar.sync 0;\n\tbra.uni $L3;\n$L2:\n\tbar.sync 0;\n$L3:\n\tret;";
-        assert_eq!(parted(&kernel(table)).len(), 1);
+        assert_eq!(on_both_sides(&kernel(table)).len(), 1);
     }
 
     #[test]
     fn barriers_one_after_another_and_in_loops_are_as_written() {
         let line = "\tbar.sync 0;\n\t@%p1 bra $L1;\n\tst.shared.b32 [%r1], 0;\n$L1:\n\tbar.sync 0;\n\tret;";
-        assert!(parted(&kernel(line)).is_empty());
+        assert!(on_both_sides(&kernel(line)).is_empty());
         let in_loop = "$L1:\n\tbar.sync 0;\n\t@%p1 bra $L2;\n\tbar.sync 0;\n\tbra.uni $L1;\n$L2:\n\tret;";
-        assert!(parted(&kernel(in_loop)).is_empty());
-        assert!(parted(&kernel("\tret;")).is_empty());
+        assert!(on_both_sides(&kernel(in_loop)).is_empty());
+        assert!(on_both_sides(&kernel("\tret;")).is_empty());
     }
 }

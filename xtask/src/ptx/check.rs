@@ -169,7 +169,7 @@ fn consistency(crate_name: &str, recorded: &Manifest, committed: &BTreeMap<Strin
     for (name, text) in committed {
         if recorded.modules.contains_key(name) {
             problems.extend(slow(codegen, local_variables(text)));
-            problems.extend(barriers::parted(text));
+            problems.extend(barriers::on_both_sides(text));
         } else {
             problems.push(format!("module {name}: {name}.ptx is there, but not in the manifest"));
         }

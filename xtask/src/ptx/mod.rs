@@ -202,7 +202,7 @@ fn compile_all(
             .map_err(|reason| Failure::Wrong(format!("the PTX of {}: {reason}", source.package)))?;
         for module in &modules {
             problems.extend(slow(codegen, local_variables(&module.text)));
-            problems.extend(barriers::parted(&module.text));
+            problems.extend(barriers::on_both_sides(&module.text));
             if codegen == Codegen::Nvvm {
                 problems.extend(nvvm::miscompiled(&module.text));
             }
