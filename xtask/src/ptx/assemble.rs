@@ -24,11 +24,18 @@ pub(crate) fn local_expected(kernel: &str) -> bool {
 /// What ptxas says of every kernel, by module, architecture and symbol.
 pub(crate) type Assembled = BTreeMap<String, BTreeMap<u32, BTreeMap<String, Resources>>>;
 
-/// Assembles each module, named as its file is, for each architecture, on all cores.
+/// A file, of which ptxas is to assemble the module, and the architecture to do so for.
+pub(crate) type Job = (PathBuf, u32);
+
+/// Every file for every architecture.
+pub(crate) fn jobs(files: impl IntoIterator<Item = PathBuf>, architectures: &[u32]) -> Vec<Job> {
+    files.into_iter().flat_map(|file| architectures.iter().map(move |sm| (file.clone(), *sm))).collect()
+}
+
+/// Assembles modules, named as their files are, on all cores.
 ///
 /// Returns what could be assembled, and one line for each module and architecture that could not.
-pub(crate) fn assemble(ptxas: &Ptxas, files: &[PathBuf], architectures: &[u32]) -> Result<(Assembled, Vec<String>)> {
-    let jobs: Vec<_> = files.iter().flat_map(|file| architectures.iter().map(move |sm| (file, *sm))).collect();
+pub(crate) fn assemble(ptxas: &Ptxas, jobs: &[Job]) -> Result<(Assembled, Vec<String>)> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -117,12 +124,24 @@ fn before(line: &str, unit: &str) -> Option<u32> {
     head.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// The architectures for which all of these modules could be assembled, without local memory that is not expected.
+pub(crate) fn in_order_for(assembled: &Assembled, modules: &[&str], architectures: &[u32]) -> Vec<u32> {
+    let is_in_order = |kernels: &BTreeMap<String, Resources>| {
+        kernels.iter().all(|(kernel, need)| !need.is_in_local_memory() || local_expected(kernel))
+    };
+    let is_all_in_order = |sm: &u32| {
+        let mut kernels = modules.iter().map(|module| assembled.get(*module)?.get(sm));
+        kernels.all(|kernels| kernels.is_some_and(is_in_order))
+    };
+    architectures.iter().copied().filter(is_all_in_order).collect()
+}
+
 /// One line for each kernel with spills or a stack frame that are not expected.
 pub(crate) fn local_memory(assembled: &Assembled) -> Vec<String> {
     let mut lines = Vec::new();
     for (sm, kernels) in assembled.values().flatten() {
         for (kernel, need) in kernels {
-            if need.stack + need.spill_stores + need.spill_loads > 0 && !local_expected(kernel) {
+            if need.is_in_local_memory() && !local_expected(kernel) {
                 lines.push(format!(
                     "kernel {kernel} uses local memory on sm_{sm}: stack frame {} bytes, spill stores {}, spill loads {}",
                     need.stack, need.spill_stores, need.spill_loads
@@ -134,7 +153,7 @@ pub(crate) fn local_memory(assembled: &Assembled) -> Vec<String> {
 }
 
 /// A table: a line per module, with the fewest and the most registers of its kernels on each
-/// architecture, and the bytes spilled.
+/// architecture that it was assembled for, and the bytes spilled.
 pub(crate) fn table(assembled: &Assembled, architectures: &[u32]) -> String {
     let width = assembled.keys().map(String::len).max().unwrap_or(0).max("registers".len());
     let mut text = format!("{:width$}  kernels", "registers");
@@ -150,7 +169,7 @@ pub(crate) fn table(assembled: &Assembled, architectures: &[u32]) -> String {
             let cell = match (registers().min(), registers().max()) {
                 (Some(fewest), Some(most)) if fewest == most => fewest.to_string(),
                 (Some(fewest), Some(most)) => format!("{fewest}-{most}"),
-                _ => "failed".to_owned(),
+                _ => "-".to_owned(),
             };
             text += &format!("  {cell:>7}");
         }
@@ -202,9 +221,24 @@ ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack s
     }
 
     #[test]
+    fn modules_are_in_order_where_all_assemble_without_local_memory() {
+        let kernels = |stack| BTreeMap::from([("m__k".to_owned(), Resources { stack, ..Resources::default() })]);
+        let mut assembled = Assembled::from([
+            ("a".to_owned(), [(75, kernels(0)), (80, kernels(0)), (90, kernels(0))].into()),
+            ("b".to_owned(), [(75, kernels(0)), (90, kernels(8))].into()),
+        ]);
+        assert_eq!(in_order_for(&assembled, &["a"], &[75, 90]), [75, 90]);
+        assert_eq!(in_order_for(&assembled, &["a", "b"], &[75, 80, 90, 120]), [75]);
+        assembled.remove("b");
+        assert!(in_order_for(&assembled, &["a", "b"], &[75]).is_empty());
+    }
+
+    #[test]
     fn the_table_has_the_extremes() {
         let table = table(&example(), &[90]);
         let line = table.lines().nth(1).expect("a line for the module");
         assert!(line.starts_with("m_f8") && line.contains("32-255") && line.ends_with("20"), "{table}");
+        let other = super::table(&example(), &[75]);
+        assert!(other.lines().nth(1).is_some_and(|line| line.contains(" - ")), "not assembled: {other}");
     }
 }

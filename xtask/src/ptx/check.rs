@@ -42,7 +42,13 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Recorded) -> 
         committed.push(Committed { source, manifest, texts });
     }
 
-    let compiled = compile_anew(options, &committed, recorded)?;
+    // The compiler links each crate on one core; the assembler takes the others meanwhile.
+    let (compiled, assembled) = std::thread::scope(|scope| {
+        let assembling = scope.spawn(|| assemble_all(options, &committed));
+        let compiled = compile_anew(options, &committed, recorded);
+        (compiled, assembling.join())
+    });
+    let compiled = compiled?;
     for Committed { source, manifest, texts } in &committed {
         // The list must hold what the sources compile to; where that is not known, what they were compiled to.
         let Some(modules) = compiled.get(&source.name) else {
@@ -53,7 +59,7 @@ pub(super) fn run(options: &Options, crates: &[Source], recorded: &Recorded) -> 
         let fresh = modules.iter().map(|module| (module.name.clone(), module.text.clone())).collect();
         problems.extend(differences(&of_manifest(manifest, texts), &fresh));
     }
-    problems.extend(assemble_all(options, &committed)?);
+    problems.extend(assembled.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
     conclude(&problems, "`cargo xtask ptx` compiles anew; commit what it changes")?;
     let modules: usize = committed.iter().map(|of_crate| of_crate.texts.len()).sum();
     println!("the committed PTX is in order: {modules} modules of {} kernel crates", committed.len());
@@ -96,10 +102,9 @@ fn compile_anew(options: &Options, committed: &[Committed], recorded: &Recorded)
 fn assemble_all(options: &Options, committed: &[Committed]) -> Result<Vec<String>> {
     let Some(ptxas) = options.ptxas()? else { return Ok(Vec::new()) };
     let architectures = options.architectures(&ptxas);
-    let files = committed.iter().flat_map(|Committed { source, manifest, texts }| {
-        of_manifest(manifest, texts).into_keys().map(|name| source.module(&name))
-    });
-    let (assembled, mut problems) = assemble::assemble(&ptxas, &files.collect::<Vec<_>>(), &architectures)?;
+    let jobs: Vec<_> =
+        committed.iter().flat_map(|of_crate| jobs(options, of_crate, &ptxas.version, &architectures)).collect();
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &jobs)?;
     print!("{}", assemble::table(&assembled, &architectures));
     problems.extend(assemble::local_memory(&assembled));
     for Committed { source, manifest, .. } in committed {
@@ -113,6 +118,14 @@ fn assemble_all(options: &Options, committed: &[Committed]) -> Result<Vec<String
         }
     }
     Ok(problems)
+}
+
+/// What is to be assembled of a crate. That its modules are those of the record is checked with their hashes.
+fn jobs(options: &Options, of_crate: &Committed, ptxas: &str, architectures: &[u32]) -> Vec<assemble::Job> {
+    let Committed { source, manifest, texts } = of_crate;
+    let is_known = |sm: u32| options.unrecorded && sm != COUNTED_ON && manifest.is_assembled_for(sm, ptxas);
+    let architectures: Vec<_> = architectures.iter().copied().filter(|sm| !is_known(*sm)).collect();
+    assemble::jobs(of_manifest(manifest, texts).into_keys().map(|name| source.module(&name)), &architectures)
 }
 
 /// The texts of the modules that the manifest has.
@@ -199,6 +212,7 @@ fn golden_counts(recorded: &Manifest, assembled: &assemble::Assembled) -> Vec<St
 #[cfg(test)]
 mod tests {
     use super::super::manifest::{ModuleEntry, Resources};
+    use super::super::workspace::Workspace;
     use super::*;
 
     fn recorded(text: &str) -> Manifest {
@@ -259,12 +273,29 @@ mod tests {
     fn without_the_recorded_compiler_a_strict_check_fails() {
         for here in [None, Some("rustc 1.97.0 (y), LLVM 23")] {
             let reason = no_recompilation("rustc 1.96.0 (x), LLVM 22", here).expect("it is another one, or none");
-            let error = Options::checking(&[90]).skip("RECOMPILED", &reason).expect_err("strict").to_string();
+            let error = Options::checking(&[90], false).skip("RECOMPILED", &reason).expect_err("strict").to_string();
             assert!(error.contains("NOT RECOMPILED"), "{error}");
-            let lenient = Options { strict: false, ..Options::checking(&[90]) };
+            let lenient = Options { strict: false, ..Options::checking(&[90], false) };
             lenient.skip("RECOMPILED", &reason).expect("only a warning");
         }
         assert_eq!(no_recompilation("rustc 1.96.0 (x), LLVM 22", Some("rustc 1.96.0 (x), LLVM 22")), None);
+    }
+
+    #[test]
+    fn what_is_recorded_is_assembled_for_the_counted_architecture_only() {
+        let workspace = Workspace::new("recorded");
+        let source = &workspace.source("own");
+        let mut manifest = Manifest { ptxas: Some("13.0.88".to_owned()), ..recorded("x") };
+        manifest.record_assembled(vec![75, COUNTED_ON]);
+        let texts = BTreeMap::from([("m_f8".to_owned(), "x".to_owned())]);
+        let of_crate = Committed { source, manifest: &manifest, texts };
+        let asked = |unrecorded, ptxas| -> Vec<u32> {
+            let options = Options::checking(&[], unrecorded);
+            jobs(&options, &of_crate, ptxas, &[75, COUNTED_ON, 120]).into_iter().map(|(_, sm)| sm).collect()
+        };
+        assert_eq!(asked(true, "13.0.88"), [COUNTED_ON, 120]);
+        assert_eq!(asked(true, "13.1.0"), [75, COUNTED_ON, 120]);
+        assert_eq!(asked(false, "13.0.88"), [75, COUNTED_ON, 120]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! ptx/manifest.json of a kernel crate: what its committed PTX was compiled from, by what, and what it needs.
 
+use super::digest::sha256;
 use super::sources::Source;
 use crate::failure::{Failure, Result};
 use crate::paths;
@@ -17,12 +18,25 @@ pub(crate) struct Manifest {
     pub(crate) target: String,
     /// The PTX version, `7.4`.
     pub(crate) isa: String,
+    /// What the modules were assembled for, if they were.
+    #[serde(default)]
+    pub(crate) assembled: Option<AssembledFor>,
     /// The version of ptxas that counted the resources, if one did.
     pub(crate) ptxas: Option<String>,
     /// The hash of all sources that go into the crate.
     pub(crate) source_sha256: String,
     /// Its modules, by name.
     pub(crate) modules: BTreeMap<String, ModuleEntry>,
+}
+
+/// That ptxas, in the version of the manifest, took all modules for some architectures, and that no kernel needed local
+/// memory there but those that may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AssembledFor {
+    pub(crate) architectures: Vec<u32>,
+    /// The hash of the modules' hashes: a merge can bring modules that the list is not about.
+    pub(crate) modules_sha256: String,
 }
 
 /// One module.
@@ -51,6 +65,13 @@ pub(crate) struct Resources {
     pub(crate) stack: u32,
 }
 
+impl Resources {
+    /// Whether a thread keeps anything in local memory.
+    pub(crate) fn is_in_local_memory(&self) -> bool {
+        self.stack + self.spill_stores + self.spill_loads > 0
+    }
+}
+
 impl Manifest {
     /// Where that of a kernel crate is.
     pub(crate) fn path(source: &Source) -> PathBuf {
@@ -72,6 +93,24 @@ impl Manifest {
         })
     }
 
+    /// Records what the modules were assembled for, by the manifest's ptxas.
+    pub(crate) fn record_assembled(&mut self, architectures: Vec<u32>) {
+        self.assembled = Some(AssembledFor { architectures, modules_sha256: self.modules_sha256() });
+    }
+
+    /// Whether a ptxas of this version is recorded to have assembled all modules, as they are, for an architecture.
+    pub(crate) fn is_assembled_for(&self, architecture: u32, ptxas: &str) -> bool {
+        self.ptxas.as_deref() == Some(ptxas)
+            && self.assembled.as_ref().is_some_and(|record| {
+                record.architectures.contains(&architecture) && record.modules_sha256 == self.modules_sha256()
+            })
+    }
+
+    fn modules_sha256(&self) -> String {
+        let hashes: String = self.modules.values().map(|module| module.sha256.as_str()).collect();
+        sha256(hashes.as_bytes())
+    }
+
     /// The text of the file: one line per kernel, so that a diff shows what changed.
     pub(crate) fn to_json(&self) -> String {
         let quote = |text: &str| serde_json::Value::from(text).to_string();
@@ -81,6 +120,7 @@ impl Manifest {
             ("compiler", quote(&self.compiler)),
             ("target", quote(&self.target)),
             ("isa", quote(&self.isa)),
+            ("assembled", serde_json::to_string(&self.assembled).expect("numbers and a string are JSON")),
             ("ptxas", ptxas),
             ("source_sha256", quote(&self.source_sha256)),
         ];
@@ -144,6 +184,7 @@ mod tests {
             compiler: "rustc 1.96.0 (\"x\"), LLVM 22".to_owned(),
             target: "sm_75".to_owned(),
             isa: "7.4".to_owned(),
+            assembled: Some(AssembledFor { architectures: vec![75, 90], modules_sha256: "ef".to_owned() }),
             ptxas: None,
             source_sha256: "cd".to_owned(),
             modules: [("m_f8".to_owned(), module), ("none".to_owned(), ModuleEntry::default())].into(),
@@ -163,6 +204,17 @@ mod tests {
         let json = example().to_json();
         let line = json.lines().find(|line| line.contains("m_f8__a")).expect("the kernel is there");
         assert!(line.contains("\"registers\":32") && line.contains("\"stack\":0"), "{line}");
+    }
+
+    #[test]
+    fn what_was_assembled_is_known_for_these_modules_and_this_ptxas_only() {
+        let mut manifest = Manifest { ptxas: Some("13.0.88".to_owned()), ..example() };
+        assert!(!manifest.is_assembled_for(75, "13.0.88"), "it is recorded of other modules");
+        manifest.record_assembled(vec![75, 90]);
+        assert!(manifest.is_assembled_for(75, "13.0.88") && manifest.is_assembled_for(90, "13.0.88"));
+        assert!(!manifest.is_assembled_for(120, "13.0.88") && !manifest.is_assembled_for(75, "13.1.0"));
+        manifest.modules.insert("m_f16".to_owned(), ModuleEntry { sha256: "01".to_owned(), ..ModuleEntry::default() });
+        assert!(!manifest.is_assembled_for(75, "13.0.88"), "a module is new");
     }
 
     #[test]

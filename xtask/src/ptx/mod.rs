@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// With --check: fail where the recorded compiler or ptxas is not here (by default: say so)
     #[arg(long, requires = "check")]
     strict: bool,
+    /// With --check: do not assemble again what the manifests record for the same ptxas, but for sm_90, whose registers
+    /// are compared
+    #[arg(long, requires = "check")]
+    unrecorded: bool,
     /// The code generator: rustc's own nvptx64 target, or rust-cuda's NVVM backend
     #[arg(long, value_enum, default_value_t)]
     codegen: Codegen,
@@ -65,11 +69,13 @@ enum Codegen {
 }
 
 impl Options {
-    /// What continuous integration asks for, with the architectures to assemble for.
-    pub(crate) fn checking(architectures: &[u32]) -> Self {
+    /// What continuous integration asks for: the architectures to assemble for, all modules or those that are not
+    /// recorded.
+    pub(crate) fn checking(architectures: &[u32], unrecorded: bool) -> Self {
         Self {
             check: true,
             strict: true,
+            unrecorded,
             codegen: Codegen::Rustc,
             assemble: true,
             no_assemble: false,
@@ -273,6 +279,7 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
             compiler: compiler.to_owned(),
             target: compile::CPU.to_owned(),
             isa: isa.to_owned(),
+            assembled: None,
             ptxas: None,
             source_sha256: source.hash()?,
             modules: BTreeMap::new(),
@@ -323,13 +330,17 @@ fn count_resources(
     let mut all = shown.clone();
     if !all.contains(&COUNTED_ON) {
         all.push(COUNTED_ON);
+        all.sort_unstable();
     }
-    let files: Vec<_> = crates.iter().flat_map(Source::modules).collect();
-    let (assembled, mut problems) = assemble::assemble(ptxas, &files, &all)?;
+    let jobs = assemble::jobs(crates.iter().flat_map(Source::modules), &all);
+    let (assembled, mut problems) = assemble::assemble(ptxas, &jobs)?;
     print!("{}", assemble::table(&assembled, &shown));
     problems.extend(slow(options.codegen, assemble::local_memory(&assembled)));
     for manifest in manifests.values_mut() {
         manifest.ptxas = Some(ptxas.version.clone());
+        let modules: Vec<_> = manifest.modules.keys().map(String::as_str).collect();
+        let in_order = assemble::in_order_for(&assembled, &modules, &all);
+        manifest.record_assembled(in_order);
         for (name, entry) in &mut manifest.modules {
             let counted = assembled.get(name).and_then(|by_architecture| by_architecture.get(&COUNTED_ON));
             for (kernel, resources) in &mut entry.kernels {

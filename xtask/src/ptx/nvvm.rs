@@ -100,7 +100,7 @@ pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
     println!("{} modules in {}", files.len(), paths::shown(&folder));
     let Some(ptxas) = options.ptxas()? else { return Ok(()) };
     let architectures = options.architectures(&ptxas);
-    let (assembled, mut problems) = assemble::assemble(&ptxas, &files, &architectures)?;
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &assemble::jobs(files, &architectures))?;
     print!("{}", assemble::table(&assembled, &architectures));
     problems.extend(slow(Codegen::Nvvm, assemble::local_memory(&assembled)));
     conclude(&problems, "the kernels must be fixed")
