@@ -34,6 +34,8 @@
 //! pairs that are on the device.
 
 mod build;
+#[cfg(any(test, feature = "check"))]
+mod check;
 mod device;
 mod layer;
 mod merge;

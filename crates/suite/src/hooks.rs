@@ -92,6 +92,9 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         None
     }
 
+    /// [`Subject::check_structure`](crate::Subject::check_structure).
+    fn check_structure(&self, _index: &I) {}
+
     /// [`Subject::relocate`](crate::Subject::relocate).
     ///
     /// # Errors

@@ -245,6 +245,10 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         Ok(())
     }
 
+    fn check_structure(&self) {
+        self.hooks.check_structure(&self.index);
+    }
+
     fn relocate(self) -> Result<Self> {
         // A copy is in order if the original is.
         Ok(Self { in_order: self.in_order, ..Self::of(H::relocate(self.index)?, 0)? })

@@ -156,7 +156,8 @@ impl<S: Subject> Run<S> {
                 if !counts.agree(&expected) {
                     return Err(format!("{counts:?} instead of {expected:?}"));
                 }
-                self.upkeep(Upkeep::Iterate)
+                self.upkeep(Upkeep::Iterate)?;
+                self.finds_all(form)
             }
             Err(error) if has_failed => self.after_failure(&error, after),
             Err(error) if self.index().may_refuse(&error) => {
@@ -207,7 +208,25 @@ impl<S: Subject> Run<S> {
         if self.index().is_lost() == Some(true) {
             return Err(format!("it is lost, but the call says: {error}"));
         }
-        self.upkeep(Upkeep::Iterate).map_err(|differs| format!("after \"{error}\": {differs}"))
+        self.upkeep(Upkeep::Iterate).map_err(|differs| format!("after \"{error}\": {differs}"))?;
+        self.finds_all(Form::Host).map_err(|differs| format!("after \"{error}\": {differs}"))
+    }
+
+    /// Whether each key that the index has is found: from the root downwards, where a pass over all pairs may follow the
+    /// leaves. Ranks say, too, that the descent ends in the right leaf; and the index checks its nodes, if it can.
+    ///
+    /// # Errors
+    /// What differs.
+    fn finds_all(&mut self, form: Form) -> Result<(), String> {
+        let (keys, values): (Vec<_>, Vec<_>) = self.model.pairs().into_iter().unzip();
+        let ranks = (0..keys.len() as u64).collect();
+        let index = self.index();
+        index.check_structure();
+        let found = index.get(&keys, form);
+        same(index, found, values.into_iter().map(Some).collect()).map_err(|error| format!("all keys: {error}"))?;
+        let found = index.rank(&keys, Side::Lower, form);
+        same(index, found, ranks).map_err(|error| format!("ranks of all keys: {error}"))?;
+        Ok(())
     }
 
     /// Whether every call says that the index is lost, and nothing but that.

@@ -5,6 +5,9 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 /// Most steps of a case.
 const MOST_STEPS: usize = 16;
 
+/// Most steps of a case in which nodes are merged again and again.
+const MOST_STEPS_WITH_HOLES: usize = 64;
+
 /// A build, and steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
@@ -201,6 +204,9 @@ impl<'a> Arbitrary<'a> for Keys {
 impl<'a> Arbitrary<'a> for Case {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         let (place, options) = (u.arbitrary()?, u.arbitrary()?);
+        if u.ratio(1, 8)? {
+            return Self::with_holes(u, place, options);
+        }
         let keys = Keys::of_runs(u, 4, 100)?;
         let mut steps = Vec::new();
         while !u.is_empty() && steps.len() < MOST_STEPS {
@@ -211,6 +217,29 @@ impl<'a> Arbitrary<'a> for Case {
 }
 
 impl Case {
+    /// A larger index, from which runs of neighbours are removed and where single keys are then inserted: so nodes become
+    /// empty, are merged, are merged again, and are filled again.
+    fn with_holes(u: &mut Unstructured<'_>, place: Place, options: u8) -> Result<Self> {
+        const STEP: u8 = 3;
+        let half = |first| KeyRun { first, step: STEP, count: 200 };
+        let keys = Keys(vec![half(0), half(200 * u16::from(STEP))]);
+        let mut steps = Vec::new();
+        while !u.is_empty() && steps.len() < MOST_STEPS_WITH_HOLES {
+            // Mostly a hole and a few keys in it, now and then a run that fills several.
+            let (first, count) = (u.int_in_range(0..=399_u16)? * u16::from(STEP), u.int_in_range(1..=60_u8)?);
+            let run = Keys(vec![KeyRun { first, step: STEP, count }]);
+            if u.ratio(1, 4)? {
+                steps.push(Step::Change(Change::Insert, run, u.arbitrary()?));
+                continue;
+            }
+            steps.push(Step::Change(Change::Remove, run, u.arbitrary()?));
+            let within = u.int_in_range(0..=u16::from(count) * u16::from(STEP))?;
+            let few = KeyRun { first: first + within, step: 1, count: u.int_in_range(1..=3)? };
+            steps.push(Step::Change(Change::Insert, Keys(vec![few]), u.arbitrary()?));
+        }
+        Ok(Self { place, options, keys, steps })
+    }
+
     /// Cases that are like this one but for a part: each step left out, each batch shorter.
     pub(crate) fn simpler(&self) -> Vec<Self> {
         let mut cases = Vec::new();

@@ -125,6 +125,12 @@ pub trait Subject: Sized {
         Ok(())
     }
 
+    /// Checks the rules of its layout, where it has such a check: what is wrong in a node may not show in any answer yet.
+    ///
+    /// # Panics
+    /// For the first rule that is broken.
+    fn check_structure(&self) {}
+
     /// Takes it to another device, or apart, and goes on with the result.
     ///
     /// # Errors

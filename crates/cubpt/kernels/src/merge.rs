@@ -585,14 +585,35 @@ impl<K: Word> Kernel for GatherChildren<K> {
                     at = at + shift(simt, args.below.pieces, first, low) - shift(simt, args.below.members, first, low);
                 }
             }
-            let mut key = simt.load(member.keys::<K>(), slot, Hint::ReadOnly);
-            if slot + 1 == count {
-                // It may be too small, and there may be another child after it now.
-                key = key.max(simt.load(args.bounds, index, Hint::ReadOnly));
-            }
+            let key = simt.load(member.keys::<K>(), slot, Hint::ReadOnly);
+            let key = separator(simt, args.offsets, args.bounds, index, at, key);
             simt.store(args.keys, at, key, Hint::Default);
             simt.store(args.children, at, simt.load(member.children(), slot, Hint::ReadOnly), Hint::Default);
         }
+    }
+}
+
+/// Per thread. The separator of the child at `at`, whose own key is `key`. The key of a node's last child may be too small
+/// ([`TreeRef`](crate::TreeRef)), and after a merge another child may follow it. So the last child of each member gets the
+/// member's own key in its parent, whether the child stays as it is or is a piece that was just written.
+///
+/// # Safety
+/// The index of a member, whose children go to `offsets`, and whose key in its parent is in `member_bounds`.
+#[inline(always)]
+unsafe fn separator<S: Simt, K: Word>(
+    simt: S,
+    offsets: Global<u64>,
+    member_bounds: Global<K>,
+    member: u64,
+    at: u64,
+    key: K,
+) -> K {
+    // SAFETY: the caller's: a member, and the end of its children.
+    unsafe {
+        if at + 1 != simt.load(offsets, member + 1, Hint::ReadOnly) {
+            return key;
+        }
+        key.max(simt.load(member_bounds, member, Hint::ReadOnly))
     }
 }
 
@@ -623,8 +644,10 @@ kernel_args! {
         pub count: u64,
         /// The place of each touched node among the members; [`NONE`] for one that is no member.
         pub places: Global<u32>,
-        /// Where the children of each member go.
+        /// Where the children of each member go: `[members + 1]`.
         pub offsets: Global<u64>,
+        /// The members' keys in their parents: `[members]`.
+        pub member_bounds: Global<K>,
         /// Out: bounds, as ordered words.
         pub keys: GlobalMut<K>,
         /// Out: children.
@@ -662,7 +685,9 @@ impl<K: Word> Kernel for PutPieces<K> {
                 + within
                 + shift(simt, below.pieces, first, group)
                 - shift(simt, below.members, first, group);
-            simt.store(args.keys, at, simt.load(args.bounds, piece, Hint::ReadOnly), Hint::Default);
+            let bound = simt.load(args.bounds, piece, Hint::ReadOnly);
+            let key = separator(simt, args.offsets, args.member_bounds, u64::from(place), at, bound);
+            simt.store(args.keys, at, key, Hint::Default);
             simt.store(args.children, at, simt.load(args.numbers, piece, Hint::ReadOnly), Hint::Default);
         }
     }

@@ -333,6 +333,7 @@ impl Tree {
                 count: below.count,
                 places: places.read_on(stream)?,
                 offsets: offsets.before.read_on(stream)?,
+                member_bounds: members.bounds.read_on(stream)?,
                 keys: elements.keys.write_on(stream)?,
                 children: elements.ptrs.write_on(stream)?,
             };

@@ -49,6 +49,9 @@ pub trait Batched: FixedIndex<Value: Word> {
         None
     }
 
+    /// [`Hooks::check_structure`].
+    fn check_structure(&self) {}
+
     /// [`Hooks::relocate`].
     ///
     /// # Errors
@@ -104,6 +107,12 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
             self.merge_small(stream, scratch)?;
         }
         self.apply_on(stream, keys, values, kinds, scratch)
+    }
+
+    fn check_structure(&self) {
+        if matches!(self.device().kind(), DeviceKind::Host | DeviceKind::Emulated) {
+            let _ = Self::check_structure(self);
+        }
     }
 }
 
@@ -340,6 +349,10 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
         limit: u32,
     ) -> Option<Result<Vec<PairsOf<I>>>> {
         Batched::scan(index, stream, starts, limit)
+    }
+
+    fn check_structure(&self, index: &I) {
+        Batched::check_structure(index);
     }
 
     fn relocate(index: I) -> Result<I> {
