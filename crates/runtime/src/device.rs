@@ -262,13 +262,13 @@ impl Device {
         }
     }
 
-    /// Loads the module of a kernel; otherwise the first launch of one of its kernels does so. On a GPU the driver
-    /// compiles the PTX, which may take seconds, unless its cache on disk has the result.
+    /// Loads a kernel; otherwise its first launch does so. On a GPU the driver compiles the kernel's PTX, which takes 0.1 to
+    /// 0.4 seconds, unless its cache on disk has the result.
     ///
     /// # Errors
     /// [`Error::NoKernels`] on the host. On a GPU [`Error::UnknownKernel`],
     /// [`Error::PtxTooNew`], [`Error::UnsupportedGpu`], [`Error::InvalidPtx`], [`Error::Cuda`].
-    pub fn load_module<I: Instance>(&self) -> Result<()> {
+    pub fn load_kernel<I: Instance>(&self) -> Result<()> {
         self.machine.load(I::ENTRY)
     }
 

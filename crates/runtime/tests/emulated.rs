@@ -98,7 +98,7 @@ fn launches_are_recorded_while_that_is_on_and_only_if_they_succeed() {
 #[test]
 fn an_emulated_launch_is_done_when_it_was_waited_for() {
     let device = Device::emulated_with_seed(3);
-    device.load_module::<AddIndex>().unwrap();
+    device.load_kernel::<AddIndex>().unwrap();
     let mut buffer = device.upload(&vec![1000; 150]).unwrap();
     let args = args(&mut buffer);
     launch(&device, SHAPE, args).unwrap();
@@ -263,5 +263,5 @@ fn the_host_runs_no_kernels() {
     let args = args(&mut buffer);
     let error = launch(&device, SHAPE, args).unwrap_err();
     assert!(matches!(error, Error::NoKernels { kernel: "test__add_index" }), "{error}");
-    assert!(matches!(device.load_module::<AddIndex>(), Err(Error::NoKernels { .. })));
+    assert!(matches!(device.load_kernel::<AddIndex>(), Err(Error::NoKernels { .. })));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-/// One PTX module: what the driver loads at once.
+/// One PTX module: the kernels of one file. The runtime takes it apart again, as kernels are loaded one by one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     /// Its name: what its symbols begin with, up to the double underscore.

@@ -1,4 +1,4 @@
-//! The PTX modules: what the driver loads at once.
+//! The PTX modules: a file of kernels each.
 
 lanetree_simt::modules! {
     lane_tree,

@@ -1,4 +1,5 @@
-//! PTX modules and the kernels in them, each loaded once per device.
+//! Kernels, each compiled by the driver and loaded at its first launch on a device. The driver compiles one text at a time,
+//! and all that is in it: a whole module would take seconds, most of them for kernels that the program never launches.
 
 use super::Cuda;
 use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule};
@@ -35,59 +36,45 @@ unsafe impl Sync for Function {}
 pub(super) struct Modules {
     /// By symbol. The path of every launch: a shared lock and one look-up.
     functions: RwLock<HashMap<&'static str, Arc<Function>>>,
-    /// By name. Locked while a module is compiled, so that two threads do not compile the same.
-    loaded: Mutex<HashMap<&'static str, Handle>>,
+    /// Held while a kernel is compiled, so that two threads do not compile the same.
+    compiling: Mutex<()>,
 }
-
-#[derive(Clone, Copy)]
-struct Handle(CUmodule);
-
-// SAFETY: a handle, only a number outside the driver, which may be called from any thread.
-unsafe impl Send for Handle {}
 
 impl Cuda {
     /// The kernel, loaded at the first call. The context is current.
     pub(super) fn function(&self, entry: &'static Entry) -> Result<Arc<Function>> {
         let functions = &self.modules.functions;
-        if let Some(known) = functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol()) {
-            return Ok(known.clone());
-        }
-        let module = self.module(entry)?;
-        let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
-        let Ok(symbol) = CString::new(entry.symbol()) else {
-            return Err(Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() });
-        };
-        let mut raw = null_mut();
-        // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
-        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, module.0, symbol.as_ptr()) }, not_found)?;
-        let new = Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) };
-        let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been first; its limit is the one that counts.
-        Ok(functions.entry(entry.symbol()).or_insert_with(|| Arc::new(new)).clone())
-    }
-
-    fn module(&self, entry: &'static Entry) -> Result<Handle> {
-        let mut loaded = self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let module = entry.module();
-        if let Some(&known) = loaded.get(module.name) {
+        let known = || functions.read().unwrap_or_else(PoisonError::into_inner).get(entry.symbol()).cloned();
+        if let Some(known) = known() {
             return Ok(known);
         }
-        let handle = self.compile(module.name, module.ptx)?;
-        loaded.insert(module.name, handle);
-        Ok(handle)
+        let _compiling = self.modules.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been first.
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let unknown = || Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() };
+        let symbol = CString::new(entry.symbol()).map_err(|_| unknown())?;
+        let text = entry.module().kernel_text(entry.symbol()).ok_or_else(unknown)?;
+        let module = self.compile(entry.module().name, &text.concat())?;
+        let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
+        let mut raw = null_mut();
+        // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
+        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, module, symbol.as_ptr()) }, not_found)?;
+        let new = Arc::new(Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) });
+        let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(functions.entry(entry.symbol()).or_insert(new).clone())
     }
 
-    /// Loads PTX that is not part of the program under a name.
+    /// Loads PTX that is not part of the program.
     #[cfg(test)]
     pub(super) fn load_text(&self, name: &'static str, ptx: &str) -> Result<()> {
         self.enter()?;
-        let handle = self.compile(name, ptx)?;
-        self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(name, handle);
-        Ok(())
+        self.compile(name, ptx).map(drop)
     }
 
     /// Has the driver compile PTX for this GPU and load it.
-    fn compile(&self, module: &'static str, ptx: &str) -> Result<Handle> {
+    fn compile(&self, module: &'static str, ptx: &str) -> Result<CUmodule> {
         // The driver reads up to a NUL. Text behind one in the middle would not be compiled: neither is it
         // here.
         let text = CString::new(ptx.split('\0').next().unwrap_or("")).expect("the text up to a NUL has none");
@@ -117,6 +104,6 @@ impl Cuda {
                 log: String::from_utf8_lossy(&log[..end]).trim().to_owned(),
             })
         })?;
-        Ok(Handle(handle))
+        Ok(handle)
     }
 }

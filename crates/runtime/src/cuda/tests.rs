@@ -84,7 +84,7 @@ fn launch<I: Instance<Args = Args>>(
 #[test]
 fn a_kernel_gets_its_arguments_and_its_threads() {
     let Some(device) = device() else { return };
-    device.load_module::<AddIndex>().unwrap();
+    device.load_kernel::<AddIndex>().unwrap();
     let mut buffer = device.upload(&vec![1000; 100_000]).unwrap();
     launch::<AddIndex>(&device, (1000, 128, 0), &mut buffer, 100_000).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), (1005..101_005).collect::<Vec<_>>());
@@ -109,7 +109,7 @@ fn a_kernel_gets_its_shared_memory_above_48_kib_too() {
 #[test]
 fn what_is_not_there_is_named() {
     let Some(device) = device() else { return };
-    let error = device.load_module::<Missing>().unwrap_err();
+    let error = device.load_kernel::<Missing>().unwrap_err();
     assert!(matches!(error, Error::UnknownKernel { module: "test", kernel: "test__missing" }), "{error}");
     let mut buffer = device.alloc_zeroed(1).unwrap();
     let error = launch::<AddIndex>(&device, (0, 128, 0), &mut buffer, 1).unwrap_err();
