@@ -35,6 +35,9 @@ struct Cli {
 enum Task {
     Verify(verify::Args),
     Bench(bench::Args),
+    /// What the figure of this name runs in new processes
+    #[command(hide = true)]
+    FirstAnswer(bench::FirstAnswer),
 }
 
 /// Does what the program's arguments ask for; gives its exit code.
@@ -42,5 +45,6 @@ pub fn main() -> ExitCode {
     match Cli::parse().task {
         Task::Verify(args) => verify::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::FirstAnswer(args) => bench::first_answer(&args),
     }
 }

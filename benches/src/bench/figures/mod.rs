@@ -27,6 +27,7 @@ mod cubpt_crossover;
 mod cubpt_inserts;
 mod cubpt_orders;
 mod end_to_end;
+pub(crate) mod first_answer;
 mod harmonia_cpu_updates;
 mod harmonia_hbtree;
 mod harmonia_ladder;
@@ -87,6 +88,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cpu::FIGURE,
     &indexes::FIGURE,
     &latency::FIGURE,
+    &first_answer::FIGURE,
     &harmonia_ntg::FIGURE,
     &harmonia_ladder::FIGURE,
     &harmonia_hbtree::FIGURE,

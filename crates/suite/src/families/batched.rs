@@ -241,7 +241,7 @@ pub fn harmonia_builders<K: Key, V: Word>() -> Vec<HarmoniaBuilder<K, V>> {
 /// Several orders, full and with room in each node, and each of the ways in turn.
 pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
     let of = |(order, fill)| Cubpt::builder().order(order).fill(fill);
-    CubptBuilder::all([(8, 1.0), (16, 0.5), (40, 0.7)].map(of))
+    CubptBuilder::all([(8, 0.5), (16, 1.0), (40, 0.7)].map(of))
 }
 
 /// Trees with levels above the lowest and much room in their lines, full ones, and with some room; and each of the ways in
