@@ -143,8 +143,8 @@ pub use lanetree_sorted as sorted;
 #[doc(inline)]
 pub use lanetree_sorted::SortedArray;
 
-/// The modules of all kernels that the library is made of: for programs that check that each has run.
-#[doc(hidden)]
+/// The PTX modules of all kernels of the indexes whose features are on: for programs that compile them ahead of time, or check
+/// that each kernel has run. Without the feature `cuda` their texts are empty.
 pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
     const CRATES: &[&[&lanetree_simt::Module]] = &[
         &lanetree_frame::MODULES,

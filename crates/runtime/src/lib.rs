@@ -50,6 +50,11 @@
 //! [`Buffer::lend_on`] and [`Buffer::lend_mut_on`], for work in one stream, or give them away with
 //! [`Buffer::into_raw`]. The table above holds for all of these, except for what their contracts leave to the caller.
 //!
+//! The driver compiles each kernel at its first launch, in 20 to 400 milliseconds, unless its own cache on disk has the
+//! result. Where every start is a cold one, compile ahead: the program
+//! `lanetree-compile-kernels` (`cargo install lanetree --features cuda`) fills a folder with machine code, and the environment
+//! variable [`MACHINE_CODE`] names it.
+//!
 //! With the feature `cust`, GPUs are opened through the crate cust, and the module `cust` shares contexts, streams and
 //! buffers with it. cust links the driver, so building with this feature needs the CUDA toolkit, and starting the
 //! program needs a driver.
@@ -76,6 +81,7 @@ mod host_array;
 mod host_memory;
 mod line;
 mod machine;
+mod machine_code;
 mod pages;
 mod pinned;
 mod pool;
@@ -94,6 +100,7 @@ pub use failure::Failure;
 pub use host_array::HostArray;
 pub use lanetree_simt::{Call, LaunchReport};
 pub use line::{Line, prefetch};
+pub use machine_code::{MACHINE_CODE, machine_code_file};
 pub use pages::{GrantedPages, Pages, prefer_huge_pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};

@@ -99,7 +99,7 @@ impl Cuda {
             driver_version,
         };
         let copies = RawStream(null_mut());
-        let mut new = Self { driver, primary, label, properties, copies, modules: Modules::default() };
+        let mut new = Self { driver, primary, label, properties, copies, modules: Modules::new() };
         new.copies = new.create_stream()?;
         Ok(new)
     }

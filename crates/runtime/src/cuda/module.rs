@@ -4,12 +4,14 @@
 use super::Cuda;
 use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule};
 use crate::driver_error::{Action, Load, PtxHeader};
+use crate::machine_code::{self, MACHINE_CODE};
 use crate::{Error, Result};
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use lanetree_simt::Entry;
+use lanetree_simt::{Entry, Module};
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -32,12 +34,28 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 /// What has been loaded on a device.
-#[derive(Default)]
 pub(super) struct Modules {
+    /// Where there may be machine code.
+    machine_code: Option<PathBuf>,
     /// By symbol. The path of every launch: a shared lock and one look-up.
     functions: RwLock<HashMap<&'static str, Arc<Function>>>,
-    /// Held while a kernel is compiled, so that two threads do not compile the same.
-    compiling: Mutex<()>,
+    /// Machine code that is loaded, by module; `None` where there is none. Locked while a kernel is compiled, so that two
+    /// threads do not compile the same.
+    loaded: Mutex<HashMap<&'static str, Option<Handle>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Handle(CUmodule);
+
+// SAFETY: a handle, only a number outside the driver, which may be called from any thread.
+unsafe impl Send for Handle {}
+
+impl Modules {
+    /// Nothing is loaded yet.
+    pub(super) fn new() -> Self {
+        let machine_code = std::env::var_os(MACHINE_CODE).map(PathBuf::from);
+        Self { machine_code, functions: RwLock::default(), loaded: Mutex::default() }
+    }
 }
 
 impl Cuda {
@@ -48,15 +66,21 @@ impl Cuda {
         if let Some(known) = known() {
             return Ok(known);
         }
-        let _compiling = self.modules.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been first.
         if let Some(known) = known() {
             return Ok(known);
         }
         let unknown = || Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() };
         let symbol = CString::new(entry.symbol()).map_err(|_| unknown())?;
-        let text = entry.module().kernel_text(entry.symbol()).ok_or_else(unknown)?;
-        let module = self.compile(entry.module().name, &text.concat())?;
+        let module = entry.module();
+        let Handle(module) = match *loaded.entry(module.name).or_insert_with(|| self.load_machine_code(module)) {
+            Some(handle) => handle,
+            None => {
+                let text = module.kernel_text(entry.symbol()).ok_or_else(unknown)?;
+                Handle(self.compile(module.name, &text.concat())?)
+            }
+        };
         let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
         let mut raw = null_mut();
         // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
@@ -64,6 +88,17 @@ impl Cuda {
         let new = Arc::new(Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) });
         let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
         Ok(functions.entry(entry.symbol()).or_insert(new).clone())
+    }
+
+    /// The machine code of a module, if there is a file that the driver takes.
+    fn load_machine_code(&self, module: &Module) -> Option<Handle> {
+        let folder = self.modules.machine_code.as_ref()?;
+        let code = machine_code::find(folder, module, self.properties.compute_capability)?;
+        let mut handle = null_mut();
+        // SAFETY: the image is whole, as its header says how long it is; there are no options. An image that is damaged is refused.
+        let loaded =
+            unsafe { self.driver.cuModuleLoadDataEx(&raw mut handle, code.as_ptr().cast(), 0, null_mut(), null_mut()) };
+        (loaded == 0).then_some(Handle(handle))
     }
 
     /// Loads PTX that is not part of the program.
