@@ -344,6 +344,22 @@ fn a_read_only_load_of_what_the_kernel_wrote() {
     assert_eq!(fault.kind, FaultKind::ReadOnlyOfWritten { address, offset: 20 });
 }
 
+kernel!(WriteOfConstant, |simt, args| {
+    let thread = u64::from(simt.thread_index());
+    simt.load(args.output.as_const(), thread, if thread == 5 { Hint::ReadOnly } else { Hint::Default });
+    simt.sync_warp(FULL_MASK);
+    simt.store(args.output, (thread + 1) % 32, 1, Hint::Default);
+});
+
+#[test]
+fn a_write_of_what_the_kernel_loaded_as_constant() {
+    let mut output = [0; 64];
+    let address = output.as_ptr().addr() + 20;
+    let fault = fault(run::<WriteOfConstant>(0, shape(1, 32), &[], &mut output, 0));
+    assert_eq!(fault.thread, 4);
+    assert_eq!(fault.kind, FaultKind::WriteOfConstant { address, offset: 20 });
+}
+
 kernel!(MisalignedVector, |simt, args| {
     let index = if simt.thread_index() == 12 { 2 } else { 4 };
     simt.load_vector(args.input, index, Hint::Default);

@@ -455,7 +455,8 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                     (line, share) = filling_of(simt, args, part);
                 }
                 let planned = plan(simt, source, own, (Filling::new(line), None), BITMAP_CHILDREN, memory);
-                let has_room = |plan: &Plan| share == 0 || plan.lines <= (own * share) >> 16;
+                let has_room =
+                    |plan: &Plan| share == 0 || u64::from(plan.lines) <= (u64::from(own) * u64::from(share)) >> 16;
                 if let Some(plan) = planned.filter(has_room) {
                     if writes {
                         write_node(simt, args, (source, own), plan, (target, start + own == len), memory);

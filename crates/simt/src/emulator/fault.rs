@@ -147,6 +147,13 @@ pub enum FaultKind {
         /// Byte offset in the buffer.
         offset: usize,
     },
+    /// A write to memory that the same launch has loaded through the read-only cache.
+    WriteOfConstant {
+        /// The address.
+        address: usize,
+        /// Byte offset in the buffer.
+        offset: usize,
+    },
     /// An access whose address is not a multiple of its size: global, or an offset in shared memory.
     Misaligned {
         /// The address or the offset.
@@ -344,6 +351,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "load through the read-only cache of {address:#x}, byte {offset} of a buffer, \
                  which this launch has written"
+            ),
+            Self::WriteOfConstant { address, offset } => write!(
+                f,
+                "write to {address:#x}, byte {offset} of a buffer, \
+                 which this launch has loaded through the read-only cache"
             ),
             Self::Misaligned { address, bytes } => {
                 write!(f, "misaligned access of {bytes} bytes at {address:#x}")

@@ -46,14 +46,20 @@ pub(super) struct Tracked {
     region: Region,
     /// One bit per 4 bytes of a writable region: whether this launch has written there. Starts at the multiple of
     /// [`GRANULE`] below the region.
-    written: Vec<AtomicU64>,
+    written: Marks,
+    /// The same of what it has loaded as constant. Undefined on a GPU, whose compiler may repeat such a load or move it past a write
+    /// that follows it, even if threads never see the order change here.
+    constant: Marks,
     /// The threads that touched each word of a writable region last, if races are checked.
     shadow: Option<Shadow>,
     /// The release that the value of each 8 bytes comes from, or a later one; allocated at the first release.
     released: OnceLock<Vec<AtomicU64>>,
 }
 
-/// Bytes that one word of [`Tracked::written`] covers.
+/// A bit per 4 bytes of a writable region.
+type Marks = Vec<AtomicU64>;
+
+/// Bytes that one word of [`Marks`] covers.
 const GRANULE: usize = 4 * 64;
 
 impl Memory {
@@ -63,8 +69,8 @@ impl Memory {
             let granules = end.div_ceil(GRANULE) - region.start / GRANULE;
             // There is no race without a write.
             let shadow = (races && region.writable).then(|| Shadow::new(end.div_ceil(4) - region.start / 4));
-            let written = zeros(if region.writable { granules } else { 0 });
-            Tracked { region, written, shadow, released: OnceLock::new() }
+            let marks = || zeros(if region.writable { granules } else { 0 });
+            Tracked { region, written: marks(), constant: marks(), shadow, released: OnceLock::new() }
         };
         Self { regions: regions.iter().map(tracked).collect(), releases: Releases::default() }
     }
@@ -96,13 +102,22 @@ impl Memory {
                 None => return Err(self.outside(address, bytes)),
             },
         };
+        let offset = address - tracked.region.start;
+        // Each marks first and looks afterwards, so that of two threads one sees the other.
         match intent {
-            Intent::Write => tracked.mark(address, bytes),
-            Intent::ReadOnly if tracked.is_marked(address, bytes) => {
-                let offset = address - tracked.region.start;
-                return Err(FaultKind::ReadOnlyOfWritten { address, offset });
+            Intent::Write => {
+                tracked.mark(&tracked.written, address, bytes);
+                if tracked.is_marked(&tracked.constant, address, bytes) {
+                    return Err(FaultKind::WriteOfConstant { address, offset });
+                }
             }
-            Intent::Read | Intent::ReadOnly => {}
+            Intent::ReadOnly => {
+                tracked.mark(&tracked.constant, address, bytes);
+                if tracked.is_marked(&tracked.written, address, bytes) {
+                    return Err(FaultKind::ReadOnlyOfWritten { address, offset });
+                }
+            }
+            Intent::Read => {}
         }
         Ok(tracked)
     }
@@ -179,16 +194,16 @@ impl Tracked {
     }
 
     #[inline]
-    fn bits(&self, address: usize, bytes: usize) -> (Option<&AtomicU64>, u64) {
+    fn bits<'m>(&self, marks: &'m Marks, address: usize, bytes: usize) -> (Option<&'m AtomicU64>, u64) {
         let granule = address / GRANULE - self.region.start / GRANULE;
         // Aligned to its size, at most 16 bytes: never in two granules.
         let mask = (1 << (bytes / 4)) - 1;
-        (self.written.get(granule), mask << (address % GRANULE / 4))
+        (marks.get(granule), mask << (address % GRANULE / 4))
     }
 
     #[inline]
-    fn mark(&self, address: usize, bytes: usize) {
-        if let (Some(word), bits) = self.bits(address, bytes)
+    fn mark(&self, marks: &Marks, address: usize, bytes: usize) {
+        if let (Some(word), bits) = self.bits(marks, address, bytes)
             && word.load(Ordering::Relaxed) & bits != bits
         {
             word.fetch_or(bits, Ordering::Relaxed);
@@ -196,8 +211,8 @@ impl Tracked {
     }
 
     #[inline]
-    fn is_marked(&self, address: usize, bytes: usize) -> bool {
-        let (word, bits) = self.bits(address, bytes);
+    fn is_marked(&self, marks: &Marks, address: usize, bytes: usize) -> bool {
+        let (word, bits) = self.bits(marks, address, bytes);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & bits != 0)
     }
 }

@@ -188,7 +188,8 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
     let mut word = 0;
     while word < SEPARATORS {
         // SAFETY: a word of the node.
-        let mut bits = unsafe { simt.load(nodes, u64::from(node * NODE_WORDS + word), Hint::ReadOnly) };
+        let mut bits =
+            unsafe { simt.load(nodes, u64::from(node) * u64::from(NODE_WORDS) + u64::from(word), Hint::ReadOnly) };
         let count = bits.count_ones();
         if number < count {
             while number > 0 {

@@ -24,7 +24,9 @@ pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use runs::{BLOCK_NODES, Draws, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs, Windows};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_slots, pairs_of, record_words};
+use crate::layout::{
+    LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_at, chunk_slots, has_values_beside, pairs_of, record_words, value_at,
+};
 use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
@@ -338,8 +340,9 @@ impl<K: KeyWord> TreeRef<K> {
                 let own = round + i as u32 * WARP + simt.lane();
                 if own < chunks {
                     let from = u64::from(first) * u64::from(LINE_WORDS / 2) + u64::from(own);
+                    // Coherent, as the kernel that calls may write the lines afterwards.
                     // SAFETY: a line of the node.
-                    words[i] = unsafe { self.chunk::<S, V>(simt, from) };
+                    words[i] = unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(from), Hint::Default) };
                 }
             });
             unroll!(TOGETHER, i => {
@@ -365,8 +368,12 @@ impl<K: KeyWord> TreeRef<K> {
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots && simt.opaque(u32::from(new[slot])) != 0 {
                         let (line, in_line) = (first + own / (LINE_WORDS / 2), own % (LINE_WORDS / 2));
-                        // SAFETY: a slot of the node; the only one of its chunk, if values are beside.
-                        let value = unsafe { self.value(simt, line, in_line, pairs[slot].1) };
+                        let mut value = pairs[slot].1;
+                        if has_values_beside::<K, V>() {
+                            let at = value_at::<K, V>(line, in_line);
+                            // SAFETY: a slot of the node; the only one of its chunk.
+                            value = unsafe { values::load(simt, self.lines.cast::<V>(), at, Hint::Default) };
+                        }
                         each(place, pairs[slot].0, value);
                     }
                     place += u32::from(new[slot]);

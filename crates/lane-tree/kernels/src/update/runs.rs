@@ -48,14 +48,14 @@ fn bits_of(start: u32, end: u32) -> u64 {
     (u64::MAX >> (BLOCK_NODES - (end - start))) << start
 }
 
-/// Per thread. The bits of a block.
+/// Per thread. The bits of a block, loaded with [`Hint::Default`] if the kernel writes them afterwards.
 ///
 /// # Safety
 /// There is such a block.
 #[inline(always)]
-unsafe fn block_bits<S: Simt>(simt: S, bits: Global<u32>, block: u64) -> u64 {
+unsafe fn block_bits<S: Simt>(simt: S, bits: Global<u32>, block: u64, hint: Hint) -> u64 {
     // SAFETY: the caller's.
-    let [low, high] = [0, 1].map(|word| unsafe { simt.load(bits, 2 * block + word, Hint::ReadOnly) });
+    let [low, high] = [0, 1].map(|word| unsafe { simt.load(bits, 2 * block + word, hint) });
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -202,13 +202,13 @@ impl<K: KeyWord, V: Value> Kernel for PlanRuns<K, V> {
         let sums = Shared::<u32>::at(simt.warp() * (SUMS * 4), SUMS);
         // SAFETY: nodes of the tree, and their operations; two words of bits for each block.
         unsafe {
-            let mut found = block_bits(simt, args.found, block);
+            let mut found = block_bits(simt, args.found, block, Hint::ReadOnly);
             let mut before_count = 0;
             if args.draws == Draws::Windows as u32 {
                 if args.windows.chosen(simt, block, tree.leaf_nodes.into()).is_none() {
                     return;
                 }
-                before_count = ones(block_bits(simt, args.divided.as_const(), block));
+                before_count = ones(block_bits(simt, args.divided.as_const(), block, Hint::Default));
                 found = bits_of(0, count);
             }
             let (mut divided, mut is_stuck) = (found, false);
@@ -425,7 +425,7 @@ impl Kernel for ListDivided {
             let (mut below, mut from_here, mut from) = (0, 0, 0);
             if node < args.leaf_nodes {
                 let block = node / u64::from(BLOCK_NODES);
-                let bits = block_bits(simt, args.divided, block);
+                let bits = block_bits(simt, args.divided, block, Hint::ReadOnly);
                 let index = (node % u64::from(BLOCK_NODES)) as u32;
                 if bits >> index & 1 == 0 {
                     return;
