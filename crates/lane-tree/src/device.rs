@@ -56,9 +56,8 @@ pub(crate) fn shape_over(
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
-    let threads = count.div_ceil(multiprocessors).next_multiple_of(WARP.into());
-    let fewest = FEWEST_THREADS.min(count.next_multiple_of(WARP.into()));
-    let mut threads = threads.max(fewest).min(most.into()) as u32;
+    let threads = count.div_ceil(multiprocessors).max(FEWEST_THREADS.min(count));
+    let mut threads = (threads.min(most.into()) as u32).next_multiple_of(WARP);
     // Cards with less shared memory have smaller blocks.
     let room = properties.shared_bytes_per_block;
     while room > 0 && threads > WARP && TABLE_BYTES + dynamic_shared(threads) > room {
