@@ -105,6 +105,9 @@ fn driver() -> Finding {
     let query = ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"];
     let cards = process::stdout(Command::new("nvidia-smi").args(query));
     let state = match (stub::driver(), cards) {
+        (Some(_), Some(cards)) if is_too_old(&cards) => {
+            Err(format!("update NVIDIA's driver: the kernels' PTX needs 470 or later, and this is {}", cards.trim()))
+        }
         (Some(library), Some(cards)) => Ok(format!("{}; {}", cards.replace('\n', "; "), library.display())),
         (Some(library), None) => Ok(format!("{} (but nvidia-smi tells of no card)", library.display())),
         (None, _) => {
@@ -112,6 +115,13 @@ fn driver() -> Finding {
         }
     };
     Finding { what: "NVIDIA driver", state, needed_for: "running on a GPU", required: false }
+}
+
+/// Whether a card's driver cannot read the kernels' PTX (7.4, CUDA 11.4), by what `nvidia-smi` says: name, version and memory of
+/// each card.
+fn is_too_old(cards: &str) -> bool {
+    let major = |card: &str| card.split(", ").nth(1)?.split('.').next()?.parse::<u32>().ok();
+    cards.lines().filter_map(major).any(|major| major < 470)
 }
 
 fn link_library() -> Finding {
@@ -135,4 +145,18 @@ fn machine() -> Finding {
     let memory =
         gigabytes.map_or_else(|| "memory unknown".to_owned(), |free| format!("{free:.1} GB of memory available"));
     Finding { what: "machine", state: Ok(format!("{cores} cores, {memory}")), needed_for: "everything", required: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_cannot_read_the_kernels_is_too_old() {
+        assert!(is_too_old("Tesla T4, 450.80.02, 15109 MiB\n"));
+        assert!(is_too_old("NVIDIA H200, 580.65.06, 143771 MiB\nTesla T4, 460.32.03, 15109 MiB"));
+        assert!(!is_too_old("Tesla T4, 470.57.02, 15109 MiB"));
+        assert!(!is_too_old("NVIDIA H200, 580.65.06, 143771 MiB\n"));
+        assert!(!is_too_old("something else"));
+    }
 }

@@ -13,6 +13,9 @@ const MAIN: &str = r#"use lanetree::{Device, Harmonia};
 fn main() -> lanetree::Result<()> {
     let device = Device::best();
     println!("{device}");
+    if let Some(error) = device.why_no_gpu() {
+        eprintln!("{error}");
+    }
     let index = Harmonia::build(&device, &[1_u64, 4, 9], &[10_u32, 20, 30])?;
     println!("{:?}", index.get_many(&[4, 5])?);
     Ok(())

@@ -30,11 +30,12 @@ pub enum Error {
 
     /// The input of a build from sorted pairs is not sorted.
     #[error(
-        "keys[{index}] = {key} is below keys[{}] = {previous}: sort the pairs, or use the build that sorts them",
-        index - 1
+        "keys[{index}] = {key} is below {} = {previous}: sort the pairs, or use the build that sorts them",
+        before("keys", *index)
     )]
     NotSorted {
-        /// The first key that is below the one before it.
+        /// The first key that is below the one before it. 0 where the input comes in pieces, and the one before it is the last
+        /// of the pieces before.
         index: usize,
         /// The key before it.
         previous: String,
@@ -43,7 +44,7 @@ pub enum Error {
     },
 
     /// The input of a build from distinct keys has one twice.
-    #[error("keys[{index}] = {key} equals keys[{}]: keep one pair per key", index - 1)]
+    #[error("keys[{index}] = {key} equals {}: keep one pair per key", before("keys", *index))]
     NotDistinct {
         /// The first key that equals the one before it.
         index: usize,
@@ -154,7 +155,7 @@ pub enum Error {
     },
 
     /// An offset of packed strings that is below the one before it.
-    #[error("offsets[{index}] = {offset} is below offsets[{}] = {previous}: offsets must not descend", index - 1)]
+    #[error("offsets[{index}] = {offset} is below {} = {previous}: offsets must not descend", before("offsets", *index))]
     OffsetOrder {
         /// The first such offset's index.
         index: usize,
@@ -355,6 +356,11 @@ pub enum Error {
     Runtime(#[from] runtime::Error),
 }
 
+/// What comes before an element of an input, which may come in pieces.
+fn before(what: &str, index: usize) -> String {
+    index.checked_sub(1).map_or_else(|| "the last one before this piece".into(), |index| format!("{what}[{index}]"))
+}
+
 /// "1 element", "2 elements".
 fn elements(count: usize) -> String {
     format!("{count} element{}", if count == 1 { "" } else { "s" })
@@ -382,6 +388,16 @@ pub fn same_device(expected: &runtime::Device, actual: &runtime::Device, action:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_key_of_a_piece_is_told_with_the_last_one_before() {
+        let message = |index| Error::NotSorted { index, previous: "2".into(), key: "1".into() }.to_string();
+        let advice = ": sort the pairs, or use the build that sorts them";
+        assert_eq!(message(3), format!("keys[3] = 1 is below keys[2] = 2{advice}"));
+        assert_eq!(message(0), format!("keys[0] = 1 is below the last one before this piece = 2{advice}"));
+        let message = Error::NotDistinct { index: 0, key: "1".into() }.to_string();
+        assert_eq!(message, "keys[0] = 1 equals the last one before this piece: keep one pair per key");
+    }
 
     #[test]
     fn lengths_are_told_with_what_to_do() {

@@ -2,7 +2,7 @@
 
 use crate::Cubpt;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
@@ -24,7 +24,8 @@ fn over_queries(stream: &Stream, count: usize) -> Result<Launch<'_>> {
     launch::over(stream, count as u64, 1, THREADS)
 }
 
-impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
+// SAFETY: the tree has one pair per key, in order, and as many as its length says; a batch changes both together, or loses it.
+unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "cubpt";
@@ -151,7 +152,8 @@ impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
     }
 
-    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+    unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        check_pairs(stream, (pairs.0, pairs.1, len))?;
         let builder = Self::builder().order(self.order).fill(self.fill);
         builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
     }

@@ -5,7 +5,7 @@ use super::native;
 use super::walk::Ranks;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
-use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side};
+use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side, check_pairs};
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
@@ -121,7 +121,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     }
 }
 
-impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
+// SAFETY: the tree has one pair per key, in order, and as many as its length says; a batch changes both together, or loses it.
+unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "harmonia";
@@ -275,7 +276,8 @@ impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args)) }?)
     }
 
-    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+    unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        check_pairs(stream, (pairs.0, pairs.1, len))?;
         let Shape { fanout, per_leaf, .. } = self.shape;
         let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
         builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)

@@ -363,3 +363,16 @@ fn stages_are_timed_where_there_is_a_device() {
     assert!(!times.descent.is_zero() && !times.leaves.is_zero(), "{times:?}");
     assert!(times.double_buffered() <= times.pipelined() && times.pipelined() <= times.sequential(), "{times:?}");
 }
+
+#[test]
+fn a_piece_that_begins_below_the_one_before_is_told_so() {
+    let mut pieces = HbTree::<u64, u64>::builder().in_pieces(&Device::host(), 10).unwrap();
+    pieces.push(&[1, 2], &[0, 0]).unwrap();
+    let error = pieces.push(&[1, 5], &[0, 0]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "keys[0] = 1 is below the last one before this piece = 2: sort the pairs, or use the build that sorts them"
+    );
+    pieces.push(&[2, 3], &[7, 8]).unwrap();
+    assert_eq!(pieces.finish().unwrap().pairs().unwrap(), [(1, 0), (2, 7), (3, 8)]);
+}

@@ -3,7 +3,7 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, ScanOutputs, Scans, Side, Staging};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, ScanOutputs, Scans, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
@@ -56,9 +56,8 @@ pub(crate) fn shape_over(
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
-    let threads = count.div_ceil(multiprocessors).next_multiple_of(WARP.into());
-    let fewest = FEWEST_THREADS.min(count.next_multiple_of(WARP.into()));
-    let mut threads = threads.max(fewest).min(most.into()) as u32;
+    let threads = count.div_ceil(multiprocessors).max(FEWEST_THREADS.min(count));
+    let mut threads = (threads.min(most.into()) as u32).next_multiple_of(WARP);
     // Cards with less shared memory have smaller blocks.
     let room = properties.shared_bytes_per_block;
     while room > 0 && threads > WARP && TABLE_BYTES + dynamic_shared(threads) > room {
@@ -68,7 +67,8 @@ pub(crate) fn shape_over(
     Ok(LaunchShape { blocks, threads, dynamic_shared: dynamic_shared(threads) })
 }
 
-impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
+// SAFETY: the tree has one pair per key, in order, and as many as its length says; a batch changes both together, or loses it.
+unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "lanetree";
@@ -232,7 +232,8 @@ impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         Ok(unsafe { launch.run(calls::copy_pairs(&args)) }?)
     }
 
-    fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+    unsafe fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        check_pairs(stream, (keys, values, len))?;
         Builder::of(self.options).build_distinct_on(stream, (keys, values, len))
     }
 

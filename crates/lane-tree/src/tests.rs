@@ -1,6 +1,7 @@
 //! Trees over keys of many distributions: what the layout promises, and every query, on the host and the emulator.
 
 mod batches;
+mod cards;
 mod ranges;
 mod sets;
 

@@ -253,6 +253,17 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
         assert!(matches!(error, Error::OutputLength { expected: 3, actual: 2, .. }), "{error}");
         let error = index.intersection_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
+        // Batches of another device, whole and in part.
+        let elsewhere_on = [Device::host(), Device::emulated()];
+        for there in elsewhere_on.iter().filter(|there| **there != device) {
+            let foreign = (there.upload(&[3_u64, 4]).unwrap(), there.upload(&[0_u32, 0]).unwrap());
+            let own = (device.upload(&[3_u64, 4]).unwrap(), device.upload(&[0_u32, 0]).unwrap());
+            for batch in [(&foreign.0, &foreign.1), (&foreign.0, &own.1), (&own.0, &foreign.1)] {
+                assert!(is_wrong_device(index.union_sorted_on(&stream, batch, 2, &mut scratch).unwrap_err()));
+            }
+            assert!(is_wrong_device(index.intersection_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));
+            assert!(is_wrong_device(index.difference_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));
+        }
         // Only the first is of the batch.
         let difference = index.difference_sorted_on(&stream, &keys, 1, &mut scratch).unwrap();
         assert_eq!(difference.pairs().unwrap(), [(1, 1), (2, 2)]);

@@ -1,8 +1,13 @@
 //! Every bad input is an error that names what was wrong, and leaves everything as it was.
 
 use lanetree::harmonia::GroupWidth;
-use lanetree::primitives::{ScanScratch, exclusive_scan};
-use lanetree::{Device, DeviceRanges, Error, Harmonia, RangeScratch, Stream, runtime};
+use lanetree::primitives::{
+    BuildScratch, MergeScratch, OperationSort, RadixSortScratch, RunScratch, ScanScratch, SelectScratch, exclusive_scan,
+};
+use lanetree::{
+    Device, DeviceKind, DeviceMatches, DeviceRanges, Error, Harmonia, JoinScratch, RangeScratch, Stream, cuart, cubpt,
+    harmonia, lane_tree, multimap, runtime,
+};
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
 
@@ -182,6 +187,35 @@ fn a_batch_beyond_all_memory_is_refused() {
         assert!(is_out_of_memory(DeviceRanges::<u64, u64>::new(&device, usize::MAX, 10)));
         assert!(is_out_of_memory(ScanScratch::new(&device, usize::MAX)));
         assert!(matches!(device.alloc::<u64>(1 << 60), Err(runtime::Error::OutOfMemory { .. })));
+    }
+}
+
+/// Some say that the device has no room, others that the number is too large.
+#[test]
+fn scratch_memory_for_any_number_is_made_or_refused() {
+    for device in DEVICES {
+        let device = &device();
+        // On the host some of it is empty.
+        let refused = |is_error: bool| assert!(is_error || device.kind() == DeviceKind::Host);
+        for many in [usize::MAX, usize::MAX - 31, 1 << 62, 1 << 60] {
+            assert!(is_out_of_memory(JoinScratch::new(device, many)));
+            assert!(is_out_of_memory(DeviceMatches::new(device, many)));
+            assert!(is_out_of_memory(SelectScratch::new(device, many)));
+            assert!(is_out_of_memory(RunScratch::new(device, many)));
+            assert!(is_out_of_memory(MergeScratch::new(device, many)));
+            refused(BuildScratch::<u64, u64>::for_unsorted(device, many).is_err());
+            refused(RadixSortScratch::<u64, u64>::for_pairs(device, many).is_err());
+            refused(OperationSort::<u64>::new(device, many).is_err());
+            refused(cubpt::UpdateScratch::<u64>::new(device, many).is_err());
+            refused(harmonia::UpdateScratch::<u64, u32>::new(device, many).is_err());
+            refused(harmonia::PsaScratch::<u64, u32>::new(device, many).is_err());
+            refused(lane_tree::UpdateScratch::<u64>::new(device, many).is_err());
+            refused(cuart::GatherScratch::new(device, many, 10).is_err());
+            refused(cuart::GatherScratch::new(device, 10, many).is_err());
+            refused(multimap::Scratch::new(device, many).is_err());
+            refused(multimap::RangeScratch::<u64>::new(device, many, 10).is_err());
+            refused(multimap::RangeScratch::<u64>::new(device, 10, many).is_err());
+        }
     }
 }
 

@@ -249,7 +249,11 @@ fn sort_first_by<K: AnyKey, V: Value>(
 }
 
 /// Checks the buffers of the first `len` pairs.
-fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+///
+/// # Errors
+/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
+/// device than the stream's.
+pub fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
     check::buffer(stream, "the keys' buffer", len, keys)?;
     check::buffer(stream, "the values' buffer", len, values)
 }

@@ -58,7 +58,7 @@ mod select;
 mod test_data;
 pub mod valued;
 
-pub use build::{BuildScratch, DevicePairs, build_from};
+pub use build::{BuildScratch, DevicePairs, build_from, check_pairs};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;

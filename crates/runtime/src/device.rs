@@ -20,6 +20,8 @@ pub struct Device {
     pub(crate) machine: Arc<dyn Machine>,
     /// The pool that memory comes from, if not directly from the driver.
     pub(crate) pool: Option<Pool>,
+    /// Why [`Device::best`] has taken the host.
+    pub(crate) no_gpu: Option<Arc<Error>>,
 }
 
 /// The three kinds of [`Device`].
@@ -102,14 +104,20 @@ impl Device {
         Self::of(Arc::new(Emulated::new(seed)))
     }
 
-    /// The first GPU if one can be used, else the host; `Display` says which. A caller that must have a GPU calls
-    /// [`Device::cuda`], whose error says what is wrong.
+    /// The first GPU if one can be used, else the host; `Display` says which, and [`Device::why_no_gpu`] why. A caller that
+    /// must have a GPU calls [`Device::cuda`].
     pub fn best() -> Self {
-        Self::cuda(0).unwrap_or_else(|_| Self::host())
+        Self::cuda(0).unwrap_or_else(|error| Self { no_gpu: Some(Arc::new(error)), ..Self::host() })
+    }
+
+    /// Why [`Device::best`] has given the host: the error of [`Device::cuda`]. `None` if it has given a GPU, and for devices that
+    /// were asked for.
+    pub fn why_no_gpu(&self) -> Option<&Error> {
+        self.no_gpu.as_deref()
     }
 
     pub(crate) fn of(machine: Arc<dyn Machine>) -> Self {
-        Self { machine, pool: None }
+        Self { machine, pool: None, no_gpu: None }
     }
 
     /// The pool that this handle's memory comes from, if it is one of [`Pool::device`]'s.
@@ -352,6 +360,9 @@ impl fmt::Display for Device {
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Device[{self}]")
+        match self.why_no_gpu() {
+            Some(error) => write!(f, "Device[{self}, as there is no GPU: {error}]"),
+            None => write!(f, "Device[{self}]"),
+        }
     }
 }

@@ -41,7 +41,7 @@ pub enum Error {
         count: u32,
     },
 
-    /// The driver lacks functions that this crate calls.
+    /// The driver lacks functions that this crate calls, or cannot read the kernels' PTX.
     #[error("the driver supports CUDA {}, but this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
     DriverTooOld {
         /// The CUDA version that the driver supports, major and minor.

@@ -33,7 +33,9 @@ fn without_a_driver_the_error_says_so_and_the_best_device_is_the_host() {
         let message = error.to_string();
         assert!(message.contains("no working CUDA driver"), "{message}");
         assert!(!cfg!(target_os = "linux") || message.contains("libcuda.so.1"), "{message}");
-        assert_eq!(Device::best(), Device::host());
+        let best = Device::best();
+        assert_eq!(best, Device::host());
+        assert_eq!(best.why_no_gpu().unwrap().to_string(), message);
     }
 }
 
@@ -82,6 +84,7 @@ fn the_gpu_says_what_it_is() {
     let Some(device) = device() else { return };
     assert_eq!(device.kind(), DeviceKind::Cuda);
     assert_eq!(Device::best(), device);
+    assert!(Device::best().why_no_gpu().is_none());
     assert_eq!(Device::cuda(0).unwrap(), device, "one device for each ordinal");
     let properties = device.properties().unwrap();
     let memory = device.memory().unwrap();

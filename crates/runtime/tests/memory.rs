@@ -168,7 +168,11 @@ fn without_the_feature_cuda_a_gpu_is_refused_and_the_best_device_is_the_host() {
     let error = Device::cuda(0).unwrap_err();
     assert!(matches!(error, Error::CudaNotCompiled));
     assert!(error.to_string().contains("--features cuda"), "{error}");
-    assert_eq!(Device::best(), Device::host());
+    let best = Device::best();
+    assert_eq!(best, Device::host());
+    assert!(matches!(best.clone().why_no_gpu(), Some(Error::CudaNotCompiled)));
+    assert_eq!(format!("{best:?}"), format!("Device[{best}, as there is no GPU: {error}]"));
+    assert!(Device::host().why_no_gpu().is_none(), "it was asked for");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::SortedArray;
 use super::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_sorted::{
@@ -25,7 +25,8 @@ fn over_queries(stream: &Stream, count: usize) -> Result<Launch<'_>> {
     launch::over(stream, count.div_ceil(IN_FLIGHT) as u64, 1, THREADS)
 }
 
-impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
+// SAFETY: the array has one pair per key, in order, and as many as its length says; a batch changes both together, or fails.
+unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
     type Key = K;
     type Value = V;
     const NAME: &'static str = "sorted";
@@ -146,7 +147,8 @@ impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         Ok(unsafe { launch::over(stream, count, width, THREADS)?.run(call) }?)
     }
 
-    fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+    unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+        check_pairs(stream, (pairs.0, pairs.1, len))?;
         // Through main memory, as changes are.
         let (keys, values) = (pairs.0.to_vec()?, pairs.1.to_vec()?);
         Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len])

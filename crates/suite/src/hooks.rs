@@ -3,7 +3,7 @@
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
+use lanetree::{Buffer, Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
     Scans,
@@ -205,7 +205,9 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
         (how, Form::Device) => {
             let (device, stream) = (index.device(), index.device().stream()?);
             let (buffers, len) = ((device.upload(&keys)?, device.upload(&values)?), keys.len());
-            let other = index.build_like(&stream, (&buffers.0, &buffers.1), len)?;
+            refuses_short_buffers(index, &stream, (&buffers.0, &buffers.1), len)?;
+            // SAFETY: the cases' pairs ascend strictly.
+            let other = unsafe { index.build_like(&stream, (&buffers.0, &buffers.1), len)? };
             let mut scratch = CombineScratch::new(device)?;
             let scratch = &mut scratch;
             let combined = match how {
@@ -232,6 +234,24 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
     assert!(HostForm::get_many(&combined, &keys)?.into_iter().eq(pairs.iter().map(|pair| Some(pair.1))));
     assert_eq!(FixedIndex::len(&combined), pairs.len() as u64);
     Ok(pairs)
+}
+
+/// A build over more pairs than the buffers hold is refused, before anything reads them.
+fn refuses_short_buffers<I: FixedIndex>(
+    index: &I,
+    stream: &Stream,
+    (keys, values): (&Buffer<I::Key>, &Buffer<I::Value>),
+    len: usize,
+) -> Result<()> {
+    let longer = (index.device().alloc(len + 1)?, index.device().alloc(len + 1)?);
+    for (pairs, len) in [((keys, values), usize::MAX), ((&longer.0, values), len + 1), ((keys, &longer.1), len + 1)] {
+        // SAFETY: an error for what is too short comes before anything is read, so no order matters.
+        match unsafe { index.build_like(stream, pairs, len) } {
+            Err(Error::OutputLength { expected, actual, .. }) => assert!(expected == len && actual < len),
+            other => panic!("{len} pairs from shorter buffers: {other:?}"),
+        }
+    }
+    Ok(())
 }
 
 /// The neighbours of keys in device form.

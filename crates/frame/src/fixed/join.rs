@@ -23,8 +23,15 @@ impl JoinScratch {
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize) -> Result<Self> {
+        /// Numbers that the host makes at a time.
+        const PIECE: usize = 1 << 16;
+        let mut numbers = device.alloc::<u64>(probes)?;
+        for start in (0..probes).step_by(PIECE) {
+            let piece: Vec<u64> = (start..probes.min(start + PIECE)).map(|number| number as u64).collect();
+            numbers.copy_range_from(start, &piece)?;
+        }
         Ok(Self {
-            numbers: device.upload(&(0..probes as u64).collect::<Vec<_>>())?,
+            numbers,
             ranks: device.alloc(probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,

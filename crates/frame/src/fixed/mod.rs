@@ -18,6 +18,7 @@ pub use combine::{Combine, CombineScratch};
 pub use host::HostForm;
 pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};
+pub use lanetree_primitives::check_pairs;
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
@@ -78,7 +79,12 @@ pub trait View<K, V>: Copy + Send + Sync {
 ///
 /// The `launch_*` methods put one kernel into a stream. They begin with the index's contents, by a call that fails if
 /// it is lost, so no query can forget to ask.
-pub trait FixedIndex: Sized + Send + Sync + Debug {
+///
+/// # Safety
+/// What an index says of itself decides what kernels of others read and write, so it is true: as long as the index is
+/// borrowed, it has [`FixedIndex::len`] pairs with distinct keys, [`FixedIndex::launch_copy_pairs`] and the view's copies write
+/// all of them in ascending order of their keys, and the other launches write all results that they are asked for.
+pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// Its keys.
     type Key: AnyKey;
     /// Its values.
@@ -266,11 +272,17 @@ pub trait FixedIndex: Sized + Send + Sync + Debug {
     }
 
     /// An index with this one's options, on the stream's device, over the first `len` of these pairs, whose keys ascend
-    /// strictly: nothing checks that. Waits for the stream.
+    /// strictly. Waits for the stream. An implementation begins with [`check_pairs`].
     ///
     /// # Errors
-    /// Those of the index's build.
-    fn build_like(
+    /// [`Error::OutputLength`](lanetree_base::Error::OutputLength) for buffers of fewer pairs;
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) for buffers of another device than the stream's; those of the index's
+    /// build.
+    ///
+    /// # Safety
+    /// Each of the first `len` keys is above the one before it when the stream comes to them. Kernels rely on that and need not
+    /// check it: they may read and write outside their buffers where it does not hold.
+    unsafe fn build_like(
         &self,
         stream: &Stream,
         pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),

@@ -1,7 +1,7 @@
 //! Leaves in host memory below any index: a framework for leaf-stored trees (the paper's second line of future work).
 //!
 //! The inner levels are an index over the largest keys of the leaves. The rank of a query among these is its leaf. So any
-//! [`FixedIndex`] can stand above leaves in host memory, with the pipelines, the ranges and everything else that the
+//! [`FixedIndex`] could stand above leaves in host memory, with the pipelines, the ranges and everything else that the
 //! HB+-tree has.
 
 mod inner;
@@ -16,7 +16,29 @@ use lanetree_frame::{Device, NetChange, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 
 /// An index that can stand above leaves.
-pub trait Upper: Copy + Send + Sync + Debug + 'static {
+///
+/// It cannot be implemented outside this crate, since the device takes a rank in it for a leaf's number, without asking whether
+/// there is such a leaf. So each implementation is known to have the keys that it was given, and no others.
+///
+/// ```compile_fail,E0277
+/// use lanetree::hbtree::Upper;
+/// use lanetree::{Device, Harmonia, Key, Result};
+///
+/// #[derive(Clone, Copy, Debug)]
+/// struct Mine;
+///
+/// impl Upper for Mine {
+///     const NAME: &'static str = "mine";
+///     type Index<K: Key> = Harmonia<K, u32>;
+///
+///     fn build<K: Key>(device: &Device, keys: &[K]) -> Result<Self::Index<K>> {
+///         // Twice the keys, so twice the leaves.
+///         let keys = [keys, keys].concat();
+///         Harmonia::build(device, &keys, &vec![0; keys.len()])
+///     }
+/// }
+/// ```
+pub trait Upper: sealed::Sealed + Copy + Send + Sync + Debug + 'static {
     /// What the tree is called.
     const NAME: &'static str;
     /// The index, over keys of any type. Its values are not used.
@@ -27,6 +49,11 @@ pub trait Upper: Copy + Send + Sync + Debug + 'static {
     /// # Errors
     /// The index's own.
     fn build<K: Key>(device: &Device, keys: &[K]) -> Result<Self::Index<K>>;
+}
+
+mod sealed {
+    /// What only this crate implements.
+    pub trait Sealed {}
 }
 
 /// Leaves in host memory below an index. Batches of changes build the tree anew, as with [`Implicit`](crate::Implicit).
@@ -67,6 +94,9 @@ impl<U: Upper> Structure for Over<U> {
 #[cfg(feature = "harmonia")]
 #[derive(Clone, Copy, Debug)]
 pub enum HarmoniaAbove {}
+
+#[cfg(feature = "harmonia")]
+impl sealed::Sealed for HarmoniaAbove {}
 
 #[cfg(feature = "harmonia")]
 impl Upper for HarmoniaAbove {

@@ -18,9 +18,9 @@ const LIBRARY: &str = "nvcuda.dll";
 #[cfg(not(windows))]
 const LIBRARY: &str = "libcuda.so.1";
 
-/// The oldest CUDA whose driver has all functions of [`Driver`] (`cuDevicePrimaryCtxRelease_v2` is the latest), and
-/// those that cust calls.
-pub(super) const OLDEST_DRIVER: (u32, u32) = (11, 0);
+/// The oldest CUDA whose driver reads the kernels' PTX, which is version 7.4. It has all functions of [`Driver`]
+/// (`cuDevicePrimaryCtxRelease_v2`, of CUDA 11.0, is the latest), and those that cust calls.
+pub(super) const OLDEST_DRIVER: (u32, u32) = (11, 4);
 
 /// A GPU, by the driver's number.
 pub(super) type CUdevice = c_int;
@@ -282,6 +282,31 @@ mod tests {
         let Err(error) = (unsafe { Driver::load("libc.so.6") }) else { panic!("loaded") };
         let Error::NoDriver { reason } = &error else { panic!("{error}") };
         assert_eq!(reason, "libc.so.6 has no function cuInit");
+    }
+
+    /// Else a GPU is taken whose first launch fails.
+    #[test]
+    fn the_oldest_driver_reads_every_module_of_the_workspace() {
+        use std::io::Read;
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let folders = std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path().join("kernels/ptx"));
+        let (mut modules, mut newest) = (0, (0, 0));
+        for path in folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().map(|e| e.unwrap().path()) {
+            if path.extension().is_none_or(|extension| extension != "ptx") {
+                continue;
+            }
+            let mut start = [0; 256];
+            let len = std::fs::File::open(&path).unwrap().read(&mut start).unwrap();
+            let start = String::from_utf8_lossy(&start[..len]);
+            let version = start.split_once(".version ").unwrap().1.split_whitespace().next().unwrap();
+            let (major, minor) = version.split_once('.').unwrap();
+            newest = newest.max((major.parse::<u32>().unwrap(), minor.parse::<u32>().unwrap()));
+            modules += 1;
+        }
+        assert!(modules > 50, "{modules}");
+        // CUDA 11.x is the first to read PTX 7.x, and 12.x to read 8.x.
+        let needed = (newest.0 + 4, newest.1);
+        assert!(needed <= OLDEST_DRIVER, "PTX {newest:?} needs CUDA {needed:?}, not {OLDEST_DRIVER:?}");
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Pool {
     /// The pool's device, as a handle whose memory comes from the pool. It equals every other handle of the device, and
     /// the streams, events and buffers of one handle can be used with those of another.
     pub fn device(&self) -> Device {
-        Device { machine: self.shared.machine.clone(), pool: Some(self.clone()) }
+        Device { machine: self.shared.machine.clone(), pool: Some(self.clone()), no_gpu: None }
     }
 
     /// The most bytes of device memory that it holds, if there is a limit.

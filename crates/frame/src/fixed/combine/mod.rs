@@ -161,7 +161,8 @@ pub trait Combine: FixedIndex {
     ) -> Result<Self> {
         check_on(self, stream, scratch)?;
         scratch.intersect_batch(stream, self, (keys, len), |(keys, values, len)| {
-            self.build_like(stream, (keys, values), len)
+            // SAFETY: pairs that a selection made of a batch that ascends, each key once.
+            unsafe { self.build_like(stream, (keys, values), len) }
         })
     }
 
@@ -211,7 +212,8 @@ fn alone<I: FixedIndex>(
     let (stream, mut scratch) = (index.device().stream()?, CombineScratch::new(index.device())?);
     let len = make(&stream, &mut scratch)?;
     let (keys, values) = scratch.into_result();
-    index.build_like(&stream, (&keys, &values), len)
+    // SAFETY: what the scratch memory made of two strictly ascending sides: see `CombineScratch`.
+    unsafe { index.build_like(&stream, (&keys, &values), len) }
 }
 
 /// A new index of the pairs that `make` makes.
@@ -224,7 +226,8 @@ fn on<I: FixedIndex>(
     check_on(index, stream, scratch)?;
     let len = make(scratch)?;
     let (keys, values, len) = scratch.result(len);
-    index.build_like(stream, (keys, values), len)
+    // SAFETY: as in `alone`.
+    unsafe { index.build_like(stream, (keys, values), len) }
 }
 
 /// Gives an index over keys of a fixed size the methods of [`Combine`](crate::fixed::Combine) as its own, so that its users

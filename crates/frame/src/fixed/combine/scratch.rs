@@ -6,7 +6,7 @@ use lanetree_base::error::same_device;
 use lanetree_base::{DeviceKind, Error, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{
-    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, valued,
+    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, check_pairs, valued,
 };
 use lanetree_runtime::{Buffer, Device, Stream};
 use rayon::prelude::*;
@@ -134,6 +134,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         index: &impl FixedIndex<Key = K, Value = V>,
         batch: DevicePairs<'_, K, V>,
     ) -> Result<usize> {
+        check_pairs(stream, batch)?;
         let Self { batch: scratch, work, .. } = self;
         if stream.device().kind() == DeviceKind::Host {
             let (keys, values) = distinct(batch)?;
@@ -208,6 +209,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
 
     /// How many keys of a batch equal the one before.
     fn ascending(&mut self, stream: &Stream, (keys, len): (&Buffer<K>, usize)) -> Result<usize> {
+        same_device(stream.device(), keys.device(), "the keys' buffer")?;
         let Some(keys) = on_host(keys, len)? else { return self.batch.ascending(stream, keys, len) };
         check_ascending(keys)?;
         Ok(keys.par_windows(2).filter(|pair| pair[0] == pair[1]).count())
@@ -381,9 +383,10 @@ fn on_host<K: AnyKey>(keys: &Buffer<K>, len: usize) -> Result<Option<&[K]>> {
 /// The pairs of a batch on the host, each key once: the last one of each.
 fn distinct<K: AnyKey, V: Value>((keys, values, len): DevicePairs<'_, K, V>) -> Result<(Buffer<K>, Buffer<V>)> {
     let device = keys.device();
-    let Some(words) = on_host(keys, len)? else { unreachable!("a batch of the host") };
-    let short = Error::OutputLength { what: "the values' buffer", expected: len, actual: values.len() };
-    let values = values.as_slice().and_then(|values| values.get(..len)).ok_or(short)?;
+    let short = |what, actual| Error::OutputLength { what, expected: len, actual };
+    let words = keys.as_slice().and_then(|keys| keys.get(..len)).ok_or(short("the keys' buffer", keys.len()))?;
+    let values =
+        values.as_slice().and_then(|values| values.get(..len)).ok_or(short("the values' buffer", values.len()))?;
     let pairs = SortedPairs::from_sorted(words, values)?;
     let keys: Vec<K> = pairs.keys.par_iter().map(|&word| K::decode(word)).collect();
     Ok((device.upload(&keys)?, device.upload(&pairs.values)?))
