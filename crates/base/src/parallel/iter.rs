@@ -1,7 +1,7 @@
 //! Items that are known by their number, and what is done with all of them.
 
-use super::{Loop, parts};
-use core::iter::FusedIterator;
+use super::{Loop, ParallelSlice, parts};
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,14 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// same.
 ///
 /// # Safety
-/// Each number below [`Parallel::items`] can be taken once, whatever other threads take meanwhile.
+/// Each number below [`Parallel::items`] can be taken once, whatever other threads take meanwhile. A part has one item for each
+/// number of its range.
 pub unsafe trait Parallel: Sync + Sized {
     /// What there is at each number.
     type Item: Send;
+    /// The items of a part, in their order. An iterator that is a thread's own, so that the compiler knows that nothing else
+    /// changes it: it vectorizes loops over it, but not those over a shared reference.
+    type Part: Iterator<Item = Self::Item>;
 
     /// How many there are.
     fn items(&self) -> usize;
@@ -23,11 +27,12 @@ pub unsafe trait Parallel: Sync + Sized {
         1
     }
 
-    /// The item of a number.
+    /// The items of a range of numbers.
     ///
     /// # Safety
-    /// The number is below [`Parallel::items`], and is taken once only.
-    unsafe fn take_at(&self, index: usize) -> Self::Item;
+    /// The numbers are below [`Parallel::items`], and are taken once only. The part is not used after these items have moved or
+    /// are dropped.
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part;
 
     /// In parts of at least so many items, unless there are fewer.
     fn with_min_len(self, min_len: usize) -> MinLen<Self> {
@@ -60,10 +65,8 @@ pub unsafe trait Parallel: Sync + Sized {
     /// Calls a function with each.
     fn for_each(self, f: impl Fn(Self::Item) + Sync) {
         let body = |_: usize, range: Range<usize>| {
-            for index in range {
-                // SAFETY: below the number of items; parts are disjoint.
-                f(unsafe { self.take_at(index) });
-            }
+            // SAFETY: below the number of items; parts are disjoint, and this one ends here.
+            unsafe { self.part(range) }.for_each(&f);
         };
         let len = self.items();
         Loop { len, parts: parts(len, self.min_len()), body: &body }.run();
@@ -76,7 +79,9 @@ pub unsafe trait Parallel: Sync + Sized {
         let mut all = Vec::<R>::with_capacity(parts);
         let to = Place(all.as_mut_ptr());
         let body = |part: usize, range: Range<usize>| {
-            let made = of_part(PartIter { items: &self, range });
+            let start = range.start;
+            // SAFETY: below the number of items; parts are disjoint, and this one's lifetime ends here.
+            let made = of_part(PartIter { start, items: unsafe { self.part(range) }, borrow: PhantomData });
             // SAFETY: within the capacity; each part writes its own.
             unsafe { to.at(part).write(made) };
         };
@@ -126,10 +131,19 @@ pub unsafe trait Parallel: Sync + Sized {
         all.clear();
         all.reserve(len);
         let to = Place(all.as_mut_ptr());
-        self.enumerate().for_each(|(index, item)| {
-            // SAFETY: within the capacity; each number is there once.
-            unsafe { to.at(index).write(item) };
-        });
+        let body = |_: usize, range: Range<usize>| {
+            // SAFETY: within the capacity.
+            let mut at = unsafe { to.at(range.start) };
+            // SAFETY: below the number of items; parts are disjoint, and this one ends here.
+            unsafe { self.part(range) }.for_each(|item| {
+                // SAFETY: there is room for each item of the part, and nobody else writes there.
+                unsafe {
+                    at.write(item);
+                    at = at.add(1);
+                }
+            });
+        };
+        Loop { len, parts: parts(len, self.min_len()), body: &body }.run();
         // SAFETY: all have been written. After a panic none counts.
         unsafe { all.set_len(len) };
     }
@@ -141,13 +155,10 @@ pub unsafe trait Parallel: Sync + Sized {
     {
         let len = self.items();
         let (mut left, mut right) = (Vec::<A>::with_capacity(len), Vec::<B>::with_capacity(len));
-        let (to_left, to_right) = (Place(left.as_mut_ptr()), Place(right.as_mut_ptr()));
-        self.enumerate().for_each(|(index, (a, b))| {
-            // SAFETY: within the capacities; each number is there once.
-            unsafe {
-                to_left.at(index).write(a);
-                to_right.at(index).write(b);
-            }
+        let (left_room, right_room) = (&mut left.spare_capacity_mut()[..len], &mut right.spare_capacity_mut()[..len]);
+        left_room.par_iter_mut().zip(right_room).zip(self).for_each(|((to_left, to_right), (a, b))| {
+            to_left.write(a);
+            to_right.write(b);
         });
         // SAFETY: all have been written. After a panic none counts.
         unsafe {
@@ -204,7 +215,7 @@ pub unsafe trait Parallel: Sync + Sized {
         // Where the first part begins that has found something; others that begin later need not search.
         let first = AtomicUsize::new(usize::MAX);
         let found = self.parts(|mut items| {
-            let start = items.range.start;
+            let start = items.start;
             // A number only: the threads hand one another nothing by it.
             if first.load(Ordering::Relaxed) < start {
                 return None;
@@ -285,10 +296,11 @@ impl<T> Place<T> {
 }
 
 /// The items of a part, in their order.
-#[derive(Debug)]
-pub struct PartIter<'a, P> {
-    items: &'a P,
-    range: Range<usize>,
+pub struct PartIter<'a, P: Parallel> {
+    /// The number of the first one.
+    start: usize,
+    items: P::Part,
+    borrow: PhantomData<&'a P>,
 }
 
 impl<P: Parallel> Iterator for PartIter<'_, P> {
@@ -296,17 +308,16 @@ impl<P: Parallel> Iterator for PartIter<'_, P> {
 
     #[inline]
     fn next(&mut self) -> Option<P::Item> {
-        // SAFETY: below the number of items; parts are disjoint, and the range moves on.
-        self.range.next().map(|index| unsafe { self.items.take_at(index) })
+        self.items.next()
     }
-
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.range.size_hint()
+        self.items.size_hint()
+    }
+    #[inline]
+    fn fold<B, F: FnMut(B, P::Item) -> B>(self, init: B, f: F) -> B {
+        self.items.fold(init, f)
     }
 }
-
-impl<P: Parallel> ExactSizeIterator for PartIter<'_, P> {}
-impl<P: Parallel> FusedIterator for PartIter<'_, P> {}
 
 /// See [`Parallel::with_min_len`].
 #[derive(Debug)]
@@ -318,6 +329,7 @@ pub struct MinLen<P> {
 // SAFETY: numbers are those of the items.
 unsafe impl<P: Parallel> Parallel for MinLen<P> {
     type Item = P::Item;
+    type Part = P::Part;
 
     fn items(&self) -> usize {
         self.items.items()
@@ -326,9 +338,9 @@ unsafe impl<P: Parallel> Parallel for MinLen<P> {
         self.min_len
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> P::Item {
+    unsafe fn part(&self, range: Range<usize>) -> P::Part {
         // SAFETY: the caller's contract.
-        unsafe { self.items.take_at(index) }
+        unsafe { self.items.part(range) }
     }
 }
 
@@ -342,6 +354,7 @@ pub struct Map<P, F> {
 // SAFETY: numbers are those of the items.
 unsafe impl<P: Parallel, R: Send, F: Fn(P::Item) -> R + Sync> Parallel for Map<P, F> {
     type Item = R;
+    type Part = MapPart<P::Part, F>;
 
     fn items(&self) -> usize {
         self.items.items()
@@ -350,9 +363,34 @@ unsafe impl<P: Parallel, R: Send, F: Fn(P::Item) -> R + Sync> Parallel for Map<P
         self.items.min_len()
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> R {
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
         // SAFETY: the caller's contract.
-        (self.f)(unsafe { self.items.take_at(index) })
+        MapPart { items: unsafe { self.items.part(range) }, f: &raw const self.f }
+    }
+}
+
+/// A part of what a function makes.
+pub struct MapPart<I, F> {
+    items: I,
+    /// Theirs of whom this is a part, which [`Parallel::part`] says is there: a reference would give all parts a lifetime.
+    f: *const F,
+}
+
+impl<I: Iterator, R, F: Fn(I::Item) -> R> Iterator for MapPart<I, F> {
+    type Item = R;
+
+    #[inline]
+    fn next(&mut self) -> Option<R> {
+        // SAFETY: see the field.
+        self.items.next().map(unsafe { &*self.f })
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.items.size_hint()
+    }
+    #[inline]
+    fn fold<B, G: FnMut(B, R) -> B>(self, init: B, g: G) -> B {
+        // SAFETY: see the field.
+        self.items.map(unsafe { &*self.f }).fold(init, g)
     }
 }
 
@@ -363,6 +401,7 @@ pub struct Enumerate<P>(P);
 // SAFETY: numbers are those of the items.
 unsafe impl<P: Parallel> Parallel for Enumerate<P> {
     type Item = (usize, P::Item);
+    type Part = core::iter::Zip<Range<usize>, P::Part>;
 
     fn items(&self) -> usize {
         self.0.items()
@@ -371,9 +410,9 @@ unsafe impl<P: Parallel> Parallel for Enumerate<P> {
         self.0.min_len()
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> Self::Item {
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
         // SAFETY: the caller's contract.
-        (index, unsafe { self.0.take_at(index) })
+        range.clone().zip(unsafe { self.0.part(range) })
     }
 }
 
@@ -384,6 +423,7 @@ pub struct Zip<A, B>(A, B);
 // SAFETY: numbers are those of both.
 unsafe impl<A: Parallel, B: Parallel> Parallel for Zip<A, B> {
     type Item = (A::Item, B::Item);
+    type Part = core::iter::Zip<A::Part, B::Part>;
 
     fn items(&self) -> usize {
         self.0.items().min(self.1.items())
@@ -392,9 +432,9 @@ unsafe impl<A: Parallel, B: Parallel> Parallel for Zip<A, B> {
         self.0.min_len().max(self.1.min_len())
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> Self::Item {
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
         // SAFETY: the caller's contract.
-        unsafe { (self.0.take_at(index), self.1.take_at(index)) }
+        unsafe { self.0.part(range.clone()).zip(self.1.part(range)) }
     }
 }
 
@@ -409,14 +449,33 @@ unsafe impl<T: Send> Sync for Owned<T> {}
 // SAFETY: each number is an element.
 unsafe impl<T: Send> Parallel for Owned<T> {
     type Item = T;
+    type Part = OwnedPart<T>;
 
     fn items(&self) -> usize {
         self.0.len()
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> T {
-        // SAFETY: the caller's contract: within the vector, and nobody reads or drops it again.
-        unsafe { core::ptr::read(self.0.as_ptr().add(index).cast()) }
+    unsafe fn part(&self, range: Range<usize>) -> OwnedPart<T> {
+        OwnedPart { elements: self.0.as_ptr().cast(), range }
+    }
+}
+
+/// A part of a vector's elements, by value.
+pub struct OwnedPart<T> {
+    elements: *const T,
+    range: Range<usize>,
+}
+
+impl<T> Iterator for OwnedPart<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        // SAFETY: the contract of `Parallel::part`: within the vector, which is there, and nobody reads or drops it again.
+        self.range.next().map(|index| unsafe { self.elements.add(index).read() })
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
     }
 }
 
@@ -441,13 +500,14 @@ macro_rules! numbers {
         // SAFETY: numbers, which have no owner.
         unsafe impl Parallel for Numbers<$number> {
             type Item = $number;
+            type Part = Range<$number>;
 
             fn items(&self) -> usize {
                 self.0.end.saturating_sub(self.0.start) as usize
             }
             #[inline]
-            unsafe fn take_at(&self, index: usize) -> $number {
-                self.0.start + index as $number
+            unsafe fn part(&self, range: Range<usize>) -> Range<$number> {
+                self.0.start + range.start as $number..self.0.start + range.end as $number
             }
         }
 

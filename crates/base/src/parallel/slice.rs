@@ -2,6 +2,7 @@
 
 use super::iter::{IntoParallel, Parallel, Place};
 use core::marker::PhantomData;
+use core::ops::Range;
 
 /// Loops over slices: the methods of rayon with these names.
 pub trait ParallelSlice<T> {
@@ -99,14 +100,14 @@ pub struct Iter<'a, T>(&'a [T]);
 // SAFETY: each number is an element.
 unsafe impl<'a, T: Sync> Parallel for Iter<'a, T> {
     type Item = &'a T;
+    type Part = core::slice::Iter<'a, T>;
 
     fn items(&self) -> usize {
         self.0.len()
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> &'a T {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.get_unchecked(index) }
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.0[range].iter()
     }
 }
 
@@ -123,14 +124,15 @@ unsafe impl<T: Send> Sync for IterMut<'_, T> {}
 // SAFETY: each number is an element.
 unsafe impl<'a, T: Send> Parallel for IterMut<'a, T> {
     type Item = &'a mut T;
+    type Part = core::slice::IterMut<'a, T>;
 
     fn items(&self) -> usize {
         self.len
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> &'a mut T {
-        // SAFETY: the caller's contract: within the borrowed slice, and nobody else takes it.
-        unsafe { &mut *self.elements.at(index) }
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        // SAFETY: the caller's contract: within the borrowed slice, and nobody else takes these elements.
+        unsafe { core::slice::from_raw_parts_mut(self.elements.at(range.start), range.len()) }.iter_mut()
     }
 }
 
@@ -144,14 +146,14 @@ pub struct Chunks<'a, T> {
 // SAFETY: each number is a piece.
 unsafe impl<'a, T: Sync> Parallel for Chunks<'a, T> {
     type Item = &'a [T];
+    type Part = core::slice::Chunks<'a, T>;
 
     fn items(&self) -> usize {
         self.elements.len().div_ceil(self.len)
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> &'a [T] {
-        let start = index * self.len;
-        &self.elements[start..self.elements.len().min(start + self.len)]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.elements[elements(range, self.len, self.elements.len())].chunks(self.len)
     }
 }
 
@@ -164,17 +166,24 @@ pub struct ChunksMut<'a, T> {
 // SAFETY: each number is a piece, apart from the others.
 unsafe impl<'a, T: Send> Parallel for ChunksMut<'a, T> {
     type Item = &'a mut [T];
+    type Part = core::slice::ChunksMut<'a, T>;
 
     fn items(&self) -> usize {
         self.elements.len.div_ceil(self.len)
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> &'a mut [T] {
-        let start = index * self.len;
-        let len = self.len.min(self.elements.len - start);
-        // SAFETY: the caller's contract: within the borrowed slice, and nobody else takes this piece.
-        unsafe { core::slice::from_raw_parts_mut(self.elements.elements.at(start), len) }
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        // SAFETY: the caller's contract: nobody else takes these pieces, so nobody takes their elements.
+        let elements = unsafe { self.elements.part(elements(range, self.len, self.elements.len)) };
+        elements.into_slice().chunks_mut(self.len)
     }
+}
+
+/// The elements of pieces of `len` elements each, out of `all`.
+fn elements(pieces: Range<usize>, len: usize, all: usize) -> Range<usize> {
+    // Not past the end, where a product of the length could overflow.
+    let end = if pieces.end == all.div_ceil(len) { all } else { pieces.end * len };
+    pieces.start * len..end
 }
 
 /// See [`ParallelSlice::par_windows`].
@@ -187,14 +196,14 @@ pub struct Windows<'a, T> {
 // SAFETY: each number is a piece.
 unsafe impl<'a, T: Sync> Parallel for Windows<'a, T> {
     type Item = &'a [T];
+    type Part = core::slice::Windows<'a, T>;
 
     fn items(&self) -> usize {
         (self.elements.len() + 1).saturating_sub(self.len)
     }
     #[inline]
-    unsafe fn take_at(&self, index: usize) -> &'a [T] {
-        // SAFETY: the caller's contract: so many elements follow.
-        unsafe { self.elements.get_unchecked(index..index + self.len) }
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.elements[range.start..range.end + self.len - 1].windows(self.len)
     }
 }
 

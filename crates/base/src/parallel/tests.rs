@@ -37,9 +37,9 @@ fn loops_run_in_the_current_pool() {
 #[test]
 fn parts_have_the_fewest_items_asked_for() {
     in_pools(|| {
-        let lens = (0..10_000_usize).into_par_iter().with_min_len(3000).map(|i| i).parts(|items| items.len());
+        let lens = (0..10_000_usize).into_par_iter().with_min_len(3000).map(|i| i).parts(|items| items.count());
         assert!(lens.iter().all(|&len| len >= 3000) && lens.iter().sum::<usize>() == 10_000);
-        assert_eq!((0..5_usize).into_par_iter().with_min_len(100).parts(|items| items.len()), [5]);
+        assert_eq!((0..5_usize).into_par_iter().with_min_len(100).parts(|items| items.count()), [5]);
     });
 }
 
