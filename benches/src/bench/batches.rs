@@ -4,7 +4,7 @@ use super::data::{mix, value_of};
 use super::error::Result;
 use super::session::Session;
 use lanetree::{Buffer, PinnedBuffer, Stream};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// Where the keys of a batch lie among those of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn key(seed: u64, place: usize) -> u64 {
 pub(crate) fn keys(seed: u64, len: usize) -> Vec<u64> {
     let mut keys: Vec<u64> = (0..len).into_par_iter().map(|place| key(seed, place)).collect();
     let mut sorted = keys.clone();
-    sorted.par_sort_unstable();
+    sort_unstable_by(&mut sorted, Ord::cmp);
     // Two in 2^60 or so: they are moved to the end of all.
     let equal: Vec<u64> = sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
     for (i, &twice) in equal.iter().enumerate() {
@@ -68,10 +68,10 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
         // Other places than those of the tree's keys.
         let key = move |place: usize| key(seed, (1 << 40) + place);
         let of_most = move |place: usize| (u128::from(key(place)) * u128::from(most) / u128::from(MOST)) as u64;
-        let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter(is_new).collect();
-        keys.par_sort_unstable();
+        let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter_collect(is_new);
+        sort_unstable_by(&mut keys, Ord::cmp);
         keys.dedup();
-        keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+        sort_by_word(&mut keys, |&key| mix(key ^ seed));
         keys.truncate(count);
         keys
     };
@@ -88,7 +88,7 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
             let step = (gap[1] - gap[0]) / (count as u64 + 1);
             assert!(step > 0, "no room for {count} keys between two");
             keys.extend((1..=(count - among) as u64).map(|i| gap[0] + i * step));
-            keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+            sort_by_word(&mut keys, |&key| mix(key ^ seed));
             keys
         }
         Spread::Appended => (0..count as u64).map(behind).collect(),
@@ -98,10 +98,10 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
             let step = (high - low) / (count as u64 + 65);
             assert!(step > 0, "no room for {count} keys among 64");
             // Those between that are keys already are left out.
-            let places = (1..=count as u64 + 64).into_par_iter();
-            let mut keys: Vec<u64> = places.map(|i| low + i * step).filter(is_new).collect();
+            let places = (1..count as u64 + 65).into_par_iter();
+            let mut keys: Vec<u64> = places.map(|i| low + i * step).filter_collect(is_new);
             keys.truncate(count);
-            keys.par_sort_unstable_by_key(|&key| mix(key ^ seed));
+            sort_by_word(&mut keys, |&key| mix(key ^ seed));
             keys
         }
         Spread::Descending => (0..count as u64).map(below).collect(),

@@ -3,9 +3,9 @@
 
 use super::row::Row;
 use lanetree::{AnyKey, Key, KeyWord, Word};
+use lanetree_base::parallel::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rayon::prelude::*;
 
 /// Elements that one generator draws.
 const STRATUM: usize = 1 << 12;
@@ -50,7 +50,7 @@ impl<W: BenchWord> Data<W> {
 
     /// The distinct ones of some keys.
     pub(crate) fn distinct(mut keys: Vec<W>, source: String) -> Self {
-        keys.par_sort_unstable();
+        sort_unstable_by(&mut keys, Ord::cmp);
         keys.dedup();
         Self::of(keys, source)
     }
@@ -216,7 +216,7 @@ impl<W: BenchWord> Batch<W> {
 
     fn shuffle_by_top_bits(&mut self, seed: u64) {
         let top = |query: W| query.widen() >> (<W as KeyWord>::BITS - 16);
-        let ends: Vec<usize> = (0..1 << 16)
+        let ends: Vec<usize> = (0..1_u64 << 16)
             .into_par_iter()
             .map(|bits| self.queries.partition_point(|&query| top(query) <= bits))
             .collect();

@@ -2,7 +2,7 @@
 
 use super::data::{Data, value_of};
 use core::ops::Range;
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// How many values keys have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use crate::bench::session::Session;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lanetree::primitives::{RadixSortScratch, radix_argsort};
 use lanetree::{Buffer, KeyWord};
+use lanetree_base::parallel::*;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// A batch that was partially sorted.
 pub(crate) struct PartlySorted<W> {
@@ -45,7 +45,7 @@ pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
 pub(crate) fn order<W: BenchWord>(queries: &[W], bits: u32) -> Vec<u32> {
     let tops = queries.par_iter().enumerate().map(|(position, &query)| (top(query, bits), position as u32));
     let mut tops: Vec<(u64, u32)> = tops.collect();
-    tops.par_sort_unstable();
+    sort_unstable_by(&mut tops, Ord::cmp);
     tops.into_par_iter().map(|(_, position)| position).collect()
 }
 
@@ -63,7 +63,7 @@ fn check<W: BenchWord>(session: &Session, before: &[W], sorted: &PartlySorted<W>
     let is_first = |position: u32| seen.get(position as usize).is_some_and(|seen| !seen.swap(true, Ordering::Relaxed));
     let is_wrong = |query: W, position: u32| !is_first(position) || before[position as usize] != query;
     let pairs = after.par_iter().zip(positions).enumerate();
-    if let Some((i, (&query, &position))) = pairs.find_any(|(_, (query, position))| is_wrong(**query, **position)) {
+    if let Some((i, (&query, &position))) = pairs.find_first(|(_, (query, position))| is_wrong(**query, **position)) {
         return match before.get(position as usize) {
             Some(&before) if before != query => wrong(i, before.to_string(), query.to_string()),
             _ => wrong(i, "a query of its own".into(), format!("that of position {position}, again")),

@@ -13,9 +13,9 @@ use core::ops::Range;
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use std::time::Instant;
 
 /// A row's runs end early once they have taken so long, but not before there are [`FEWEST_RUNS`].

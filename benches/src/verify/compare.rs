@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use core::fmt::Debug;
 use lanetree::{Buffer, Device};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// A deliberate fault, to show that it is found: `verify` is itself put to the test with these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -7,8 +7,8 @@ use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_d
 use super::data::{self, Batch, RangeBatch};
 use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, RangeScratch, Result, Stream, Word};
+use lanetree_base::parallel::sort_unstable_by;
 use lanetree_baselines::oracle::Oracle;
-use rayon::slice::ParallelSliceMut;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,7 +39,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         let mut keys: Vec<K> = spec.distribution.keys(spec.len, &mut rng);
         let mut values: Vec<V> = data::values(spec.len, &mut rng);
         if spec.sorted() {
-            keys.par_sort_unstable();
+            sort_unstable_by(&mut keys, Ord::cmp);
         }
         let oracle = Oracle::new(&keys, &values);
         if sabotage == Some(Sabotage::Tree) && !keys.is_empty() {

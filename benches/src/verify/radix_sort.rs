@@ -11,8 +11,8 @@ use lanetree::primitives::{
     radix_sort_pairs_in_place,
 };
 use lanetree::{AnyKey, Device, DeviceKind, KeyWord, Result, Word};
+use lanetree_base::parallel::*;
 use rand::Rng;
-use rayon::prelude::*;
 use std::time::Instant;
 
 /// Lengths at the borders of warps, around a few tiles of some kernels, and of many tiles.
@@ -123,7 +123,9 @@ impl Sort {
             let [low, high] = key.encode().shr(bits.start).parts();
             (u128::from(high) << 64 | u128::from(low)) << (128 - bits.len() as u32)
         };
-        order.par_sort_by_key(|&i| field(keys[i as usize]));
+        // Stably, by another sort than that of the library.
+        let place = |i: u32| (field(keys[i as usize]), i);
+        sort_unstable_by(&mut order, |&a, &b| place(a).cmp(&place(b)));
 
         let stream = device.stream()?;
         let mut scratch = RadixSortScratch::<K, V>::for_pairs(device, len)?;

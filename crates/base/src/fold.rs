@@ -1,10 +1,8 @@
 //! The net effect of a batch: one change per distinct key.
 
 use crate::Op;
-use core::mem::take;
-use core::ops::Range;
+use crate::parallel::{IntoParallel, Parallel, ParallelSlice, sort_by_word};
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use rayon::prelude::*;
 
 /// The net effect of all operations of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,92 +36,8 @@ impl<K, V> From<Op<K, V>> for NetChange<V> {
     }
 }
 
-/// Changes that one task distributes at a time: they and their copy stay in the second caches.
-const CHUNK: usize = 1 << 14;
-
-/// As a power of two, buckets that changes are distributed to. A bucket of a batch of 2^20 random keys stays in the first
-/// caches while it is sorted.
-const BUCKET_BITS: u32 = 10;
-
-/// Fewer changes than this are sorted by comparisons alone.
-const DISTRIBUTED: usize = 1 << 15;
-
-/// Sorts changes by their words, stably. Many are first distributed by the upper bits in which they differ, in parallel: that
-/// is half of the comparisons, and the rest are among neighbours in the first caches.
-fn sort<B: KeyWord, V: Value>(changes: &mut [(B, NetChange<V>)]) {
-    if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 <= pair[1].0) {
-        return;
-    }
-    if changes.len() < DISTRIBUTED {
-        changes.par_sort_by_key(|change| change.0);
-        return;
-    }
-    let of_chunk = |chunk: &[(B, NetChange<V>)]| {
-        chunk.iter().fold((B::MAX, B::MIN), |(low, high), change| (low.min(change.0), high.max(change.0)))
-    };
-    let (low, high) =
-        changes.par_chunks(CHUNK).map(of_chunk).reduce(|| (B::MAX, B::MIN), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let shift = high.wrapping_sub(low).significant_bits().saturating_sub(BUCKET_BITS);
-    let bucket = |change: &(B, NetChange<V>)| change.0.wrapping_sub(low).shr(shift).low() as usize;
-    let chunks: Vec<_> = changes.par_chunks(CHUNK).map(|chunk| Distributed::new(chunk, bucket)).collect();
-    let mut rest = changes;
-    let buckets: Vec<_> = (0..1 << BUCKET_BITS)
-        .map(|bucket| {
-            let len = chunks.iter().map(|chunk| chunk.range(bucket).len()).sum();
-            let (own, others) = take(&mut rest).split_at_mut(len);
-            rest = others;
-            (bucket, own)
-        })
-        .collect();
-    buckets.into_par_iter().for_each(|(bucket, own)| {
-        let mut at = 0;
-        // In the order of the chunks, which is that of the batch.
-        for chunk in &chunks {
-            let part = &chunk.changes[chunk.range(bucket)];
-            own[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        if shift == 0 {
-            return;
-        }
-        // Keys that are far from evenly distributed.
-        match own.len() >= DISTRIBUTED {
-            true => own.par_sort_by_key(|change| change.0),
-            false => own.sort_by_key(|change| change.0),
-        }
-    });
-}
-
-/// Changes of a chunk by their buckets, those of a bucket in their order.
-struct Distributed<C> {
-    changes: Vec<C>,
-    /// Where each bucket ends.
-    ends: Vec<u32>,
-}
-
-impl<C: Copy> Distributed<C> {
-    fn new(chunk: &[C], bucket: impl Fn(&C) -> usize) -> Self {
-        let mut ends = vec![0; 1 << BUCKET_BITS];
-        chunk.iter().for_each(|change| ends[bucket(change)] += 1);
-        let mut before = 0;
-        for end in &mut ends {
-            before += core::mem::replace(end, before);
-        }
-        // Starts now, and ends when all changes are there.
-        let mut changes = chunk.to_vec();
-        for change in chunk {
-            let place = &mut ends[bucket(change)];
-            changes[*place as usize] = *change;
-            *place += 1;
-        }
-        Self { changes, ends }
-    }
-
-    fn range(&self, bucket: usize) -> Range<usize> {
-        let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
-        start as usize..self.ends[bucket] as usize
-    }
-}
+/// Changes of a task: enough to outweigh its dispatch.
+const TASK: usize = 1 << 12;
 
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
 pub fn fold<K: AnyKey, V: Value>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
@@ -131,22 +45,25 @@ pub fn fold<K: AnyKey, V: Value>(count: usize, op: impl Fn(usize) -> Op<K, V> + 
         let op = op(i);
         (op.key().encode(), NetChange::from(op))
     };
-    let mut changes: Vec<_> = (0..count).into_par_iter().with_min_len(CHUNK / 4).map(change).collect();
+    let mut changes = (0..count).into_par_iter().with_min_len(TASK).map(change).collect();
     // Stable: the operations of a key stay in the batch's order.
-    sort(&mut changes);
+    sort_by_word(&mut changes, |change| change.0);
     combine(changes)
 }
 
 /// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
 pub fn combine<B: KeyWord, V: Value>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
-    if changes.par_windows(2).with_min_len(CHUNK).all(|pair| pair[0].0 < pair[1].0) {
+    if changes.par_windows(2).with_min_len(TASK).all(|pair| pair[0].0 < pair[1].0) {
         return changes;
     }
-    let net = |same: &[(B, NetChange<V>)]| {
+    let is_first = |&at: &usize| at == 0 || changes[at - 1].0 != changes[at].0;
+    let firsts = (0..changes.len()).into_par_iter().with_min_len(TASK).filter_collect(is_first);
+    let net = |(key, &first): (usize, &usize)| {
+        let same = &changes[first..firsts.get(key + 1).copied().unwrap_or(changes.len())];
         let all = same.iter().map(|change| change.1);
-        (same[0].0, all.reduce(NetChange::then).expect("a chunk has an element"))
+        (same[0].0, all.reduce(NetChange::then).expect("a key has a change"))
     };
-    changes.par_chunk_by(|a, b| a.0 == b.0).map(net).collect()
+    firsts.par_iter().with_min_len(TASK).enumerate().map(net).collect()
 }
 
 #[cfg(test)]
@@ -213,7 +130,7 @@ mod tests {
     fn keys_of_every_distribution_are_sorted() {
         let random = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
         let sorts = |what: &str, key: &(dyn Fn(usize) -> u64 + Sync)| {
-            let count = 3 * DISTRIBUTED + 5;
+            let count = (3 << 15) + 5;
             let mut expected = BTreeMap::new();
             expected.extend((0..count).map(|i| (key(i), NetChange::Put(i as u32))));
             let expected: Vec<_> = expected.into_iter().collect();

@@ -14,6 +14,7 @@ mod guarded;
 pub mod launch;
 mod matches;
 mod ops;
+pub mod parallel;
 pub mod pointers;
 pub mod ranges;
 pub mod staging;

@@ -1,7 +1,7 @@
 //! The results of a join.
 
+use crate::parallel::*;
 use lanetree_runtime::prefer_huge_pages;
-use rayon::prelude::*;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
 const TASK: usize = 1 << 15;

@@ -1,8 +1,8 @@
 //! Checksums over the outputs of a batch.
 
 use core::fmt;
+use lanetree_base::parallel::*;
 use lanetree_layout::Word;
-use rayon::prelude::*;
 
 /// What a benchmark keeps of an output: enough to compare runs, backends and machines by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

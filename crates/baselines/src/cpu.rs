@@ -2,7 +2,7 @@
 //! vector; and where threads update it, a concurrent B+tree. All of them work off batches with the threads
 //! of the current rayon pool; in a pool of one thread (`ThreadPool::install`) they are single-threaded.
 
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 use std::collections::BTreeMap;
 
 /// Queries of one task.

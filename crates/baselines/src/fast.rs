@@ -35,9 +35,9 @@ use crate::Simd;
 use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::Vector;
 use core::fmt;
+use lanetree_base::parallel::*;
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{Line, prefetch};
-use rayon::prelude::*;
 
 #[cfg(test)]
 mod tests;
@@ -197,7 +197,8 @@ impl<K: Key, V: Word> Fast<K, V> {
         for band in &bands {
             below -= band.levels;
             // The blocks of a page, and what is left over of it.
-            inner[band.start..].par_chunks_mut(page).enumerate().take(band.pages()).for_each(|(page, lines)| {
+            let end = inner.len().min(band.start + band.pages() * page);
+            inner[band.start..end].par_chunks_mut(page).enumerate().for_each(|(page, lines)| {
                 for (block, lines) in lines.chunks_exact_mut(band.lines).enumerate() {
                     Self::fill(keys, lines, page * band.per_page + block, fanout.pow(below + band.levels - 1));
                 }

@@ -5,10 +5,10 @@ use crate::Simd;
 use crate::simd::{Searching, Task, Vector};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
+use lanetree_base::parallel::*;
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Line;
 use lanetree_runtime::{HostArray, Pages};
-use rayon::prelude::*;
 
 #[cfg(test)]
 pub(crate) mod battery;

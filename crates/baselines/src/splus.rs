@@ -27,9 +27,9 @@ use crate::lines::{self, Descent, Leaves, Lines};
 use crate::simd::Vector;
 use core::fmt;
 use core::ops::Range;
+use lanetree_base::parallel::*;
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{Line, prefetch};
-use rayon::prelude::*;
 
 /// How look-ups are done.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@ use super::update_state::UpdateState;
 use super::{Cuart, leaves, nodes, table};
 use core::marker::PhantomData;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, show};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::layout::{MAX_FIXED, MAX_KEY};
 use lanetree_layout::Word;
 use lanetree_runtime::{Device, DeviceKind};
-use rayon::prelude::*;
 
 /// Whether look-ups start at a table over the first bytes of keys (section 3.2.2 of the paper).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,14 +207,17 @@ impl<V: Word> Builder<V> {
 
 /// The indexes of the keys in ascending order; equal keys keep their order.
 pub(super) fn sorted(keys: ByteKeys<'_>) -> Vec<usize> {
-    sorted_of(keys, (0..keys.len()).into_par_iter())
+    sorted_of(keys, 0..keys.len())
 }
 
-/// As [`sorted`], of some of the indexes.
-pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl ParallelIterator<Item = usize>) -> Vec<usize> {
-    let mut order: Vec<(u64, usize)> = indexes.map(|i| (head(keys.at(i)), i)).collect();
+/// As [`sorted`], of some of the indexes, in ascending order.
+pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl IntoParallel<Item = usize>) -> Vec<usize> {
+    in_order(keys, indexes.into_par_iter().map(|i| (head(keys.at(i)), i)).collect())
+}
+
+fn in_order(keys: ByteKeys<'_>, mut order: Vec<(u64, usize)>) -> Vec<usize> {
     // Most keys differ in their first bytes. By index where they are equal: the sort is stable.
-    order.par_sort_unstable_by(|a, b| {
+    sort_unstable_by(&mut order, |a, b| {
         a.0.cmp(&b.0).then_with(|| keys.at(a.1).cmp(keys.at(b.1))).then_with(|| a.1.cmp(&b.1))
     });
     order.into_par_iter().map(|(_, index)| index).collect()

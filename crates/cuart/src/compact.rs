@@ -4,11 +4,11 @@ use super::cursor::Cursor;
 use super::parts::Parts;
 use super::{Builder, Cuart};
 use lanetree_frame::byte_keys::ByteKeysBuf;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 use lanetree_runtime::{Device, DeviceKind};
-use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
     /// Rebuilds the tree from its pairs if keys were inserted or removed. Afterwards its leaves are in order and have

@@ -5,10 +5,10 @@ use super::region::{LongLeaves, Region};
 use core::ops::AddAssign;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType, device_leaf_units, write_device_leaf};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
-use rayon::prelude::*;
 
 /// Keys of one task.
 const TASK: usize = 1 << 12;

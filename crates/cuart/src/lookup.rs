@@ -5,10 +5,10 @@ use super::cursor::Cursor;
 use super::native::{TASK, View, task};
 use super::parts::Parts;
 use lanetree_frame::byte_keys::{ByteKeys, Side};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
-use rayon::prelude::*;
 
 /// A neighbour of a query, if there is one: its key and value.
 pub type Neighbor<V> = Option<(Vec<u8>, V)>;

@@ -18,7 +18,7 @@ const FEWEST: usize = 256;
 
 /// How many queries of a batch make a task: if possible, so few that every thread has one.
 pub(super) fn task(queries: usize) -> usize {
-    queries.div_ceil(rayon::current_num_threads()).clamp(FEWEST, TASK)
+    queries.div_ceil(lanetree_runtime::threads()).clamp(FEWEST, TASK)
 }
 
 /// A tree in main memory.

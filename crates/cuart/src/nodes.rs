@@ -11,9 +11,9 @@ use super::region::Region;
 use core::ops::Range;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::{Header, Link, LinkType, N4, N16, N48, N256};
 use lanetree_runtime::Device;
-use rayon::prelude::*;
 
 /// The most keys of a task.
 const TASK: usize = 1 << 12;

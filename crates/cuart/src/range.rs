@@ -8,10 +8,10 @@ use core::ops::Range;
 use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Side, Sides};
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::LeafRef;
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
-use rayon::prelude::*;
 
 /// Ranges of one task.
 pub(super) const TASK: usize = 1 << 10;

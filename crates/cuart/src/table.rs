@@ -3,9 +3,9 @@
 use super::native::View;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::{Link, table_index, table_len};
 use lanetree_runtime::{Buffer, Device};
-use rayon::prelude::*;
 
 /// From this number of distinct 3-byte prefixes on, a table over them is worth its 128 MiB.
 const THREE: usize = 1 << 21;
@@ -29,7 +29,7 @@ pub(super) fn choose(keys: ByteKeys<'_>) -> u32 {
             let own = index(keys.at(*i), bytes);
             own.is_some() && (*i == 0 || index(keys.at(*i - 1), bytes) != own)
         };
-        (0..keys.len()).into_par_iter().with_min_len(1 << 12).filter(differs).count()
+        (0..keys.len()).into_par_iter().with_min_len(1 << 12).count_if(differs)
     };
     // Fewer keys cannot have that many prefixes.
     let least = |bytes| if bytes == 3 { THREE } else { TWO };

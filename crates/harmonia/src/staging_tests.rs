@@ -18,7 +18,7 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
     tree.staging.pinned.piece = 64;
     // Lanes of 64 queries of 8 bytes and up to 2048 bytes of results, in device memory and in pinned memory; and those
     // of batches between pinned buffers.
-    let most = rayon::current_num_threads() * SLOTS * 2 * (512 + 2048) + PINNED_SLOTS * 1024;
+    let most = lanetree_runtime::threads() * SLOTS * 2 * (512 + 2048) + PINNED_SLOTS * 1024;
     for round in 0..60_i64 {
         let count = [0, 1, 63, 64, 65, 500, 257][round as usize % 7];
         let queries: Vec<i64> = (0..count).map(|i| (i * 37 + round) % 1600 - 800).collect();
@@ -54,7 +54,7 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
     let expected: Vec<Option<u32>> = queries.iter().map(|key| (key % 5 == 0).then_some(*key)).collect();
     tree.get_many(&queries).unwrap();
     // The number of threads and lanes that take part varies; only its maximum is fixed.
-    let most = rayon::current_num_threads() * SLOTS * 2 * (256 + 2048);
+    let most = lanetree_runtime::threads() * SLOTS * 2 * (256 + 2048);
     for at in [0, 33, 250, 499] {
         let staged = tree.staging_bytes();
         let mut out = vec![0; 500];

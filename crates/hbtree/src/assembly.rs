@@ -247,7 +247,7 @@ impl<T: Copy> Array<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rayon::prelude::*;
+    use lanetree_frame::parallel::*;
 
     /// Range `i` has `i * i % 7` pairs, or many more now and then.
     fn len(i: usize) -> usize {
@@ -263,7 +263,7 @@ mod tests {
         // In no order: multiples of a prime.
         let parts = ranges.div_ceil(per_part);
         let firsts: Vec<usize> = (0..parts).map(|i| i * 1_000_003 % parts * per_part).collect();
-        firsts.into_par_iter().with_max_len(1).for_each(|first| {
+        firsts.into_par_iter().for_each(|first| {
             let mut part = assembly.part(first);
             assert!(part.ends.is_empty() && part.keys.is_empty() && part.values.is_empty());
             for i in first..ranges.min(first + per_part) {

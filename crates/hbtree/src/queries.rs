@@ -4,10 +4,11 @@ use crate::HbTree;
 use crate::hybrid::Route;
 use crate::native::TASK;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::PinnedBuffer;
-use rayon::prelude::*;
 
 /// For each query the pair next to it, if there is one.
 pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
@@ -142,8 +143,14 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let Some(route) = self.route() else {
             // Whoever is free takes the next ones, so that what is found first comes first.
             let most = most.min(TASK);
-            keys.chunks(most).enumerate().par_bridge().for_each(|(task, keys)| {
-                answer(task * most, keys.len(), &mut |each| self.find(keys, each));
+            let next = AtomicUsize::new(0);
+            (0..threads().min(keys.len().div_ceil(most))).into_par_iter().for_each(|_| {
+                // A number only: the threads hand one another nothing by it.
+                let take = || Some(next.fetch_add(most, Ordering::Relaxed)).filter(|&first| first < keys.len());
+                while let Some(first) = take() {
+                    let keys = &keys[first..keys.len().min(first + most)];
+                    answer(first, keys.len(), &mut |each| self.find(keys, each));
+                }
             });
             return Ok(());
         };

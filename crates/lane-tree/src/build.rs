@@ -8,12 +8,12 @@ use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
-use rayon::prelude::*;
 
 /// Options of a tree, and its bulk build.
 ///

@@ -25,7 +25,8 @@
 //!
 //! * [`Device::cuda`]: a GPU, with kernels compiled from Rust to PTX (feature `cuda`, which needs nothing to build, and at
 //!   run time the driver; the feature `cust` adds sharing with the crate cust, [`runtime`]`::cust`);
-//! * [`Device::host`]: the CPU, natively, in parallel with rayon, over the same layout;
+//! * [`Device::host`]: the CPU, natively, over the same layout, on the threads of the current rayon pool (on the calling
+//!   thread in a forked process, where its parent's threads are missing);
 //! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
 //!
 //! [`Device::best`] is the first GPU if there is one, else the CPU. [`primitives`] has the sorts, scans and merges that

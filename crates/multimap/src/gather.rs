@@ -2,13 +2,13 @@
 
 use crate::places::{TASK, is_host, slice, slice_mut};
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
 use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, Values, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
-use rayon::prelude::*;
 
 /// Rows of values: where those of each begin, in a buffer of positions or of places, and their offsets in the output.
 #[derive(Clone, Copy)]

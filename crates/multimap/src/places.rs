@@ -1,13 +1,13 @@
 //! The kernels over places, each with its twin for the CPU.
 
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::{optional, optional_mut};
 use lanetree_frame::{Buffer, DeviceKind, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, SAMPLE};
 use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SampleArgs, SpanArgs, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
-use rayon::prelude::*;
 
 /// Elements of a task of the CPU's: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of a
 /// hit mask.

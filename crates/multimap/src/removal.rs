@@ -3,12 +3,12 @@
 use crate::contents::offsets_of;
 use crate::gather::{RowsOf, over_outputs};
 use crate::places::{each, is_host, slice, slice_mut};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_multimap::{
     CompactArgs, CountKeptArgs, KeepArgs, MarkKeysArgs, MatchArgs, RemovePairsArgs, calls, layout,
 };
 use lanetree_layout::Word;
-use rayon::prelude::*;
 
 /// Takes all values from the keys of a batch: `counts` becomes 0 at the rank of each that has a place.
 pub(crate) fn mark_keys(

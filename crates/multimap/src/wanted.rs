@@ -1,7 +1,7 @@
 //! A batch of pairs to remove, in order.
 
+use lanetree_frame::parallel::*;
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
 
 /// The distinct pairs of a batch, in ascending order of keys and values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) struct Wanted<K, V> {
 impl<K: Key, V: Word> Wanted<K, V> {
     pub(crate) fn new(pairs: &[(K, V)]) -> Self {
         let mut pairs = pairs.to_vec();
-        pairs.par_sort_unstable();
+        sort_by_word(&mut pairs, |pair| pair.1);
+        sort_by_word(&mut pairs, |pair| pair.0.encode());
         let mut wanted = Self { keys: vec![], offsets: vec![], values: vec![], times: vec![], rows: vec![] };
         for equal in pairs.chunk_by(|a, b| a == b) {
             let (key, value) = equal[0];

@@ -1,7 +1,7 @@
 //! Compaction on the CPU: count in parts, then write each part's results to their positions.
 
 use core::ops::Range;
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// `0..count` in parts of at most `task` elements.
 pub(super) fn parts(count: usize, task: usize) -> Vec<Range<usize>> {

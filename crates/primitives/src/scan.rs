@@ -4,12 +4,12 @@ use super::TASK;
 use super::check;
 use super::input::Count;
 use super::launch::{self, state_len};
+use lanetree_base::parallel::*;
 use lanetree_base::{Buffer, Device, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::scan::{CARRY_WORDS, ScanArgs, TILE};
 use lanetree_layout::Word;
 use lanetree_runtime::Call;
-use rayon::prelude::*;
 
 /// Scratch memory of [`exclusive_scan`] and [`inclusive_max_scan`]: 16 bytes for 4096 elements.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use crate::host_memory;
 use crate::machine::{Machine, RawStream};
+use crate::threads::threads;
 use crate::{DeviceKind, Error, Properties, Result};
 use lanetree_simt::{Call, Entry, LaunchShape};
 
@@ -9,7 +10,7 @@ use lanetree_simt::{Call, Entry, LaunchShape};
 pub(crate) fn properties(name: String) -> Properties {
     Properties {
         name,
-        multiprocessors: rayon::current_num_threads() as u32,
+        multiprocessors: threads() as u32,
         l2_bytes: 0,
         compute_capability: (0, 0),
         shared_bytes_per_block: 0,
@@ -29,7 +30,7 @@ impl Machine for Host {
         "host".into()
     }
     fn label(&self) -> String {
-        match rayon::current_num_threads() {
+        match threads() {
             1 => "1 thread".into(),
             threads => format!("{threads} threads"),
         }

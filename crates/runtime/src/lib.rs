@@ -88,6 +88,7 @@ mod pool;
 mod recorded;
 mod simd;
 mod stream;
+mod threads;
 mod uses;
 
 pub use buffer::Buffer;
@@ -109,3 +110,4 @@ pub use recorded::{record_kernels, recorded_kernels};
 pub use simd::{Avx2, Avx512};
 pub use simd::{Compare, Portable, Simd, SimdTask};
 pub use stream::{Launch, Stream};
+pub use threads::{is_forked, threads};

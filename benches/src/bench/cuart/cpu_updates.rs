@@ -6,11 +6,11 @@ use crate::bench::error::Result;
 use crate::bench::session::Session;
 use congee::Congee;
 use core::cell::Cell;
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::{Art, task};
 use lanetree_record::Timing;
 use rayon::ThreadPoolBuilder;
-use rayon::prelude::*;
 
 /// A tree's updates by a number of threads.
 pub(crate) struct Measured {

@@ -4,7 +4,7 @@ use crate::bench::cuart::urls;
 use crate::bench::data::mix;
 use crate::bench::row::Row;
 use lanetree::{ByteKeys, Word};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// What keys look like.
 #[derive(Clone, Copy, Debug)]
@@ -82,13 +82,14 @@ impl Data {
                 // No two first words are equal.
                 let head = |i: u32| (mix(u64::from(i).wrapping_add(self.seed)), i);
                 let mut heads: Vec<(u64, u32)> = (0..self.len as u32).into_par_iter().map(head).collect();
-                heads.par_sort_unstable();
+                sort_unstable_by(&mut heads, Ord::cmp);
                 heads.into_par_iter().map(|(_, i)| i).collect()
             }
             _ => {
                 let bytes = self.all();
                 let mut order: Vec<u32> = (0..self.len as u32).collect();
-                order.par_sort_unstable_by_key(|&i| &bytes[i as usize * self.width..][..self.width]);
+                let key = |i: u32| &bytes[i as usize * self.width..][..self.width];
+                sort_unstable_by(&mut order, |&a, &b| key(a).cmp(key(b)));
                 order
             }
         };

@@ -7,7 +7,7 @@ use crate::bench::error::Result;
 use crate::bench::session::Session;
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, Device, DeviceKeys, Stream, Word};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// An engine as it is measured.
 pub(crate) struct Engine {

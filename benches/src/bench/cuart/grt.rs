@@ -7,10 +7,10 @@ use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::{Device, DeviceKeys, Stream};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::{Grt, Queries};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// The name of the table of look-ups, CuART's and GRT's.
 pub(crate) const LOOKUPS: &str = "cuart-lookups";

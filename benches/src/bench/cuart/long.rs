@@ -7,7 +7,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::cuart::{Hybrid, LongKeys};
 use lanetree::{ByteKeys, Cuart};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// Keys, most of them of one width, the others longer.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Cuart, DeviceKeys};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-builds",
@@ -59,7 +59,8 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let mut order: Vec<u64> = (0..data.len as u64).collect();
     {
         let bytes = data.all();
-        order.par_sort_unstable_by_key(|&i| &bytes[i as usize * data.width..][..data.width]);
+        let key = |i: usize| &bytes[i * data.width..][..data.width];
+        sort_unstable_by(&mut order, |&a, &b| key(a as usize).cmp(key(b as usize)));
     }
     let bytes = data.bytes(data.len, |rank| order[rank]);
     let values: Vec<u32> = order.par_iter().map(|&i| i as u32 + 1).collect();

@@ -16,10 +16,10 @@ use blart::TreeMap;
 use congee::U64Congee;
 use lanetree::cuart::RootTable;
 use lanetree::{ByteKeys, Cuart, Device, DeviceKind, FixedKey};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::{Art, task};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -180,7 +180,7 @@ fn competitors<const N: usize>(session: &Session, data: &Data) -> Result<Vec<Com
     let mut pairs: Vec<([u8; N], u64)> =
         bytemuck::cast_slice::<u8, [u8; N]>(&bytes).iter().copied().zip(data.values::<u64>()).collect();
     drop(bytes);
-    pairs.par_sort_unstable();
+    sort_unstable_by(&mut pairs, Ord::cmp);
     let mut all = vec![
         Competitor::build(session, ("ART", "get"), || Ok(Art::new(pairs.iter().copied())))?,
         Competitor::build(session, ("blart", "get"), || {

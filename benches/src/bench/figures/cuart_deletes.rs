@@ -10,7 +10,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-deletes",
@@ -145,7 +145,7 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
         failed?;
         let removed = state.removed;
         let of_key = |key: u64| last.of(key).map(|query| written(query as usize));
-        let keys_removed = (0..data.len as u64).into_par_iter().filter(|&key| of_key(key) == Some(NIL)).count() as u64;
+        let keys_removed = (0..data.len as u64).into_par_iter().count_if(|&key| of_key(key) == Some(NIL)) as u64;
         session.expect(&name, "removed keys", removed, keys_removed)?;
         session.expect(&name, "len", state.tree.len(), data.len as u64 - keys_removed)?;
         let mut out = device.alloc::<u32>(count)?;

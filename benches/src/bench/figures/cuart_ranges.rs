@@ -13,10 +13,10 @@ use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{Buffer, ByteKeys, Cuart, DeviceKeys};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::Grt;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-ranges",
@@ -128,7 +128,7 @@ impl Subject {
     /// Keys of some ranks.
     fn pick(&self, ranks: impl Fn(&Range<usize>) -> usize + Sync, spans: &[Range<usize>]) -> Vec<u8> {
         let width = self.data.width;
-        spans.par_iter().flat_map_iter(|span| self.bytes[ranks(span) * width..][..width].iter().copied()).collect()
+        spans.par_iter().flat_map_collect(|span| self.bytes[ranks(span) * width..][..width].iter().copied())
     }
 
     fn ranges(&self, pairs: usize, count: usize) -> Batch {
@@ -157,7 +157,7 @@ impl Subject {
     }
 
     fn batch(&self, spans: Vec<Range<usize>>, asked: Asked) -> Batch {
-        let values = spans.par_iter().flat_map_iter(|span| self.values[span.clone()].iter().copied()).collect();
+        let values = spans.par_iter().flat_map_collect(|span| self.values[span.clone()].iter().copied());
         Batch { spans, asked, values }
     }
 

@@ -12,11 +12,11 @@ use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch};
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, KeyWord};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Grt, Queries};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -228,7 +228,7 @@ impl Subject {
 
         let mut out = Vec::new();
         let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
-            out.par_extend(all());
+            all().collect_into_vec(out);
             Ok(())
         })?;
         let checksum = session.check_slice(&"binary search", "spans", &words(&out), 0..2 * count, u64::MAX, right)?;
@@ -283,7 +283,7 @@ impl Subject {
         let mut out: Vec<u64> = Vec::new();
         let timing = session.time_on_cpu(&mut out, Vec::clear, |out| {
             let rank = |address: &u128| starts.partition_point(|start| start <= address) as u64;
-            out.par_extend(addresses.par_iter().map(rank));
+            addresses.par_iter().map(rank).collect_into_vec(out);
             Ok(())
         })?;
         let checksum = session.check_slice(&"binary search", "ranks", &out, 0..count, u64::MAX, right)?;

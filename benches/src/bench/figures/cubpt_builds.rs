@@ -10,10 +10,10 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
 use lanetree::{Cubpt, DeviceKind, Harmonia, harmonia};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-builds",
@@ -127,7 +127,7 @@ fn measure(session: &mut Session, _: &Request) -> Result<()> {
 fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single: Single) -> Result<()> {
     let len = keys.len();
     let mut sorted = keys.to_vec();
-    sorted.par_sort_unstable();
+    sort_unstable_by(&mut sorted, Ord::cmp);
     let (sorted, mut unsorted) = (Sent::new(session, &sorted)?, Sent::new(session, keys)?);
     let mut scratch = BuildScratch::for_unsorted(&session.device, len)?;
     let builder = Cubpt::<u64, u64>::builder().order(order);

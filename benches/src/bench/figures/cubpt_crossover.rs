@@ -11,8 +11,8 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
 use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
+use lanetree_base::parallel::*;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-crossover",
@@ -60,7 +60,7 @@ fn batches(kind: DeviceKind) -> &'static [u32] {
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1 << main_of(&request.sizes);
     let mut sorted = keys(session.seed, len);
-    sorted.par_sort_unstable();
+    sort_unstable_by(&mut sorted, Ord::cmp);
     let pairs = Sent::new(session, &sorted)?;
     let mut scratch = BuildScratch::for_sorted(&session.device)?;
     let from = (&pairs.device.0, &pairs.device.1);

@@ -10,10 +10,10 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, UpdateScratch};
 use lanetree::{Cubpt, DeviceKind, Pool};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-inserts",
@@ -78,7 +78,7 @@ fn measure(session: &mut Session, _: &Request) -> Result<()> {
     for &len in sizes {
         let keys = keys(session.seed, len);
         let mut sorted = keys.clone();
-        sorted.par_sort_unstable();
+        sort_unstable_by(&mut sorted, Ord::cmp);
         for spread in [Spread::Uniform, Spread::Skewed] {
             for &count in batches {
                 let batch = batch(session.seed, &sorted, count, spread);

@@ -10,7 +10,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Buffer, Cubpt, DeviceKind, Pool, Stream};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-orders",
@@ -67,7 +67,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         Ok((session.device.upload(keys)?, session.device.upload(&values)?))
     };
     let unsorted = upload(session, &keys)?;
-    keys.par_sort_unstable();
+    sort_unstable_by(&mut keys, Ord::cmp);
     let sorted = upload(session, &keys)?;
     for &order in orders {
         for &fill in fills {
@@ -147,7 +147,7 @@ fn look_ups(
     label: Label<'_>,
     query: impl Fn(usize) -> u64 + Sync,
 ) -> Result<()> {
-    let count = 1 << session.plan.queries;
+    let count: usize = 1 << session.plan.queries;
     let queries: Vec<u64> = (0..count).into_par_iter().map(&query).collect();
     let (queries, mut out) = (session.device.upload(&queries)?, session.device.alloc(count)?);
     let timing = session.time_on_stream(

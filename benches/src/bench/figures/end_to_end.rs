@@ -15,9 +15,9 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::ops::{Range, RangeInclusive};
 use lanetree::Ranges;
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "end-to-end",

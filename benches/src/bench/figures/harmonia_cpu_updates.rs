@@ -13,11 +13,11 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::{Cubpt, Device, DeviceKind, Harmonia};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
 use lanetree_baselines::palm::{Operation, Options, Tree};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -155,8 +155,8 @@ impl Competitor {
         let start = Instant::now();
         let is_done = if self.is_sorting {
             let mut pairs: Vec<(u64, u64)> = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
-            pairs.par_sort_unstable();
-            let (keys, values): (Vec<u64>, Vec<u64>) = pairs.into_par_iter().unzip();
+            sort_unstable_by(&mut pairs, Ord::cmp);
+            let (keys, values) = pairs.into_par_iter().unzip();
             self.index.apply(change, &keys, &values)?
         } else {
             self.index.apply(change, keys, values)?

@@ -17,8 +17,8 @@ use crate::bench::table::{Clock, Table};
 use crate::kernels::{group_widths, queries_in_flight};
 use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
+use lanetree_base::parallel::*;
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
-use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

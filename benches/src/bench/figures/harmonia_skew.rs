@@ -12,8 +12,8 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use lanetree::DeviceKind;
+use lanetree_base::parallel::*;
 use rand_distr::{Distribution as _, Zipf};
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "harmonia-skew",

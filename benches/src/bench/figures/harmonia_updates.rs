@@ -13,7 +13,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Buffer, DeviceKind, Harmonia, UpdatePath};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "harmonia-updates",
@@ -118,8 +118,10 @@ impl State {
         self.round += 1;
         let (round, count, rank) = (self.round, self.words.len(), keys.shuffled(session.seed));
         fresh(session.seed, round, &mut self.words);
-        self.words.par_iter_mut().enumerate().filter(|(i, _)| batch.kind(*i) != INSERT).for_each(|(i, key)| {
-            *key = keys.key(rank(round, count, i));
+        self.words.par_iter_mut().enumerate().for_each(|(i, key)| {
+            if batch.kind(i) != INSERT {
+                *key = keys.key(rank(round, count, i));
+            }
         });
         let values: Vec<u64> = (0..count).into_par_iter().map(|i| self.value(batch, i)).collect();
         self.keys.copy_from(&self.words)?;

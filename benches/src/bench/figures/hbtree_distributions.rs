@@ -11,10 +11,10 @@ use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
+use lanetree_base::parallel::*;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution as _, Gamma, Normal, Zipf};
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-distributions",

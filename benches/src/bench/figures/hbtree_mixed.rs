@@ -10,7 +10,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::Error;
 use lanetree::hbtree::Request;
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-mixed",

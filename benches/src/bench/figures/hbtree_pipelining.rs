@@ -12,7 +12,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::Device;
 use lanetree::hbtree::{HbTree, NodeSearch};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -94,10 +94,9 @@ fn latency(session: &Session, subject: &Subject<u64>, queries: &[u64], length: u
     let mut out = vec![0; queries.len()];
     // A part for each thread, in whole calls.
     let part = queries.len().div_ceil(rayon::current_num_threads()).next_multiple_of(length);
-    let calls: Result<Vec<Vec<f64>>> = queries
+    let calls: Vec<Result<Vec<f64>>> = queries
         .par_chunks(part)
         .zip(out.par_chunks_mut(part))
-        .with_max_len(1)
         .map(|(queries, out)| {
             let calls = queries.chunks_exact(length).zip(out.chunks_exact_mut(length));
             let timed = calls.map(|(queries, out)| {
@@ -110,7 +109,7 @@ fn latency(session: &Session, subject: &Subject<u64>, queries: &[u64], length: u
         .collect();
     let what = format!("calls of {length} queries, {}", subject.keys.describe());
     session.check_slice(&what, "values", &out, 0..queries.len(), miss(), |i| value_of(queries[i]))?;
-    let mut calls = calls?.concat();
+    let mut calls = calls.into_iter().collect::<Result<Vec<_>>>()?.concat();
     calls.sort_by(f64::total_cmp);
     Ok((calls[calls.len() / 2], calls[(calls.len() * 99).div_ceil(100) - 1]))
 }

@@ -13,10 +13,10 @@ use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::DeviceKind;
 use lanetree::hbtree::{UpdateMethod, UpdateTimes};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-updates",

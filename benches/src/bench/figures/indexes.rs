@@ -9,8 +9,8 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::{Domain, IndexBuilder, KeyOf, KeyWord, OrderedIndex};
+use lanetree_base::parallel::*;
 use lanetree_suite::{Numbered, for_each_index};
-use rayon::prelude::*;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {

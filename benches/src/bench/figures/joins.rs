@@ -15,10 +15,10 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
 use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "joins",
@@ -139,14 +139,14 @@ impl Subject<'_> {
             },
         )?;
         let mut expected = batch.queries.clone();
-        expected.par_sort_unstable();
+        sort_unstable_by(&mut expected, Ord::cmp);
         let checksum = session.check(&"sort", "keys", &out.0, count, u64::MAX, |i| expected[i])?;
         drop((out, scratch, expected));
         let row = with_order(self.row(session, "primitives", "radix_sort_pairs", count, timing, checksum));
         let sort = row.giga_per_second;
         self.push(session, row, 32.0 * rows);
 
-        let hits = batch.origins.par_iter().filter(|origin| !origin.is_miss()).count();
+        let hits = batch.origins.par_iter().count_if(|origin| !origin.is_miss());
         for (operation, threshold) in [("semi_join", 0), ("semi_join, 1/8 of the rows", u64::MAX / 8 * 7)] {
             let mut kept = Kept::new(&session.device, count)?;
             let timing = session.time_on_stream(
@@ -177,7 +177,7 @@ impl Subject<'_> {
         let (out, _) = out;
         session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
         let expected: Vec<u64> =
-            (0..count as u64).into_par_iter().filter(|&i| !batch.origins[i as usize].is_miss()).collect();
+            (0..count as u64).into_par_iter().filter_collect(|&i| !batch.origins[i as usize].is_miss());
         let row_of = |i: usize| batch.origins[expected[i] as usize].rank() as u64;
         let probes = session.check(&"join", "probes", &out.probes, hits, u64::MAX, |i| expected[i])?;
         let checksum = probes.and(session.check(&"join", "rows", &out.rows, hits, u64::MAX, row_of)?);
@@ -259,12 +259,12 @@ fn check_kept(
     threshold: u64,
     kept: &Kept<u64>,
 ) -> Result<(Passed, Checksum)> {
-    let passing = || (0..batch.queries.len()).into_par_iter().filter(|&i| amount(i) > threshold);
-    let probed = passing().count();
-    let sums = passing().filter(|&i| !batch.origins[i].is_miss()).map(|i| {
-        let key = batch.queries[i];
+    let passing = (0..batch.queries.len()).into_par_iter().filter_collect(|&i| amount(i) > threshold);
+    let probed = passing.len();
+    let sums = passing.par_iter().map(|&i| match (batch.queries[i], batch.origins[i].is_miss()) {
+        (_, true) => [0; 4],
         // The last one tells whether keys are still beside their amounts.
-        [1, value_of(key), key, mix(key ^ mix(amount(i)))]
+        (key, false) => [1, value_of(key), key, mix(key ^ mix(amount(i)))],
     });
     let add = |a: [u64; 4], b: [u64; 4]| core::array::from_fn(|i| a[i].wrapping_add(b[i]));
     let expected = sums.reduce(|| [0; 4], add);

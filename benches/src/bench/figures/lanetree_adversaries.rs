@@ -18,8 +18,8 @@ use core::fmt;
 use lanetree::lane_tree::BuildScratch;
 use lanetree::multimap::{DeviceRows, Scratch};
 use lanetree::{Buffer, DeviceKind, Harmonia, LaneTree, MultiMap};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -229,7 +229,7 @@ fn batches(session: &mut Session, size: u32) -> Result<()> {
     let quick = session.plan.scale.quick || session.plan.scale.kind != DeviceKind::Cuda;
     let (len, count) = (1_usize << size, 1_usize << if quick { 8 } else { 20 });
     let mut sorted = keys(session.seed, len);
-    sorted.par_sort_unstable();
+    sort_unstable_by(&mut sorted, Ord::cmp);
     let pairs = Sent::new(session, &sorted)?;
     session.stream.synchronize()?;
     let builder = LaneTree::<u64, u64>::builder().fill(FILL);

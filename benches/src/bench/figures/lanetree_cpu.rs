@@ -17,10 +17,10 @@ use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
 use lanetree::lane_tree::Simd;
 use lanetree::{Device, DeviceKind, Harmonia, KeyWord, LaneTree};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::BTree;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::time::Instant;
 

@@ -11,8 +11,8 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
 use lanetree::{AnyKey, Buffer, Device, LaneTree, Pool, Stream};
+use lanetree_base::parallel::*;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {

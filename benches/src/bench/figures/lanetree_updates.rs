@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::lane_tree::{BuildScratch, Builder};
 use lanetree::{DeviceKind, LaneTree, Pool};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "lanetree-updates",
@@ -54,7 +54,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1_usize << main_of(&request.sizes);
     let keys = keys(session.seed, len);
     let mut sorted = keys.clone();
-    sorted.par_sort_unstable();
+    sort_unstable_by(&mut sorted, Ord::cmp);
     let unsorted_pairs = Sent::new(session, &keys)?;
     let pairs = Sent::new(session, &sorted)?;
     session.stream.synchronize()?;

@@ -15,8 +15,8 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use core::mem;
 use lanetree::{BatchOf, Cuart, Device, DeviceKind, Harmonia, Mirror, Mirrored, OrderedIndex};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
-use rayon::prelude::*;
 use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -390,7 +390,7 @@ fn phases<I: Subject>(
     let (mut round, mut undone, mut reads_ms) = (0_u64, Ok(()), Vec::new());
     let undo = |way: &mut Way<I>, batches: &[Part<I::Keys>; 3]| -> lanetree::Result<()> {
         let [updated, inserted, removed] = batches;
-        let before = |words: &[u64]| words.par_iter().map(|&key| value_of(key)).collect::<Vec<u64>>();
+        let before = |words: &[u64]| words.par_iter().map(|&key| value_of(key)).collect();
         way.change(Change::Update, &updated.1, &before(&updated.0))?;
         way.change(Change::Remove, &inserted.1, &inserted.2)?;
         way.change(Change::Insert, &removed.1, &before(&removed.0)).map(drop)

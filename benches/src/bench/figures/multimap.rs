@@ -11,9 +11,9 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceRows, Scratch, ValueRows};
 use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "multimap",
@@ -117,7 +117,7 @@ impl Subject {
         let len = self.pairs.len();
         let permutation = Permutation::new(len, session.seed);
         let (keys, values) = (self.pairs.keys(), self.pairs.values());
-        let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect::<Vec<_>>();
+        let turned = |of: &[u64]| (0..len).into_par_iter().map(|i| of[permutation.image(i)]).collect();
         let unsorted = (session.device.upload(&turned(&keys))?, session.device.upload(&turned(&values))?);
         drop((keys, values));
         let mut made = None;
@@ -149,7 +149,7 @@ impl Subject {
         let step = (distinct.len() / most).max(1);
         let mut ranks: Vec<usize> = (0..distinct.len()).step_by(step).take(most).collect();
         ranks.retain(|&rank| self.pairs.places(rank).len() == least);
-        ranks.par_sort_unstable_by_key(|&rank| value_of(rank as u64 ^ session.seed << 32));
+        sort_by_word(&mut ranks, |&rank| value_of(rank as u64 ^ session.seed << 32));
         ranks
     }
 

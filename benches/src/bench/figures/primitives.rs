@@ -12,9 +12,9 @@ use lanetree::primitives::{
     radix_sort_pairs,
 };
 use lanetree::{AnyKey, Key, KeyWord, Word};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "primitives",
@@ -108,7 +108,7 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
     }
     let part = |is_second: bool| -> (Vec<u64>, Vec<u32>) {
         let keys: Vec<u64> =
-            data.keys.par_iter().copied().filter(|&key| mix(key).is_multiple_of(17) == is_second).collect();
+            data.keys.par_iter().copied().filter_collect(|&key| mix(key).is_multiple_of(17) == is_second);
         let values = keys.par_iter().map(|&key| value_of(key)).collect();
         (keys, values)
     };

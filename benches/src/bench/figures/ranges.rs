@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use lanetree::{DeviceRanges, RangeScratch};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "ranges",

@@ -11,9 +11,9 @@ use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Buffer, Harmonia, UpdatePath};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "updates",
@@ -50,7 +50,7 @@ fn measure<W: BenchWord>(session: &mut Session, data: &Data<W>) -> Result<()> {
     build(session, data, &sorted, true)?;
     {
         let mut keys = data.keys.clone();
-        keys.par_sort_unstable_by_key(|key| mix(key.widen()));
+        sort_by_word(&mut keys, |key| mix(key.widen()));
         let values: Vec<W> = keys.par_iter().map(|&key| value_of(key)).collect();
         let shuffled = (session.device.upload(&keys)?, session.device.upload(&values)?);
         build(session, data, &shuffled, false)?;

@@ -6,8 +6,8 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
+use lanetree_base::parallel::*;
 use lanetree_runtime::{HostArray, Pages};
-use rayon::prelude::*;
 
 /// A line of 64 bytes. The array's start is a multiple of them.
 type Line = [u64; 8];

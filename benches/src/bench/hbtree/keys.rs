@@ -4,7 +4,7 @@ use crate::bench::data::{BenchWord, Permutation, mix, value_of};
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree::{AnyKey, KeyWord};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// Keys in ascending order, a power of two of them: the key of a rank is anywhere in the rank's part of the key space.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ use crate::bench::error::Result;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::session::Session;
 use core::fmt::Display;
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// What a batch of queries took, and the sum of its last output.
 pub(crate) struct Measured {

@@ -9,7 +9,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::Ranges;
 use lanetree::hbtree::Structure;
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// The most pairs that a batch returns, as a power of two.
 const MOST_PAIRS: u32 = 27;

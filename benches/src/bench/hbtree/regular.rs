@@ -7,9 +7,9 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::hbtree::{HbTree, Regular};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// The part of each big leaf that a build fills.
 const FILL: f64 = 0.7;

@@ -1,7 +1,7 @@
 //! Key sets that are made to defeat an index which tells keys apart by a few of their bits.
 
 use crate::bench::data::{Data, mix};
-use rayon::prelude::*;
+use lanetree_base::parallel::*;
 
 /// A key set with a defect, of 64-bit keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::primitives::{BuildScratch, Keys, MergeRule, MergeScratch, Pairs, PairsMut, merge_pairs, subtract_pairs};
 use lanetree::{Buffer, CombineScratch, Device, LaneTree, Pool};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// Keys that are looked up in each new index, of the tree's and of the batch's: at most.
 const ASKED: usize = 1 << 20;
@@ -116,14 +116,12 @@ impl<'a> Combinations<'a> {
         let data = self.data;
         let step = (data.len() / (count / 2)).max(1);
         // Each such key, and the number after it.
-        let ranks = (0..data.len()).into_par_iter().step_by(step);
+        let ranks = (0..data.len().div_ceil(step)).into_par_iter().map(|i| i * step);
         let is_there = |key: &u64| data.keys.binary_search(key).is_ok();
-        let keys: Vec<u64> = ranks
-            .flat_map_iter(|rank| {
-                let (key, next) = (data.keys[rank], data.keys[rank].wrapping_add(1));
-                [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
-            })
-            .collect();
+        let keys = ranks.flat_map_collect(|rank| {
+            let (key, next) = (data.keys[rank], data.keys[rank].wrapping_add(1));
+            [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
+        });
         // Other values than those of the tree.
         let values: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
         let index = LaneTree::builder().build_sorted(&self.pooled, &keys, &values)?;
@@ -209,9 +207,9 @@ impl<'a> Combinations<'a> {
             },
         )?;
         session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
-        let mut expected: Vec<u64> = data.keys.par_iter().chain(&second.keys).copied().collect();
+        let mut expected = [&data.keys[..], &second.keys].concat();
         // Stable, so that it makes use of the order that there is.
-        expected.par_sort();
+        expected.sort();
         expected.dedup();
         let checksum = session.check(&"merge", "keys", &out.0, all, u64::MAX, |i| expected[i])?;
         self.push(session, "primitives", "merge_pairs", second, (timing, checksum), 16 * (room + all));
@@ -250,8 +248,8 @@ impl<'a> Combinations<'a> {
         )?;
         let rest = len - second.both;
         session.expect(&"subtract", "pairs", out.2.to_vec()?[0], rest as u64)?;
-        let expected: Vec<u64> =
-            (0..len).into_par_iter().filter(|i| !i.is_multiple_of(second.step)).map(|i| data.keys[i]).collect();
+        let rest_of = |i: usize| (!i.is_multiple_of(second.step)).then(|| data.keys[i]);
+        let expected = (0..len).into_par_iter().filter_map_collect(rest_of);
         let checksum = session.check(&"subtract", "keys", &out.0, rest, u64::MAX, |i| expected[i])?;
         let bytes = 16 * (len + rest) + 8 * other_len;
         self.push(session, "primitives", "subtract_pairs", second, (timing, checksum), bytes);

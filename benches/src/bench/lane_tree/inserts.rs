@@ -6,9 +6,9 @@ use crate::bench::error::Result;
 use crate::bench::session::Session;
 use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{LaneTree, Pool, UpdatePath};
+use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
-use rayon::prelude::*;
 
 /// How many batches come one after another.
 pub(crate) const SERIES: usize = 10;

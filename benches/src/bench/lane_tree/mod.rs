@@ -5,10 +5,10 @@ pub(crate) mod combinations;
 pub(crate) mod inserts;
 
 use super::data::{Data, mix};
+use lanetree_base::parallel::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution as _, LogNormal, Pareto};
-use rayon::prelude::*;
 
 /// How keys lie, if not uniformly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Distribution {
                 let mut rng = StdRng::seed_from_u64(mix(seed ^ part as u64));
                 (part * PART..((part + 1) * PART).min(len)).map(|at| key(at, &mut rng)).collect::<Vec<_>>()
             };
-            parts.flat_map_iter(part).collect()
+            parts.flat_map_collect(part)
         };
         // Gaps, summed up.
         let from_gaps = |gap: &(dyn Fn(usize, &mut StdRng) -> u64 + Sync)| -> Vec<u64> {

@@ -1,9 +1,9 @@
 //! Batches of byte strings that own their memory.
 
 use super::{ByteKeys, Offsets, check_count};
+use crate::parallel::*;
 use core::fmt;
 use lanetree_layout::FixedKey;
-use rayon::prelude::*;
 
 /// Strings of a task.
 const TASK: usize = 1 << 12;

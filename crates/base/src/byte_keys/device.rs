@@ -3,6 +3,7 @@
 use super::{ByteKeys, Offsets, check_count};
 use crate::error::same_device;
 use crate::launch::{self, THREADS};
+use crate::parallel::*;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use core::fmt;
@@ -12,7 +13,6 @@ use lanetree_layout::Word;
 use lanetree_layout::{FixedKey, MAX_KEY};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, PinnedBuffer, Stream};
 use lanetree_simt::{Global, KeysRef};
-use rayon::prelude::*;
 
 /// Byte strings in device memory, packed one after another in Arrow's layout: [`ByteKeys`] on a device.
 ///

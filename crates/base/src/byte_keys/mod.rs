@@ -9,11 +9,11 @@ pub use device::{DeviceKeys, DeviceNumber, OffsetBuffer};
 pub use range::{ByteRange, ByteRanges};
 pub use range::{Side, Sides};
 
+use crate::parallel::*;
 use crate::{Error, Result};
 use core::fmt;
 use core::ops::Range;
 use lanetree_layout::{FixedKey, MAX_KEY};
-use rayon::prelude::*;
 
 /// A batch of byte strings of any length, packed in Arrow's layout: one array with all bytes, and another with the
 /// offset where each string begins. String *i* is `bytes[offsets[i]..offsets[i + 1]]`, so there is one more offset than
@@ -201,7 +201,8 @@ impl<'a> ByteKeys<'a> {
             return (len > 0).then_some((width, width));
         }
         let lens = (0..self.len()).into_par_iter().with_min_len(1 << 14).map(|index| self.at(index).len());
-        lens.map(|len| (len, len)).reduce_with(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        let bounds = lens.map(|len| (len, len)).reduce(|| (usize::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+        (!self.is_empty()).then_some(bounds)
     }
 }
 

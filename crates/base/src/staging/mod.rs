@@ -15,11 +15,11 @@ pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedStaging};
 pub use slot::SLOTS;
 
 use crate::Result;
+use crate::parallel::*;
 use core::fmt;
 use lanetree_runtime::{Device, DeviceKind, Stream};
 use lanetree_simt::Global;
 use pieces::{Rest, Taken};
-use rayon::prelude::*;
 use slot::Slot;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -117,17 +117,13 @@ impl Staging {
             }
             outcome
         };
-        if threads == 1 {
-            work()
-        } else {
-            (0..threads).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
-        }
+        if threads == 1 { work() } else { (0..threads).into_par_iter().map(|_| work()).reduce(|| Ok(()), Result::and) }
     }
 }
 
 /// Threads for a batch, at least one: a quarter of the CPUs is left to the driver's and the caller's threads.
 fn spare_threads() -> usize {
-    let cpus = rayon::current_num_threads();
+    let cpus = threads();
     cpus - cpus / 4
 }
 

@@ -3,10 +3,10 @@
 use super::slot::{SLOTS, Slot};
 use super::{Staging, spare_threads};
 use crate::Result;
+use crate::parallel::*;
 use bytemuck::Pod;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_runtime::{Buffer, DeviceKind};
-use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
 impl Staging {
@@ -59,7 +59,7 @@ impl Staging {
             outcome
         };
         let threads = spare_threads().min(pieces);
-        (0..threads).into_par_iter().with_max_len(1).map(|_| work()).reduce(|| Ok(()), Result::and)
+        (0..threads).into_par_iter().map(|_| work()).reduce(|| Ok(()), Result::and)
     }
 }
 

@@ -11,13 +11,13 @@ pub use map::{CuartBuffers, LongLeaves};
 
 use child::{Child, LEAF};
 use core::sync::atomic::Ordering;
+use lanetree_base::parallel::*;
 use node::PREFIX;
-use rayon::prelude::*;
 use target::{Node, NodeRef, View};
 
 /// Queries of one task, of so many: a thread's share where these are few, as in CuART on the CPU.
 pub fn task(queries: usize) -> usize {
-    queries.div_ceil(rayon::current_num_threads()).clamp(1 << 8, 1 << 12)
+    queries.div_ceil(threads()).clamp(1 << 8, 1 << 12)
 }
 
 /// An adaptive radix tree from byte strings, of any length and prefixes of each other, to numbers.

@@ -3,6 +3,7 @@
 use super::{THREADS, covering, same_device, same_length};
 use core::fmt;
 use core::ops::Range;
+use lanetree_base::parallel::*;
 use lanetree_kernels_baselines::layout::pointer_btree::{
     inner_bytes, inner_offset, leaf_bytes, leaf_offset, reference, referenced_offset, references_offset,
 };
@@ -10,7 +11,6 @@ use lanetree_kernels_baselines::pointer_btree::{self as kernels, GetArgs};
 use lanetree_layout::Word;
 use lanetree_layout::btree::Shape;
 use lanetree_runtime::{Buffer, Device, Error, Result, Stream};
-use rayon::prelude::*;
 
 /// The fanouts that there are kernels for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

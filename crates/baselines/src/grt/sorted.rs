@@ -3,10 +3,10 @@
 
 use super::map::{enter, leaf_words, word, write_leaf};
 use core::ops::Range;
+use lanetree_base::parallel::*;
 use lanetree_kernels_baselines::layout::grt::{HERE_OFFSET, Header, NodeType};
 use lanetree_layout::Word;
 use lanetree_runtime::Result;
-use rayon::prelude::*;
 
 /// From this number of keys on, threads share what lies below a node.
 const SHARED: usize = 1 << 12;

@@ -4,8 +4,8 @@
 use crate::palm::arena::{Arena, Node, Pocket};
 use crate::palm::batch::Entry;
 use bytemuck::Pod;
+use lanetree_base::parallel::*;
 use lanetree_layout::Word;
-use rayon::prelude::*;
 
 /// A B+tree. An empty one is a leaf without pairs; no other node is ever empty.
 pub(super) struct Nodes<W, V> {

@@ -6,9 +6,9 @@ use crate::palm::path::{Group, Path};
 use crate::palm::worker::{Change, Counts, Found, Worker};
 use core::ops::Range;
 use core::time::Duration;
+use lanetree_base::parallel::*;
 use lanetree_layout::Word;
 use rayon::ThreadPool;
-use rayon::prelude::*;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -170,13 +170,16 @@ pub(super) fn pbi<W: Word, V: Word>(
         times.search = lap(&mut clock);
 
         let new_worker = || Worker::new(nodes, batch, found);
-        let tasks = groups.par_chunks(TASK).enumerate().map_init(new_worker, |worker, (task, own)| {
-            let end = groups.get((task + 1) * TASK).map_or(batch.len() as u32, |next| next.start);
-            // SAFETY: each leaf has one group, which has all of its entries, and each group is in one task.
-            unsafe { worker.modify_leaves(own, end) };
+        let parts = groups.par_chunks(TASK).enumerate().parts(|tasks| {
+            let mut worker = new_worker();
+            for (task, own) in tasks {
+                let end = groups.get((task + 1) * TASK).map_or(batch.len() as u32, |next| next.start);
+                // SAFETY: each leaf has one group, which has all of its entries, and each group is in one task.
+                unsafe { worker.modify_leaves(own, end) };
+            }
             (worker.take_changes(), worker.take_counts())
         });
-        let (changes, counts): (Vec<_>, Vec<_>) = tasks.unzip();
+        let (changes, counts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let mut total = Counts::default();
         counts.into_iter().for_each(|counts| total += counts);
         let mut changes = changes.concat();
@@ -184,14 +187,14 @@ pub(super) fn pbi<W: Word, V: Word>(
 
         for level in (0..nodes.depth).rev() {
             let families: Vec<&[Change<W>]> = changes.chunk_by(|a, b| a.place.parent == b.place.parent).collect();
-            let tasks = families.par_chunks(TASK).map_init(new_worker, |worker, families| {
+            changes = families.par_iter().with_min_len(TASK).flat_parts(|families| {
+                let mut worker = new_worker();
                 for family in families {
-                    // SAFETY: each parent has one family of changes, which is in one task. Searches are over.
+                    // SAFETY: each parent has one family of changes, which is in one part. Searches are over.
                     unsafe { worker.modify_parents(level, family, |part| &paths[part as usize]) };
                 }
                 worker.take_changes()
             });
-            changes = tasks.collect::<Vec<_>>().concat();
         }
         times.inner = lap(&mut clock);
         Outcome { top: changes, counts: total, times }

@@ -7,6 +7,7 @@ use crate::lookup::Neighbor;
 use crate::parts::Parts;
 use core::ops::Range;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound, Sides};
+use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Queries, Results, Route};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::Side;
@@ -14,7 +15,6 @@ use lanetree_kernels_cuart::layout::MAX_KEY;
 use lanetree_layout::Word;
 use lanetree_runtime::Stream;
 use lanetree_simt::{Global, KeysRef};
-use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
     /// Ranks keys, piece by piece: see [`lanetree_frame::staging`].
@@ -47,7 +47,7 @@ impl<V: Word> Cuart<V> {
         if let Some((index, len)) = ranges.iter().map(len).enumerate().find(|&(_, len)| len > MAX_KEY) {
             return Err(Error::KeyTooLong { index, len, max: MAX_KEY });
         }
-        let (starts, ends) = rayon::join(
+        let (starts, ends) = join(
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].start)),
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].end)),
         );

@@ -7,6 +7,7 @@ use crate::parts::Parts;
 use bytemuck::Pod;
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::same_device;
+use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
@@ -15,7 +16,6 @@ use lanetree_kernels_cuart::update::LocateArgs;
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
-use rayon::prelude::*;
 
 /// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a call
 /// allocates nothing, synchronises nothing, and may return before its work is done; on the host and the emulator

@@ -6,10 +6,10 @@ use crate::native::task;
 use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
-use rayon::prelude::*;
 
 /// The keys of a batch among which one thread writes the results for long keys.
 const TASK: usize = 1 << 16;

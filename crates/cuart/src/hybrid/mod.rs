@@ -15,7 +15,7 @@ use super::{Builder, Cuart, LongKeys, RootTable, Stats};
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::byte_keys::{ByteKeys, show};
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Error, Result, parallel};
 use lanetree_kernels_cuart::layout::MAX_FIXED;
 use lanetree_layout::Word;
 use lanetree_runtime::Device;
@@ -240,7 +240,7 @@ impl<V: Word> Hybrid<V> {
 /// spread over several threads, these would first do all of the host's part: rayon's threads take work from each other
 /// before they take work from outside.
 fn beside<A: Send, B: Send>(on_device: impl FnOnce() -> A + Send, on_host: impl FnOnce() -> B + Send) -> (A, B) {
-    rayon::join(on_device, on_host)
+    parallel::join(on_device, on_host)
 }
 
 impl<V: Word> fmt::Debug for Hybrid<V> {

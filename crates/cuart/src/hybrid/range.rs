@@ -4,8 +4,8 @@ use super::{Hybrid, beside};
 use crate::range::{RangesPart, TASK, joined, prefix_sides, sides};
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Sides};
+use lanetree_frame::parallel::*;
 use lanetree_layout::Word;
-use rayon::prelude::*;
 
 impl<V: Word> Hybrid<V> {
     /// The pairs of each range, in ascending order of their keys. Ranges as in

@@ -1,8 +1,8 @@
 //! Batches split by the lengths of their keys.
 
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
+use lanetree_frame::parallel::*;
 use lanetree_layout::Word;
-use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// Keys that a thread goes through at a time: fewer take it less time than it takes to call another one, above all where several
@@ -25,7 +25,7 @@ impl Long {
             Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Self::All,
             Offsets::Fixed { .. } => return Self::None,
             _ if keys.len() <= TASK => (0..keys.len()).filter(is_long).collect(),
-            _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_long).collect(),
+            _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_long),
         };
         match places.len() {
             0 => Self::None,
@@ -44,7 +44,7 @@ pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> [Part<'_>; 2] {
         Long::All => [whole(none), whole(keys)],
         Long::At(long) => {
             let is_short = |&index: &usize| keys.at(index).len() <= max;
-            let short = (0..keys.len()).into_par_iter().with_min_len(TASK).filter(is_short).collect();
+            let short = (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_short);
             [short, long].map(|places| Part { keys, picked: Some((ByteKeysBuf::pick(keys, &places), places)) })
         }
     }
@@ -74,9 +74,7 @@ impl Part<'_> {
     /// The values of its keys, taken from the values of the batch.
     pub(super) fn values<'v, V: Word>(&self, values: &'v [V]) -> Cow<'v, [V]> {
         match &self.picked {
-            Some((_, places)) => {
-                places.par_iter().with_min_len(TASK).map(|&place| values[place]).collect::<Vec<_>>().into()
-            }
+            Some((_, places)) => places.par_iter().with_min_len(TASK).map(|&place| values[place]).collect().into(),
             None => values[..self.keys.len()].into(),
         }
     }

@@ -3,10 +3,10 @@
 use crate::build::{first_that, sorted, sorted_of};
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
-use rayon::prelude::*;
 
 /// The net changes of a batch, in strictly ascending order of their keys.
 pub(crate) struct NetBatch<'k, V> {

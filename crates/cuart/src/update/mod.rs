@@ -29,12 +29,12 @@ use batch::{Work, distinct};
 use edit::Edit;
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_frame::{Op, UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
-use rayon::prelude::*;
 
 impl<V: Word> Cuart<V> {
     /// Applies a batch of operations, as if one after another in the batch's order.
@@ -155,13 +155,14 @@ impl<V: Word> Cuart<V> {
     ) -> Result<UpdateReport> {
         let leaves = self.parts()?.find_many(keys);
         // By leaf rather than by key: numbers are sorted faster than strings.
-        let (misses, mut hits): (Vec<_>, Vec<_>) =
-            leaves.into_par_iter().zip(0..keys.len()).partition(|(leaf, _)| leaf.is_none());
-        hits.par_sort_unstable_by_key(|&(leaf, index)| (leaf.bits(), index));
-        let is_last = |&i: &usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
-        let write = |i: usize| (hits[i].0, values[hits[i].1].widen());
-        let writes: Vec<(Link, u64)> = (0..hits.len()).into_par_iter().filter(is_last).map(write).collect();
-        let misses: Vec<usize> = misses.into_iter().map(|(_, index)| index).collect();
+        let hit = |(index, &leaf): (usize, &Link)| (!leaf.is_none()).then_some((leaf, index));
+        let mut hits = leaves.par_iter().enumerate().filter_map_collect(hit);
+        // Those of a leaf stay in their order.
+        sort_by_word(&mut hits, |hit| hit.0.bits());
+        let is_last = |i: usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
+        let write = |i: usize| is_last(i).then(|| (hits[i].0, values[hits[i].1].widen()));
+        let writes = (0..hits.len()).into_par_iter().filter_map_collect(write);
+        let misses = (0..keys.len()).into_par_iter().filter_collect(|&index| leaves[index].is_none());
         let unmatched = distinct(keys, &misses);
         let long_keys = self.options.long();
         self.parts.change(|tree| {

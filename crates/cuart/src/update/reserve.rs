@@ -9,10 +9,10 @@ use crate::parts::Parts;
 use crate::region::{FreeList, Region};
 use bytemuck::Pod;
 use lanetree_frame::Result;
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::{Link, LinkType, device_leaf_units};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Elements of a region that a batch takes, and that it frees.
@@ -100,8 +100,11 @@ impl Parts {
             slot.map(|slot| slot.node.bits())
         };
         // The nodes that get children, once for each key, which is at least as often as once for each child.
-        let mut nodes: Vec<u64> = work.inserts.par_iter().map_init(Vec::new, node).flatten().collect();
-        nodes.par_sort_unstable();
+        let mut nodes: Vec<u64> = work.inserts.par_iter().flat_parts(|inserts| {
+            let mut path = Vec::new();
+            inserts.filter_map(|insert| node(&mut path, insert)).collect()
+        });
+        sort_by_word(&mut nodes, |&node| node);
         // New nodes of the batch grow only after 3, 12 and 32 more keys than they were made from.
         let inserts = work.inserts.len();
         let mut outgrown = [inserts / 3, inserts / 12, inserts / 32];

@@ -5,8 +5,8 @@ use crate::native::TASK;
 use bytemuck::Pod;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
+use lanetree_frame::parallel::*;
 use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType};
-use rayon::prelude::*;
 
 impl Edit<'_> {
     /// Sets the values of leaves, in parallel; each leaf is there once.

@@ -5,13 +5,13 @@ use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
 use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
-use rayon::prelude::*;
 
 /// Every query of an index over keys of a fixed size, in host form. A call returns when its results are there.
 pub trait HostForm: FixedIndex {

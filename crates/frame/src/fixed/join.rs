@@ -1,11 +1,11 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
 use super::{FixedIndex, OnStream, Side, TASK, View, bits};
+use lanetree_base::parallel::*;
 use lanetree_base::{Matches, Result};
 use lanetree_layout::AnyKey;
 use lanetree_primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use rayon::prelude::*;
 
 /// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each.
 #[derive(Debug)]

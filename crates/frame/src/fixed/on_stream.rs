@@ -2,12 +2,12 @@
 
 use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::same_device;
+use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::{BatchOrder, Error, Result};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
-use rayon::prelude::*;
 
 /// An index's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
 /// call allocates nothing, synchronises nothing, and may return before its work is done.

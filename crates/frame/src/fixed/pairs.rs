@@ -1,9 +1,9 @@
 //! Sorted pairs in main memory: what an index is built from, and built again from after a batch of changes.
 
 use super::ranges::out_of_memory;
+use lanetree_base::parallel::*;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use rayon::prelude::*;
 
 /// Pairs in strictly ascending order of their keys, which are ordered words ([`AnyKey::encode`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,7 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     }
 
     fn of(pairs: Vec<(B, V)>) -> Self {
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        pairs.into_par_iter().unzip_into_vecs(&mut keys, &mut values);
+        let (keys, values) = pairs.into_par_iter().unzip();
         Self { keys, values }
     }
 
@@ -94,7 +93,7 @@ pub fn sorted<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Result<Vec<(K::B
     check_lengths(keys, values)?;
     let mut pairs = encoded(keys, values);
     // Stable: of equal keys, the last stays the last.
-    pairs.par_sort_by_key(|pair| pair.0);
+    sort_by_word(&mut pairs, |pair| pair.0);
     keep_last(&mut pairs);
     Ok(pairs)
 }

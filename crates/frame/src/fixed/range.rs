@@ -3,11 +3,11 @@
 use super::on_stream::{OnStream, bits};
 use super::{FixedIndex, TASK, View};
 use lanetree_base::Result;
+use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use rayon::prelude::*;
 
 /// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use super::on_stream::bits;
 use super::{FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
+use lanetree_base::parallel::*;
 use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::{Global, GlobalMut};
-use rayon::prelude::*;
 
 /// Where the results of a batch of scans go, in device form.
 #[derive(Clone, Copy, Debug)]

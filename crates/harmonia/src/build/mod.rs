@@ -9,11 +9,11 @@ use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, IndexBuilder, Result};
 use lanetree_kernels_harmonia::layout::{FANOUTS, Shape, leaf_bytes};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{Buffer, Device};
-use rayon::prelude::*;
 
 /// Options of a tree, and its bulk build.
 ///

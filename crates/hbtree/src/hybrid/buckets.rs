@@ -2,8 +2,8 @@
 
 use super::Sample;
 use core::mem::take;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Result, Stream};
-use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -153,7 +153,7 @@ impl Shape {
         if is_shared {
             return pipeline();
         }
-        (0..self.pipelines).into_par_iter().with_max_len(1).map(|_| pipeline()).reduce(|| Ok(()), Result::and)
+        (0..self.pipelines).into_par_iter().map(|_| pipeline()).reduce(|| Ok(()), Result::and)
     }
 
     /// Sends the next queries through as a batch of their own, and times them; says how many they were.

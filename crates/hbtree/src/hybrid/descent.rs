@@ -5,12 +5,12 @@ use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
 use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
+use lanetree_frame::parallel::*;
 use lanetree_frame::staging::ACROSS_THE_BUS;
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
 use lanetree_layout::{Key, KeyWord};
 use lanetree_runtime::{Buffer, PinnedBuffer};
 use lanetree_simt::Global;
-use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -263,7 +263,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
             of_device.fetch_add(next, Ordering::Relaxed);
             next
         };
-        let ((outcome, time), beside) = rayon::join(
+        let ((outcome, time), beside) = join(
             || {
                 let started = Instant::now();
                 (shape.run(slots, queue, &Descents { route: self, split, finish }), started.elapsed())

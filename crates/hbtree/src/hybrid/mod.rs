@@ -36,7 +36,7 @@ impl Shape {
     /// The shape of the way of a batch.
     fn of(pipeline: &Pipeline, queries: usize) -> Self {
         let (bucket, ahead) = (pipeline.bucket.min(queries).max(1), pipeline.strategy.ahead());
-        let pipelines = if pipeline.pipelines == 0 { rayon::current_num_threads() } else { pipeline.pipelines };
+        let pipelines = if pipeline.pipelines == 0 { lanetree_runtime::threads() } else { pipeline.pipelines };
         if pipelines == 1 {
             return Shape { bucket, ahead, pipelines };
         }

@@ -6,10 +6,10 @@ use crate::device::Descending;
 use crate::structure::{CopyOf, InnerOnDevice, Leaves, Structure};
 use core::time::Duration;
 use lanetree_frame::Result;
+use lanetree_frame::parallel::*;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Event;
 use lanetree_simt::Global;
-use rayon::prelude::*;
 use std::time::Instant;
 
 /// Queries that a thread finishes at a time.

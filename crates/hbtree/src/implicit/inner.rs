@@ -7,10 +7,10 @@ use crate::options::Descent;
 use crate::structure;
 use core::marker::PhantomData;
 use core::ops::Range;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
-use rayon::prelude::*;
 
 /// Inner levels in host memory.
 #[derive(Debug)]

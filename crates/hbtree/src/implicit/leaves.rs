@@ -5,10 +5,10 @@ use crate::line::{Leaf, Line, prefetch, slots};
 use crate::options::Options;
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
-use rayon::prelude::*;
 
 /// Leaves of an implicit tree: full lines, side by side in the order of their keys. An empty tree has one, without pairs.
 #[derive(Debug)]
@@ -183,13 +183,12 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for PackedLeaves<K::Bits, V> {
     }
 
     fn pairs(&self) -> Vec<(K, V)> {
-        let mut pairs: Vec<(K, V)> = Vec::with_capacity(self.len as usize);
         let of_line = |line: &Line| {
             let pairs = line.keys::<K::Bits, V>().iter().zip(line.values::<K::Bits, V>());
             pairs.map(|(&key, &value)| (K::decode(key), value)).collect::<Vec<_>>()
         };
         // In runs of lines, which keep the order.
-        pairs.par_extend(self.lines().par_chunks(1024).flat_map_iter(|lines| lines.iter().flat_map(of_line)));
+        let mut pairs = self.lines().par_chunks(1024).flat_map_collect(|lines| lines.iter().flat_map(of_line));
         pairs.truncate(self.len as usize);
         pairs
     }

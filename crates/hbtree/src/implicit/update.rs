@@ -3,10 +3,10 @@
 use crate::implicit::leaves::{PackedLeaves, write};
 use crate::line::{Leaf, slots};
 use crate::structure::{Parts, Structure};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Pages;
-use rayon::prelude::*;
 use std::time::Instant;
 
 /// Pairs that are merged at a time.

@@ -10,12 +10,12 @@ use core::fmt;
 use core::ops::Range;
 use lanetree_frame::fixed::{FixedIndex, Side, View};
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::{NarrowArgs, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, GrantedPages, Pages};
 use lanetree_simt::Global;
-use rayon::prelude::*;
 
 /// An index over the largest keys of all leaves but the last, in host memory.
 pub struct IndexInner<K: Key, U: Upper> {

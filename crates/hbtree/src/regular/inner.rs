@@ -14,11 +14,11 @@ use crate::structure;
 use bytemuck::{Pod, Zeroable};
 use core::marker::PhantomData;
 use core::ops::Range;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Result};
 use lanetree_kernels_hbtree::layout;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
-use rayon::prelude::*;
 
 /// Inner levels in host memory. Nodes of the last level have the numbers of their big leaves; all others have numbers of
 /// their own, whatever their level.

@@ -8,11 +8,11 @@ use crate::options::{Options, Pinning};
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use core::ops::Range;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_hbtree::layout::{self, LINE};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 /// Big leaves in host memory. They share their numbers with the nodes of the last inner level. None is empty, but the only
@@ -401,14 +401,12 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
     }
 
     fn pairs(&self) -> Vec<(K, V)> {
-        let mut pairs: Vec<(K, V)> = Vec::with_capacity(self.len as usize);
         let order: Vec<u32> = self.in_order().collect();
         let of_leaf = |&number: &u32| {
             let mut pairs = Columns::with_capacity(Self::CAPACITY);
             Self::read(self.leaf(number), 0..self.info(number).size as usize, &mut pairs);
             pairs.keys.into_iter().zip(pairs.values).map(|(key, value)| (K::decode(key), value))
         };
-        pairs.par_extend(order.par_iter().flat_map_iter(of_leaf));
-        pairs
+        order.par_iter().flat_map_collect(of_leaf)
     }
 }

@@ -7,11 +7,11 @@ use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_sc
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
+use lanetree_base::parallel::*;
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs, OpKind};
 use range::SortRange;
-use rayon::prelude::*;
 
 /// The most operations of a batch: their numbers leave one of 32 bits free.
 pub const MOST_OPERATIONS: usize = (1 << 31) - 1;
@@ -258,7 +258,7 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
                     Op::Update(..) => OpKind::Update as u32,
                     Op::Remove(_) => OpKind::Remove as u32,
                 };
-                Some(device.upload(&all().map(kind).collect::<Vec<_>>())?)
+                Some(device.upload(&all().map(kind).collect())?)
             }
         };
         Ok(Self { keys: device.upload(&keys)?, values: device.upload(&values)?, kinds })

@@ -1,14 +1,14 @@
-//! The CPU's own path: rayon's stable merge sort, by the same bits.
+//! The CPU's own path: a stable sort by the same bits.
 
 use core::ops::Range;
+use lanetree_base::parallel::*;
 use lanetree_base::{AnyKey, KeyWord, Word};
-use rayon::prelude::*;
 
 /// Sorts keys by a range of their bits.
 pub(super) fn sort_keys<K: AnyKey>(keys: &mut [K], bits: Range<u32>) {
     if !bits.is_empty() {
         let field = field(bits);
-        keys.par_sort_by_key(|key| field(*key));
+        sort_by_word(keys, |key| field(*key));
     }
 }
 
@@ -18,9 +18,10 @@ pub(crate) fn sort_pairs<K: AnyKey, V: Word>(keys: &mut [K], values: &mut [V], b
         return;
     }
     let field = field(bits);
-    let mut pairs: Vec<(K, V)> = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
-    pairs.par_sort_by_key(|pair| field(pair.0));
-    (keys, values).into_par_iter().zip(pairs).for_each(|((key, value), pair)| (*key, *value) = pair);
+    let mut pairs = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
+    sort_by_word(&mut pairs, |pair| field(pair.0));
+    let places = keys.par_iter_mut().zip(values);
+    places.zip(pairs).for_each(|((key, value), pair)| (*key, *value) = pair);
 }
 
 /// Writes each element's own position to it.

@@ -11,6 +11,7 @@ mod order;
 mod schedule;
 
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
+use crate::threads::is_forked;
 use crate::{DeviceKind, Error, Failure, Properties, Result};
 use crate::{host, host_memory};
 use core::ops::Range;
@@ -97,7 +98,9 @@ impl Emulated {
     fn run(&self, launch: &Launch) -> Result<()> {
         let Launch { entry, shape, args, regions } = launch;
         let count_transactions = self.counted().as_ref().map(|(addresses, _)| addresses.clone());
-        let options = Options { seed: self.seed, count_transactions, ..Options::default() };
+        // The pool's threads are the parent's.
+        let on_one_thread = shape.blocks == 1 || is_forked();
+        let options = Options { seed: self.seed, count_transactions, on_one_thread, ..Options::default() };
         let args = Arguments(args.as_ptr().cast());
         let run = || {
             // The whole of it, not its field.
@@ -106,8 +109,7 @@ impl Emulated {
             // that launched keeps them so, and others away, until this is done.
             unsafe { emulator::launch_program(entry.program(), &options, *shape, args, regions) }
         };
-        let report = if shape.blocks == 1 {
-            // One thread runs it all.
+        let report = if on_one_thread {
             run()
         } else if rayon::current_thread_index().is_none() {
             WORKERS.install(run)

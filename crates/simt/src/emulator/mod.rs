@@ -158,6 +158,8 @@ pub struct Options {
     /// lanes reconverge after each branch and loop; it does not depend on the seed. Plain loads are counted, a vector
     /// as one load; stores and atomics are not. A function that two branches call is one place in the source.
     pub count_transactions: Option<Range<usize>>,
+    /// Whether the calling thread runs all blocks, rather than all threads of the current rayon pool.
+    pub on_one_thread: bool,
 }
 
 impl Default for Options {
@@ -169,6 +171,7 @@ impl Default for Options {
             memory: MemoryModel::Cpu,
             patience: Duration::from_secs(30),
             count_transactions: None,
+            on_one_thread: false,
         }
     }
 }
@@ -296,7 +299,8 @@ pub unsafe fn launch_program(
         stop: AtomicBool::new(false),
         result: Mutex::default(),
     };
-    let workers = if launch.weak.is_some() { 1 } else { rayon::current_num_threads() as u32 };
+    let on_one_thread = options.on_one_thread || launch.weak.is_some();
+    let workers = if on_one_thread { 1 } else { rayon::current_num_threads() as u32 };
     let workers = workers.min(stacks::MAX_PER_LAUNCH / threads).min(blocks);
     if workers == 1 {
         // SAFETY: the caller's contract.

@@ -100,7 +100,7 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
     for keys in KEYS {
         let [host, tree] = trees(&device, keys);
         assert_eq!(tree.staging_bytes(), 0);
-        let threads = rayon::current_num_threads();
+        let threads = lanetree_runtime::threads();
         // Input of 512 bytes; and 64 values, two arrays of bits, whole lines.
         let most = threads * SLOTS * 2 * (512 + 1024);
         for (round, count) in COUNTS.into_iter().chain([500]).enumerate() {

@@ -3,13 +3,13 @@
 use crate::fixed::pairs::{SortedPairs, check_ascending};
 use crate::fixed::{FixedIndex, OnStream};
 use lanetree_base::error::same_device;
+use lanetree_base::parallel::*;
 use lanetree_base::{DeviceKind, Error, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{
     BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, check_pairs, valued,
 };
 use lanetree_runtime::{Buffer, Device, Stream};
-use rayon::prelude::*;
 
 /// Scratch memory of unions, intersections and differences in device form, reusable for the next one. Empty at first: a call
 /// that finds too little allocates what it needs, on the device that it was made for, and leaves it here.
@@ -212,7 +212,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         same_device(stream.device(), keys.device(), "the keys' buffer")?;
         let Some(keys) = on_host(keys, len)? else { return self.batch.ascending(stream, keys, len) };
         check_ascending(keys)?;
-        Ok(keys.par_windows(2).filter(|pair| pair[0] == pair[1]).count())
+        Ok(keys.par_windows(2).count_if(|pair| pair[0] == pair[1]))
     }
 
     /// The first `len` pairs of what was made.

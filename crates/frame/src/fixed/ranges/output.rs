@@ -1,11 +1,11 @@
 //! Where the results of a batch of ranges go.
 
 use core::mem::MaybeUninit;
+use lanetree_base::parallel::*;
 use lanetree_base::ranges::Ranges;
 use lanetree_base::{Error, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
-use rayon::prelude::*;
 
 /// Elements that a thread copies at a time, if several threads copy.
 const COPY: usize = 1 << 15;

@@ -3,10 +3,10 @@
 use super::slots::Locating;
 use core::iter::{Fuse, Peekable};
 use lanetree_base::Result;
+use lanetree_base::parallel::*;
 use lanetree_base::ranges::KeyRange;
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Device;
-use rayon::prelude::*;
 
 /// Bounds that a thread copies at a time, if several threads copy.
 const COPY: usize = 1 << 15;

@@ -7,8 +7,8 @@ use super::locks::{Exclusive, TreeLock};
 use crate::native::View;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use lanetree_frame::NetChange;
+use lanetree_frame::parallel::*;
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
 
 /// A batch in progress. The inner nodes do not change meanwhile.
 pub(super) struct RunningBatch<'a, K: Key, V: Word> {

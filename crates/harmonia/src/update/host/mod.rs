@@ -31,6 +31,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use lanetree_frame::Guarded;
 use lanetree_frame::NetChange;
 use lanetree_frame::fixed::Staging;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::{Key, Word};
@@ -38,7 +39,6 @@ use lanetree_runtime::Buffer;
 use leaf::LeafRegion;
 use locks::TreeLock;
 use movement::{Regions, Settled};
-use rayon::prelude::*;
 
 /// Leaves whose ranks a task computes.
 const TASK: usize = 1 << 14;
@@ -143,8 +143,8 @@ fn fill_empty<K: Key, V: Word>(
         NetChange::Put(value) => Some((key, value)),
         NetChange::PutIfPresent(_) | NetChange::Remove => None,
     };
-    let mut pairs: Vec<(K::Bits, V)> = changes.par_iter().filter_map(put).collect();
-    pairs.par_sort_unstable_by_key(|pair| pair.0);
+    let mut pairs = changes.par_iter().filter_map_collect(put);
+    sort_by_word(&mut pairs, |pair| pair.0);
     let inserted = pairs.len() as u64;
     let mut report = UpdateReport { inserted, unmatched: changes.len() as u64 - inserted, ..Default::default() };
     if inserted > 0 {

@@ -12,10 +12,10 @@ use crate::build::{fill_inner, fill_prefix_sum};
 use crate::native::View;
 use lanetree_frame::NetChange;
 use lanetree_frame::Result;
+use lanetree_frame::parallel::*;
 use lanetree_kernels_harmonia::layout::{Shape, leaf_bytes};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device};
-use rayon::prelude::*;
 
 /// A tree's leaves after all changes of a batch.
 pub(super) struct Settled<'a, K: Key, V: Word> {

@@ -5,10 +5,9 @@ use super::kept;
 use crate::regular::Regular;
 use crate::request::Request;
 use crate::structure::{Leaves, Parts, Place};
-use core::cmp::Ordering;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{NetChange, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
 
 /// Requests that one task plays through at a time.
 const TASK: usize = 1024;
@@ -35,11 +34,11 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         if requests.iter().all(|request| matches!(request, Request::Get(_))) {
             let places = self.places(&asked);
             let value = |&place: &Place| self.value_at(place);
-            found.par_extend(places.par_iter().with_min_len(TASK).map(value));
+            found.extend(places.par_iter().with_min_len(TASK).map(value).collect());
             return Ok(UpdateReport::default());
         }
         // The requests of a key stay in their order.
-        asked.par_sort_unstable();
+        sort_by_word(&mut asked, |asked| asked.0);
         let is_first = |at: usize| at == 0 || asked[at - 1].0 != asked[at].0;
         let firsts = kept(asked.len(), |at| is_first(at).then_some(at));
         let keys: Vec<Asked<K::Bits>> = firsts.iter().map(|&first| asked[first]).collect();
@@ -63,7 +62,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             places.extend(part.places);
             answers.extend(part.found);
         }
-        answers.par_sort_unstable_by(|a, b| -> Ordering { a.0.cmp(&b.0) });
+        sort_by_word(&mut answers, |answer| answer.0);
         let report = self.change_at(&changes, &places)?;
         found.extend(answers.into_iter().map(|(_, value)| value));
         Ok(report)

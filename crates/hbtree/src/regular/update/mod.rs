@@ -27,10 +27,10 @@ use crate::options::UpdateTimes;
 use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport, combine, fold};
 use lanetree_layout::{Key, KeyWord, Word};
 use plan::Plan;
-use rayon::prelude::*;
 use sorting::{Sorted, sort_on_device};
 use std::time::{Duration, Instant};
 
@@ -94,8 +94,8 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let (mut clock, mut times) = (Clock(Instant::now()), UpdateTimes::default());
         let groups = self.groups(changes, places);
         let of_group = |sum: UpdateReport, group: &Group<'_, K::Bits, V>| sum.plus(&group.report());
-        let sum = groups.par_iter().with_min_len(4096).fold(UpdateReport::default, of_group);
-        let mut report = sum.reduce(UpdateReport::default, |a, b| a.plus(&b));
+        let sums = groups.par_iter().with_min_len(4096).parts(|groups| groups.fold(UpdateReport::default(), of_group));
+        let mut report = sums.iter().fold(UpdateReport::default(), |sum, part| sum.plus(part));
         if report.inserted + report.removed + report.replaced == 0 {
             times.plan = clock.lap();
             self.update_times = times;
@@ -173,20 +173,22 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let leaves = parts_mut(self.leaves.lines_mut(), BigLeaves::<K::Bits, V>::STRIDE, tasks());
         let nodes = parts_mut(&mut self.inner.last, last_lines::<K::Bits>(), tasks());
         let tasks: Vec<_> = leaves.zip(nodes).zip(writes.chunks(WRITES)).collect();
-        let buffer = || Columns::with_capacity(BigLeaves::<K::Bits, V>::CAPACITY);
-        tasks.into_par_iter().for_each_init(buffer, |buffer, ((leaves, nodes), writes)| {
-            let first = writes[0].number;
-            let part = |number: u32, stride: usize| -> Range<usize> {
-                let start = (number - first) as usize * stride;
-                start..start + stride
-            };
-            for (i, write) in writes.iter().enumerate() {
-                if let Some(next) = writes.get(i + 1) {
-                    let start = part(next.number, BigLeaves::<K::Bits, V>::STRIDE).start;
-                    next.lines().for_each(|line| prefetch(leaves, start + line));
+        tasks.into_par_iter().parts(|tasks| {
+            let mut buffer = Columns::with_capacity(BigLeaves::<K::Bits, V>::CAPACITY);
+            for ((leaves, nodes), writes) in tasks {
+                let first = writes[0].number;
+                let part = |number: u32, stride: usize| -> Range<usize> {
+                    let start = (number - first) as usize * stride;
+                    start..start + stride
+                };
+                for (i, write) in writes.iter().enumerate() {
+                    if let Some(next) = writes.get(i + 1) {
+                        let start = part(next.number, BigLeaves::<K::Bits, V>::STRIDE).start;
+                        next.lines().for_each(|line| prefetch(leaves, start + line));
+                    }
+                    let leaf = &mut leaves[part(write.number, BigLeaves::<K::Bits, V>::STRIDE)];
+                    write.write(leaf, &mut nodes[part(write.number, last_lines::<K::Bits>())], &mut buffer);
                 }
-                let leaf = &mut leaves[part(write.number, BigLeaves::<K::Bits, V>::STRIDE)];
-                write.write(leaf, &mut nodes[part(write.number, last_lines::<K::Bits>())], buffer);
             }
         });
         if report.inserted + report.removed == 0 {
@@ -232,24 +234,9 @@ fn in_order<K: Key, V: Word>(
     (combine(changes), leaves)
 }
 
-/// What is kept of so many elements, in their order. Unlike rayon's `collect`, which appends the tasks' vectors one by one, it
-/// copies them in parallel: most of the time goes into the pages of new memory.
+/// What is kept of so many elements, in their order.
 fn kept<T: Copy + Send + Sync>(count: usize, keep: impl Fn(usize) -> Option<T> + Sync) -> Vec<T> {
-    let of_task = |task: usize| (task * TASK..count.min((task + 1) * TASK)).filter_map(&keep).collect();
-    let parts: Vec<Vec<T>> = (0..count.div_ceil(TASK)).into_par_iter().map(of_task).collect();
-    let total = parts.iter().map(Vec::len).sum();
-    let mut all = Vec::with_capacity(total);
-    let mut rest = &mut all.spare_capacity_mut()[..total];
-    let mut tasks = Vec::with_capacity(parts.len());
-    for part in &parts {
-        let own;
-        (own, rest) = rest.split_at_mut(part.len());
-        tasks.push((own, part));
-    }
-    tasks.into_par_iter().for_each(|(own, part)| _ = own.write_copy_of_slice(part));
-    // SAFETY: the parts' elements, `total` in all, have been written.
-    unsafe { all.set_len(total) };
-    all
+    (0..count).into_par_iter().with_min_len(TASK).filter_map_collect(keep)
 }
 
 /// What is written, in ascending order of numbers.
@@ -267,7 +254,7 @@ fn writes<'a, B: Word, V: Word>(groups: &'a [Group<'a, B, V>], plan: &'a Plan<B,
     }
     // Until the first split they are sorted already.
     if !writes.is_sorted_by_key(|write| write.number) {
-        writes.par_sort_unstable_by_key(|write| write.number);
+        sort_by_word(&mut writes, |write| write.number);
     }
     writes
 }

@@ -11,8 +11,8 @@ use crate::regular::pool::{NONE, Taken, Taking};
 use crate::regular::{BigLeaves, Regular, RegularInner};
 use crate::structure::Parts;
 use core::ops::Range;
+use lanetree_frame::parallel::*;
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Big leaves that are neighbours and are laid out anew together.

@@ -17,9 +17,9 @@ use crate::regular::parcel::{Goal, Parcel};
 use crate::regular::{BigLeaves, Regular, RegularInner, RegularOnDevice};
 use crate::structure::Parts;
 use core::mem::take;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, DeviceKind, Result};
 use lanetree_layout::{Key, Word};
-use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -124,13 +124,13 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
         goal: Goal<'_, B>,
     ) -> Result<()> {
         let tasks = moving.par_chunks(nodes_of_parcel::<B>(moving.len()));
-        while parcels.len() < tasks.len().min(PARCELS * rayon::current_num_threads()) {
+        while parcels.len() < tasks.items().min(PARCELS * threads()) {
             parcels.push(Parcel::new(device)?);
         }
         // Those that nobody fills: the one that was sent first comes next.
         let idle = Mutex::new((VecDeque::from(take(parcels)), goal));
         let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = tasks.with_max_len(1).try_for_each(|writes| {
+        let sent = tasks.try_for_each(|writes| {
             let mut parcel = lock().0.pop_front().expect("there are more parcels than threads, or one for each task");
             let filled = self.fill(&mut parcel, writes);
             let (idle, goal) = &mut *lock();
@@ -151,12 +151,12 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
         moving: &[&Write<'_, B, V>],
         mut goal: Goal<'_, B>,
     ) -> Result<()> {
-        let (nodes, most) = (nodes_of_parcel::<B>(moving.len()), PARCELS * rayon::current_num_threads());
+        let (nodes, most) = (nodes_of_parcel::<B>(moving.len()), PARCELS * threads());
         for writes in moving.chunks(nodes * most) {
             while parcels.len() < writes.len().div_ceil(nodes) {
                 parcels.push(Parcel::new(device)?);
             }
-            let filling = parcels.par_iter_mut().zip(writes.par_chunks(nodes)).with_max_len(1);
+            let filling = parcels.par_iter_mut().zip(writes.par_chunks(nodes));
             filling.map(|(parcel, writes)| self.fill(parcel, writes)).reduce(|| Ok(()), Result::and)?;
             for (parcel, writes) in parcels.iter_mut().zip(writes.chunks(nodes)) {
                 // SAFETY: as in `send_upper`.
@@ -176,5 +176,5 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
 /// Nodes of the last level in each parcel, if there are so many: every thread has some parcels to fill.
 fn nodes_of_parcel<B: Word>(nodes: usize) -> usize {
     let most = Parcel::most(last_lines::<B>());
-    nodes.div_ceil(2 * PARCELS * rayon::current_num_threads()).clamp(LEAST.min(most), most)
+    nodes.div_ceil(2 * PARCELS * threads()).clamp(LEAST.min(most), most)
 }

@@ -5,11 +5,11 @@ use crate::device::Descending;
 use crate::options::DeviceSearch;
 use crate::sorting::Sorting;
 use crate::structure::InnerOnDevice;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, KeyWord};
 use lanetree_primitives::radix_argsort;
 use lanetree_simt::Global;
-use rayon::prelude::*;
 
 /// Keys that one task writes at a time.
 const TASK: usize = 1 << 12;

@@ -1,0 +1,235 @@
+//! Slices, and pieces of them.
+
+use super::iter::{IntoParallel, Parallel, Place};
+use core::marker::PhantomData;
+use core::ops::Range;
+
+/// Loops over slices: the methods of rayon with these names.
+pub trait ParallelSlice<T> {
+    /// Its elements.
+    fn par_iter(&self) -> Iter<'_, T>
+    where
+        T: Sync;
+
+    /// Its elements, to write.
+    fn par_iter_mut(&mut self) -> IterMut<'_, T>
+    where
+        T: Send;
+
+    /// Pieces of a length, but for the last one, which may be shorter.
+    ///
+    /// # Panics
+    /// If the length is 0.
+    fn par_chunks(&self, len: usize) -> Chunks<'_, T>
+    where
+        T: Sync;
+
+    /// Pieces of a length, to write, but for the last one, which may be shorter.
+    ///
+    /// # Panics
+    /// If the length is 0.
+    fn par_chunks_mut(&mut self, len: usize) -> ChunksMut<'_, T>
+    where
+        T: Send;
+
+    /// Pieces of a length, to write, as far as there are whole ones.
+    ///
+    /// # Panics
+    /// If the length is 0.
+    fn par_chunks_exact_mut(&mut self, len: usize) -> ChunksMut<'_, T>
+    where
+        T: Send;
+
+    /// So many elements that follow one another, from each element on that has so many.
+    ///
+    /// # Panics
+    /// If the number is 0.
+    fn par_windows(&self, len: usize) -> Windows<'_, T>
+    where
+        T: Sync;
+}
+
+impl<T> ParallelSlice<T> for [T] {
+    fn par_iter(&self) -> Iter<'_, T>
+    where
+        T: Sync,
+    {
+        Iter(self)
+    }
+    fn par_iter_mut(&mut self) -> IterMut<'_, T>
+    where
+        T: Send,
+    {
+        IterMut { elements: Place(self.as_mut_ptr()), len: self.len(), _borrow: PhantomData }
+    }
+    fn par_chunks(&self, len: usize) -> Chunks<'_, T>
+    where
+        T: Sync,
+    {
+        assert!(len > 0, "pieces of no elements");
+        Chunks { elements: self, len }
+    }
+    fn par_chunks_mut(&mut self, len: usize) -> ChunksMut<'_, T>
+    where
+        T: Send,
+    {
+        assert!(len > 0, "pieces of no elements");
+        ChunksMut { elements: self.par_iter_mut(), len }
+    }
+    fn par_chunks_exact_mut(&mut self, len: usize) -> ChunksMut<'_, T>
+    where
+        T: Send,
+    {
+        assert!(len > 0, "pieces of no elements");
+        let whole = self.len() - self.len() % len;
+        self[..whole].par_chunks_mut(len)
+    }
+    fn par_windows(&self, len: usize) -> Windows<'_, T>
+    where
+        T: Sync,
+    {
+        assert!(len > 0, "pieces of no elements");
+        Windows { elements: self, len }
+    }
+}
+
+/// See [`ParallelSlice::par_iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T>(&'a [T]);
+
+// SAFETY: each number is an element.
+unsafe impl<'a, T: Sync> Parallel for Iter<'a, T> {
+    type Item = &'a T;
+    type Part = core::slice::Iter<'a, T>;
+
+    fn items(&self) -> usize {
+        self.0.len()
+    }
+    #[inline]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.0[range].iter()
+    }
+}
+
+/// See [`ParallelSlice::par_iter_mut`].
+pub struct IterMut<'a, T> {
+    elements: Place<T>,
+    len: usize,
+    _borrow: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: a shared reference gives each element to one thread.
+unsafe impl<T: Send> Sync for IterMut<'_, T> {}
+
+// SAFETY: each number is an element.
+unsafe impl<'a, T: Send> Parallel for IterMut<'a, T> {
+    type Item = &'a mut T;
+    type Part = core::slice::IterMut<'a, T>;
+
+    fn items(&self) -> usize {
+        self.len
+    }
+    #[inline]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        // SAFETY: the caller's contract: within the borrowed slice, and nobody else takes these elements.
+        unsafe { core::slice::from_raw_parts_mut(self.elements.at(range.start), range.len()) }.iter_mut()
+    }
+}
+
+/// See [`ParallelSlice::par_chunks`].
+#[derive(Debug)]
+pub struct Chunks<'a, T> {
+    elements: &'a [T],
+    len: usize,
+}
+
+// SAFETY: each number is a piece.
+unsafe impl<'a, T: Sync> Parallel for Chunks<'a, T> {
+    type Item = &'a [T];
+    type Part = core::slice::Chunks<'a, T>;
+
+    fn items(&self) -> usize {
+        self.elements.len().div_ceil(self.len)
+    }
+    #[inline]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.elements[elements(range, self.len, self.elements.len())].chunks(self.len)
+    }
+}
+
+/// See [`ParallelSlice::par_chunks_mut`].
+pub struct ChunksMut<'a, T> {
+    elements: IterMut<'a, T>,
+    len: usize,
+}
+
+// SAFETY: each number is a piece, apart from the others.
+unsafe impl<'a, T: Send> Parallel for ChunksMut<'a, T> {
+    type Item = &'a mut [T];
+    type Part = core::slice::ChunksMut<'a, T>;
+
+    fn items(&self) -> usize {
+        self.elements.len.div_ceil(self.len)
+    }
+    #[inline]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        // SAFETY: the caller's contract: nobody else takes these pieces, so nobody takes their elements.
+        let elements = unsafe { self.elements.part(elements(range, self.len, self.elements.len)) };
+        elements.into_slice().chunks_mut(self.len)
+    }
+}
+
+/// The elements of pieces of `len` elements each, out of `all`.
+fn elements(pieces: Range<usize>, len: usize, all: usize) -> Range<usize> {
+    // Not past the end, where a product of the length could overflow.
+    let end = if pieces.end == all.div_ceil(len) { all } else { pieces.end * len };
+    pieces.start * len..end
+}
+
+/// See [`ParallelSlice::par_windows`].
+#[derive(Debug)]
+pub struct Windows<'a, T> {
+    elements: &'a [T],
+    len: usize,
+}
+
+// SAFETY: each number is a piece.
+unsafe impl<'a, T: Sync> Parallel for Windows<'a, T> {
+    type Item = &'a [T];
+    type Part = core::slice::Windows<'a, T>;
+
+    fn items(&self) -> usize {
+        (self.elements.len() + 1).saturating_sub(self.len)
+    }
+    #[inline]
+    unsafe fn part(&self, range: Range<usize>) -> Self::Part {
+        self.elements[range.start..range.end + self.len - 1].windows(self.len)
+    }
+}
+
+impl<'a, T: Sync> IntoParallel for &'a [T] {
+    type Item = &'a T;
+    type Iter = Iter<'a, T>;
+
+    fn into_par_iter(self) -> Iter<'a, T> {
+        self.par_iter()
+    }
+}
+
+impl<'a, T: Sync> IntoParallel for &'a Vec<T> {
+    type Item = &'a T;
+    type Iter = Iter<'a, T>;
+
+    fn into_par_iter(self) -> Iter<'a, T> {
+        self.par_iter()
+    }
+}
+
+impl<'a, T: Send> IntoParallel for &'a mut [T] {
+    type Item = &'a mut T;
+    type Iter = IterMut<'a, T>;
+
+    fn into_par_iter(self) -> IterMut<'a, T> {
+        self.par_iter_mut()
+    }
+}
