@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-bench"));
-    command.arg("bench").args(arguments).env("NO_COLOR", "1").output().expect("the runner starts")
+    command.args(arguments).env("NO_COLOR", "1").output().expect("the bench starts")
 }
 
 fn stdout(output: &Output) -> String {

@@ -2,4 +2,3 @@
 
 mod figures;
 mod key_files;
-mod verify;

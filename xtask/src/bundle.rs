@@ -23,46 +23,54 @@ const INPUTS: [(&str, &str); 2] = [("/usr/share/tor/geoip6", "geoip6"), ("/usr/s
 /// The package manager's lists of paths.
 const LISTS: &str = "/var/lib/dpkg/info";
 
-const README: &str = "# Lanetree's runner
+const README: &str = "# Lanetree's verifier and bench
 
-One program, for Linux on x86-64 with an NVIDIA driver of 470 or later. Nothing else is needed: the
-kernels are in it, as PTX that the driver compiles.
+Two programs, for Linux on x86-64 with an NVIDIA driver of 470 or later. Nothing else is needed: the
+kernels are in them, as PTX that the driver compiles.
 
-    ./lanetree-bench verify --quick               every kernel against the oracle, small sizes
-    ./lanetree-bench verify --full                all sizes, key types and distributions
-    ./lanetree-bench bench                        the figures
-    ./lanetree-bench bench --json figures.json    and keep them
-    ./lanetree-bench bench --figure cuart-real    addresses, words and paths: this machine's, or those in input/
+    ./lanetree-verify --quick               every kernel against the oracle, small sizes
+    ./lanetree-verify --full                all sizes, key types and distributions
+    ./lanetree-verify --help
+    ./lanetree-bench                        the figures
+    ./lanetree-bench --json figures.json    and keep them
+    ./lanetree-bench --figure cuart-real    addresses, words and paths: this machine's, or those in input/
     ./lanetree-bench --help
 
 Under NVIDIA's compute-sanitizer, one tool at a time:
 
     for tool in memcheck racecheck initcheck synccheck; do
-        compute-sanitizer --tool $tool --error-exitcode 1 ./lanetree-bench verify --quick --device cuda || break
+        compute-sanitizer --tool $tool --error-exitcode 1 ./lanetree-verify --quick --device cuda || break
     done
 
 Exit codes: 0 passed, 1 wrong, 2 could not run.
 
-If the program does not start: `libcuda.so.1: cannot open shared object file` says that the driver is
+If a program does not start: `libcuda.so.1: cannot open shared object file` says that the driver is
 missing or not on the loader's path; `version GLIBC_… not found`, that this machine's system is older
 than the one the bundle was built on.
 ";
 
 /// Runs the task.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let built = runner::build(true)?;
+    let programs = [runner::VERIFY, runner::BENCH];
+    let built = runner::build(&programs, true)?;
     let folder = paths::root().join(&options.out);
-    let program = folder.join("lanetree-bench");
-    fs::create_dir_all(&folder)
-        .and_then(|()| fs::copy(&built, &program))
-        .map_err(|error| Failure::CannotRun(format!("cannot write {}: {error}", program.display())))?;
-    match process::which("strip") {
-        Some(strip) => process::run(Command::new(strip).arg(&program))?,
-        None => eprintln!("warning: not stripped, as there is no `strip`: apt-get install binutils"),
+    let strip = process::which("strip");
+    if strip.is_none() {
+        eprintln!("warning: not stripped, as there is no `strip`: apt-get install binutils");
+    }
+    for name in programs {
+        let program = folder.join(name);
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::copy(built.join(name), &program))
+            .map_err(|error| Failure::CannotRun(format!("cannot write {}: {error}", program.display())))?;
+        if let Some(strip) = &strip {
+            process::run(Command::new(strip).arg(&program))?;
+        }
+        let bytes = program.metadata().map_or(0, |data| data.len());
+        println!("{}: {:.1} MB", paths::shown(&program), bytes as f64 / 1e6);
     }
     paths::write(&folder.join("README.md"), README)?;
-    let bytes = program.metadata().map_or(0, |data| data.len());
-    println!("{}: {:.1} MB, and how to run it in README.md", paths::shown(&program), bytes as f64 / 1e6);
+    println!("{}: how to run them", paths::shown(&folder.join("README.md")));
     copy_inputs(&folder.join("input"))
 }
 

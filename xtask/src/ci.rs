@@ -60,8 +60,8 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
-        let runner = paths::target().join("debug/lanetree-bench");
-        process::run(tests(Command::new(runner).args(["verify", "--quick", "--device", "emulated"])))
+        let program = paths::target().join("debug").join(runner::VERIFY);
+        process::run(tests(Command::new(program).args(["--quick", "--device", "emulated"])))
     })
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
         /// Its exit code.
         code: u8,
     },
-    /// The runner ended with this code, and has said why.
+    /// The program ended with this code, and has said why.
     Runner(u8),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Wrong(reason) | Self::CannotRun(reason) => f.write_str(reason),
             Self::Child { command, code } => write!(f, "`{command}` failed with exit code {code}"),
-            Self::Runner(code) => write!(f, "the runner ended with exit code {code}"),
+            Self::Runner(code) => write!(f, "the program ended with exit code {code}"),
         }
     }
 }

@@ -43,10 +43,10 @@ enum Task {
     Doctor(doctor::Options),
     /// Compile the kernels to PTX, beside their sources: crates/*/kernels/ptx
     Ptx(ptx::Options),
-    /// Check every kernel against the oracle (arguments are the runner's: try `verify --help`)
+    /// Check every kernel against the oracle (arguments are lanetree-verify's: try `verify --help`)
     #[command(disable_help_flag = true)]
     Verify(runner::Options),
-    /// Measure the indexes, their baselines and the card's ceilings (arguments are the runner's)
+    /// Measure the indexes, their baselines and the card's ceilings (arguments are lanetree-bench's)
     #[command(disable_help_flag = true)]
     Bench(runner::Options),
     /// Make a page of HTML from the records: every figure, and the papers' claims (arguments are lanetree-report's)
@@ -62,8 +62,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Doctor(options) => doctor::run(&options),
         Task::Ptx(options) => ptx::run(&options),
-        Task::Verify(options) => runner::run("verify", &options),
-        Task::Bench(options) => runner::run("bench", &options),
+        Task::Verify(options) => runner::run(runner::VERIFY, &options),
+        Task::Bench(options) => runner::run(runner::BENCH, &options),
         Task::Report(options) => report::run(&options),
         Task::Bundle(options) => bundle::run(&options),
         Task::Ci(options) => ci::run(&options),

@@ -1,4 +1,4 @@
-//! `verify` and `bench`: builds the runner and hands over to it.
+//! `verify` and `bench`: each is a program, which is built and handed over to.
 
 use crate::failure::{Failure, Result};
 use crate::{paths, process, stub};
@@ -15,20 +15,26 @@ pub(crate) struct Options {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Runs a task of the runner, with CUDA by way of cust where there is a driver; its exit code is ours.
-pub(crate) fn run(task: &str, options: &Options) -> Result<()> {
-    let program = build(stub::driver().is_some())?;
-    let mut command = Command::new(&program);
-    let status = command.arg(task).args(&options.arguments).status();
+/// The packages, and the names of their programs.
+pub(crate) const VERIFY: &str = "lanetree-verify";
+pub(crate) const BENCH: &str = "lanetree-bench";
+
+/// Runs a program, with CUDA by way of cust where there is a driver; its exit code is ours.
+pub(crate) fn run(program: &str, options: &Options) -> Result<()> {
+    let program = build(&[program], stub::driver().is_some())?.join(program);
+    let status = Command::new(&program).args(&options.arguments).status();
     let status = status.map_err(|error| Failure::CannotRun(format!("cannot start {}: {error}", program.display())))?;
     if status.success() { Ok(()) } else { Err(Failure::Runner(process::exit_code(status))) }
 }
 
-/// Builds the runner, with or without CUDA; returns the program. With it, on cust: as the host programs run that
-/// Lanetree was made for.
-pub(crate) fn build(cuda: bool) -> Result<PathBuf> {
+/// Builds programs, with or without CUDA; returns their folder. With it, on cust: as the host programs run that Lanetree
+/// was made for.
+pub(crate) fn build(programs: &[&str], cuda: bool) -> Result<PathBuf> {
     let mut command = process::cargo();
-    command.args(["build", "--release", "--locked", "--package", "lanetree-bench"]);
+    // Without a GPU, to verify takes less time than to optimise the verifier.
+    let profile = if !cuda && programs == [VERIFY] { "verify" } else { "release" };
+    command.args(["build", "--profile", profile, "--locked"]);
+    command.args(programs.iter().flat_map(|program| ["--package", program]));
     let mut target = paths::target();
     if cuda {
         command.args(["--features", "cust"]).env("CUDA_LIBRARY_PATH", stub::library_path()?);
@@ -36,5 +42,5 @@ pub(crate) fn build(cuda: bool) -> Result<PathBuf> {
         target.push("cuda");
     }
     process::run(command.env("CARGO_TARGET_DIR", &target))?;
-    Ok(target.join("release/lanetree-bench"))
+    Ok(target.join(profile))
 }

@@ -1,4 +1,4 @@
-//! The command line of `bench`, and a run from its start to its end.
+//! The command line, and a run from its start to its end.
 
 use super::driver;
 use super::error::{Error, Result};
@@ -8,33 +8,36 @@ use super::machine;
 use super::plan::{Plan, Scale};
 use super::report::Report;
 use super::session::Session;
-use crate::choice::{Choice, Chosen};
 use crate::keys::Format;
-use crate::output::{JsonFile, say};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
 use lanetree::{Device, DeviceKind};
+use lanetree_console::choice::{Choice, Chosen};
+use lanetree_console::output::{JsonFile, say};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 /// Measures the indexes, what they are compared with, and the hardware's ceilings
-#[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[derive(clap::Parser, Debug)]
+#[command(
+    version,
+    after_help = "\
 Examples:
-  lanetree-bench bench                                   all parts, on the GPU; without one, on the CPU
-  lanetree-bench bench --device cuda --json figures.json
-  lanetree-bench bench --sizes 24,26 --only ceilings,lookups
-  lanetree-bench bench --figure harmonia-ntg --sizes 26
-  lanetree-bench bench --figure cuart-cpu --sizes 20,24
-  lanetree-bench bench --figure hbtree-sizes --sizes 28,31
-  lanetree-bench bench --figure cuart-real --input DIR   addresses, words and paths of your own
-  lanetree-bench bench --keys books_200M_uint64 --only ceilings,lookups,ranges
+  lanetree-bench                                   all parts, on the GPU; without one, on the CPU
+  lanetree-bench --device cuda --json figures.json
+  lanetree-bench --sizes 24,26 --only ceilings,lookups
+  lanetree-bench --figure harmonia-ntg --sizes 26
+  lanetree-bench --figure cuart-cpu --sizes 20,24
+  lanetree-bench --figure hbtree-sizes --sizes 28,31
+  lanetree-bench --figure cuart-real --input DIR   addresses, words and paths of your own
+  lanetree-bench --keys books_200M_uint64 --only ceilings,lookups,ranges
 
 Every output of a row's last run is compared with what is right before its figure is given.
 Exit codes: 0 measured, 1 a wrong answer, 2 could not run (no GPU when one was asked for, bad
-arguments, a corrupt file of keys).")]
+arguments, a corrupt file of keys)."
+)]
 pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host
     #[arg(long, value_enum, default_value_t = Choice::Auto)]

@@ -170,11 +170,11 @@ mod tests {
     use crate::bench::figures::{FIGURES, parts as all_parts};
     use crate::bench::row::Row;
     use crate::bench::session::tests::session;
-    use crate::kernels::group_widths;
     use lanetree::Device;
     use lanetree::harmonia::FANOUTS;
     use lanetree::hbtree::NodeSearch;
     use lanetree::lane_tree::Simd;
+    use lanetree_kernels_harmonia::group_widths;
     use std::collections::BTreeSet;
 
     fn named(name: &str) -> &'static Figure {

@@ -1,7 +1,8 @@
 //! What ends a run, and with which exit code.
 
-use crate::{keys, output};
+use crate::keys;
 use lanetree::runtime;
+use lanetree_console::output;
 
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 

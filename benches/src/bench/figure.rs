@@ -1,4 +1,4 @@
-//! What a figure is: all that the runner knows of one. Each is a file in `figures`, and a line of the list there.
+//! What a figure is: all that the bench knows of one. Each is a file in `figures`, and a line of the list there.
 
 use super::data::{Data, MAX_LEN};
 use super::error::Result;

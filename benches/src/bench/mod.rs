@@ -27,4 +27,4 @@ mod subject;
 mod table;
 
 pub(crate) use command::{Args, run};
-pub(crate) use figures::first_answer::{Child as FirstAnswer, run as first_answer};
+pub(crate) use figures::first_answer::{Child as FirstAnswer, FIRST_ANSWER, run as first_answer};

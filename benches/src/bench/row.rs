@@ -1,4 +1,4 @@
-//! Rows as the runner writes them.
+//! Rows as the bench writes them.
 
 use lanetree_baselines::Checksum;
 

@@ -6,7 +6,6 @@ use crate::bench::error::{Error, Result};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::bench::row::Row;
-use crate::choice;
 use bytemuck::Pod;
 use core::fmt::Display;
 use core::ops::Range;
@@ -15,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Buffer, Device, DeviceKind, Event, Stream, Word};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
+use lanetree_console::choice;
 use lanetree_record::Timing;
 use std::time::Instant;
 

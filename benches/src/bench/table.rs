@@ -2,8 +2,8 @@
 
 use super::columns::Column;
 use super::row::Row;
-use crate::output;
 use lanetree::DeviceKind;
+use lanetree_console::output;
 use std::io::{self, Write};
 
 /// The table of a figure: what stands above it, what it has of a row, and what stands below.

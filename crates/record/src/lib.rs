@@ -1,4 +1,4 @@
-//! Records of measurements: what `lanetree-bench bench --json` writes, and what `lanetree-report` reads.
+//! Records of measurements: what `lanetree-bench --json` writes, and what `lanetree-report` reads.
 //!
 //! A [`Record`] is a run: the machine, the seed, and a [`Row`] for each measurement. A row has columns that every figure
 //! has, and [extras](Row::with) that some have. Who writes rows keeps names as `&'static str` and checksums as numbers;
@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 pub struct Record<R = Row> {
     /// `bench`.
     pub command: String,
-    /// The runner's version.
+    /// The bench's version.
     pub version: String,
     /// What the figures were measured on.
     pub machine: Machine,

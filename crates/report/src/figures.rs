@@ -1,4 +1,4 @@
-//! What the page draws: figures of the runner, the papers' beside.
+//! What the page draws: figures of the bench, the papers' beside.
 //!
 //! They are kept in `figures/`, a file for each system. A plot chooses rows by `rows`, and is lines over `x`, or bars
 //! without it; `y` is a field of the record, `giga_per_second` by default. `paper` has numbers that stand in a paper's text,
@@ -30,11 +30,11 @@ pub(crate) struct Group {
     pub(crate) figure: Vec<Figure>,
 }
 
-/// A figure or part of the runner, or what is compared of several runs.
+/// A figure or part of the bench, or what is compared of several runs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Figure {
-    /// The runner's name for it.
+    /// The bench's name for it.
     pub(crate) name: String,
     pub(crate) title: String,
     /// Which figure or section of a paper it is.
@@ -44,9 +44,9 @@ pub(crate) struct Figure {
     /// The records that have its rows; by default one, of the figure's name.
     #[serde(default)]
     records: Vec<String>,
-    /// How it is asked for, if not by `--figure` and its name; empty if by a program beside the runner.
+    /// How it is asked for, if not by `--figure` and its name; empty if by a program beside the bench.
     run: Option<String>,
-    /// Whether the runner has no figure of that name.
+    /// Whether the bench has no figure of that name.
     #[serde(default)]
     pub(crate) is_comparison: bool,
     pub(crate) plot: Vec<Plot>,

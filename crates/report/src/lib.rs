@@ -1,8 +1,8 @@
 //! Lanetree's measurements beside the papers' claims: one page of HTML, and the table of claims in Markdown, from the
-//! records that the runner writes.
+//! records that the bench writes.
 //!
 //! What is drawn stands in `figures/`, what the papers claim in `claims/`. The program calls [`main`]; the library
-//! is there for it, and for tests here and of the runner.
+//! is there for it, and for tests here and of the bench.
 
 mod chart;
 mod claims;
@@ -107,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     written.map_err(|source| Error::Write { path: path.into(), source })
 }
 
-/// The names of the runner's figures and parts that the page shows.
+/// The names of the bench's figures and parts that the page shows.
 ///
 /// # Panics
 /// If the list of figures cannot be read; tests see to it that it can.

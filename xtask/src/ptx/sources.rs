@@ -204,7 +204,8 @@ fn device_settings(manifest: &str) -> String {
     let mut text = String::new();
     for line in significant(manifest, "#").lines() {
         if line.starts_with('[') {
-            let host = ["[profile.dev", "[profile.test", "[profile.bench"].iter().any(|table| line.starts_with(table));
+            let host = ["dev", "test", "bench", "verify"].map(|name| format!("[profile.{name}"));
+            let host = host.iter().any(|table| line.starts_with(table));
             inside = line.starts_with("[profile") && !host;
         }
         if inside || line.starts_with("edition") {

@@ -8,12 +8,12 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::choice::{Choice, Chosen};
 use lanetree::{
     Cuart, Cubpt, Device, DeviceKind, Domain, Harmonia, HbTree, IndexBuilder, KeyOf, LaneTree, OrderedIndex,
     SortedArray,
 };
 use lanetree_baselines::Checksum;
+use lanetree_console::choice::{Choice, Chosen};
 use lanetree_record::Timing;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -88,8 +88,11 @@ impl Index {
     }
 }
 
-/// The arguments of a child: the hidden task `first-answer`.
-#[derive(clap::Args, Debug)]
+/// The first argument of a child.
+pub(crate) const FIRST_ANSWER: &str = "first-answer";
+
+/// The other arguments of a child.
+#[derive(clap::Parser, Debug)]
 pub(crate) struct Child {
     index: Index,
     #[arg(long, value_enum)]
@@ -144,7 +147,7 @@ fn child(
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     let name = clap::ValueEnum::to_possible_value(&index).expect("no index is skipped").get_name().to_owned();
-    command.args(["first-answer", &name, "--device", session.device_name()]);
+    command.args([FIRST_ANSWER, &name, "--device", session.device_name()]);
     command.args(["--size", &size.to_string(), "--seed", &session.seed.to_string()]);
     match cache {
         "off" => command.env("CUDA_CACHE_DISABLE", "1"),

@@ -14,11 +14,11 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use crate::kernels::{group_widths, queries_in_flight};
 use lanetree::harmonia::{BatchOrder, ChildRegion, FANOUTS, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use lanetree_base::parallel::*;
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
+use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

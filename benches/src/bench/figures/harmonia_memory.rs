@@ -8,12 +8,12 @@ use crate::bench::error::{Error, Result};
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::psa;
 use crate::bench::session::Session;
-use crate::output;
 use core::fmt::{self, Write};
 use core::ops::Range;
 use lanetree::harmonia::{ChildRegion, GroupWidth, psa_bits};
 use lanetree::{Buffer, Device, Harmonia, Stream};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
+use lanetree_console::output;
 use lanetree_runtime::LaunchReport;
 use serde::Serialize;
 

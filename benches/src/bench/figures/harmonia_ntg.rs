@@ -12,10 +12,10 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use crate::kernels::group_widths;
 use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading};
 use lanetree::{Buffer, KeyWord};
 use lanetree_baselines::device::BinarySearch;
+use lanetree_kernels_harmonia::group_widths;
 use std::io::{self, Write};
 
 pub(crate) static FIGURE: Figure = Figure {

@@ -9,9 +9,9 @@ use crate::bench::psa::{PartlySorted, psa_sort};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use crate::kernels::group_widths;
 use lanetree::harmonia::{BatchOrder, FANOUTS, GroupWidth, psa_bits};
 use lanetree::{Buffer, Harmonia, KeyWord};
+use lanetree_kernels_harmonia::group_widths;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

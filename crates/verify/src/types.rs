@@ -24,19 +24,19 @@ macro_rules! with_types {
         match $key {
             "u32" => {
                 type $k = u32;
-                crate::verify::types::with_value!($value, |$v| $body)
+                crate::types::with_value!($value, |$v| $body)
             }
             "u64" => {
                 type $k = u64;
-                crate::verify::types::with_value!($value, |$v| $body)
+                crate::types::with_value!($value, |$v| $body)
             }
             "i32" => {
                 type $k = i32;
-                crate::verify::types::with_value!($value, |$v| $body)
+                crate::types::with_value!($value, |$v| $body)
             }
             "i64" => {
                 type $k = i64;
-                crate::verify::types::with_value!($value, |$v| $body)
+                crate::types::with_value!($value, |$v| $body)
             }
             other => unreachable!("no case has keys of type {other}"),
         }

@@ -1,9 +1,9 @@
 //! Merging of sorted sequences.
 
 use super::{differs, output};
-use crate::verify::answer::Answer;
-use crate::verify::compare::Sabotage;
-use crate::verify::data::{self, Distribution};
+use crate::answer::Answer;
+use crate::compare::Sabotage;
+use crate::data::{self, Distribution};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs, subtract_keys, subtract_pairs,
 };

@@ -1,4 +1,5 @@
-//! `verify`: every kernel, on every device, against the oracle.
+//! Lanetree's verifier: every kernel, on every device, against the oracle. It needs nothing but itself, and for a GPU its
+//! driver.
 
 mod answer;
 mod bounds;
@@ -14,6 +15,7 @@ mod grt;
 mod harmonia;
 mod index;
 mod joins;
+mod kernels;
 mod multimap;
 mod primitives;
 mod radix_sort;
@@ -24,4 +26,9 @@ mod tally;
 mod types;
 mod updates;
 
-pub(crate) use command::{Args, run};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    command::run(&command::Args::parse())
+}

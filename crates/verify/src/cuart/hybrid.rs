@@ -3,10 +3,10 @@
 use super::Spec;
 use super::ranges::LIMIT;
 use super::subject::{Model, described, differ};
-use crate::verify::answer::Answer;
-use crate::verify::compare::{Difference, Sabotage, items_differ};
-use crate::verify::cuart_build::beside;
-use crate::verify::data;
+use crate::answer::Answer;
+use crate::compare::{Difference, Sabotage, items_differ};
+use crate::cuart_build::beside;
+use crate::data;
 use lanetree::cuart::Hybrid;
 use lanetree::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, Op, Result, Word};
 use rand::rngs::StdRng;

@@ -3,9 +3,9 @@
 use super::cases::Mode;
 use super::coverage::Coverage;
 use super::tally::{Failure, Group, Sums, Tally};
-use crate::output;
 use core::fmt::Write as _;
 use lanetree::runtime::Properties;
+use lanetree_console::output;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,18 +1,23 @@
 //! The device that a run is asked to be on.
 
-use lanetree::{Device, DeviceKind};
+use lanetree_runtime::{Device, DeviceKind};
 
 /// The value of `--device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Choice {
+pub enum Choice {
+    /// A GPU if there is one; otherwise the program decides.
     Auto,
+    /// The first GPU.
     Cuda,
+    /// Native code on the CPU.
     Host,
+    /// The kernels on the CPU.
     Emulated,
 }
 
 /// What there is of it.
-pub(crate) enum Chosen {
+pub enum Chosen {
+    /// The device, opened.
     Device(Device),
     /// A GPU was looked for, and this is why there is none.
     NoGpu(String),
@@ -23,7 +28,7 @@ impl Choice {
     ///
     /// # Errors
     /// The driver's, for a GPU that was asked for and cannot be had.
-    pub(crate) fn open(self) -> lanetree::runtime::Result<Chosen> {
+    pub fn open(self) -> lanetree_runtime::Result<Chosen> {
         Ok(match self {
             Self::Cuda => Chosen::Device(Device::cuda(0)?),
             Self::Host => Chosen::Device(Device::host()),
@@ -37,7 +42,7 @@ impl Choice {
 }
 
 /// What `--device` calls a kind of device.
-pub(crate) fn name(kind: DeviceKind) -> &'static str {
+pub fn name(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Cuda => "cuda",
         DeviceKind::Host => "host",

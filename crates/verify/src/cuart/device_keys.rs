@@ -3,8 +3,8 @@
 use super::Spec;
 use super::strings::{Strings, pack};
 use super::subject::{Model, Subject, differ};
-use crate::verify::answer::Answer;
-use crate::verify::compare::Sabotage;
+use crate::answer::Answer;
+use crate::compare::Sabotage;
 use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceNumber, Error, OffsetBuffer, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn verify(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-bench"));
-    command.arg("verify").args(arguments).env("NO_COLOR", "1").output().expect("the runner starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-verify"));
+    command.args(arguments).env("NO_COLOR", "1").output().expect("the verifier starts")
 }
 
 fn code(output: &Output) -> Option<i32> {
@@ -137,7 +137,7 @@ fn a_wrong_answer_says_how_to_see_it_again() {
     for part in ["wrong answer on host", "seed 3", "case:      host/harmonia/", "operation: ", "expected", "got"] {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
-    let command = text.lines().find_map(|line| line.strip_prefix("  reproduce: lanetree-bench verify ")).unwrap();
+    let command = text.lines().find_map(|line| line.strip_prefix("  reproduce: lanetree-verify ")).unwrap();
     let arguments: Vec<String> = command.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect();
     let again = verify(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(code(&again), Some(1));

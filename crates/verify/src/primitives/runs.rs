@@ -1,9 +1,9 @@
 //! Runs of equal keys.
 
 use super::{differs, output};
-use crate::verify::answer::Answer;
-use crate::verify::compare::{Difference, Sabotage};
-use crate::verify::data::{self, Distribution};
+use crate::answer::Answer;
+use crate::compare::{Difference, Sabotage};
+use crate::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
 use lanetree::primitives::{

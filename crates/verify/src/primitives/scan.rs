@@ -1,9 +1,9 @@
 //! Prefix sums and running maxima.
 
 use super::{differs, output};
-use crate::verify::answer::Answer;
-use crate::verify::compare::Sabotage;
-use crate::verify::data;
+use crate::answer::Answer;
+use crate::compare::Sabotage;
+use crate::data;
 use lanetree::primitives::{ScanScratch, exclusive_scan, inclusive_max_scan};
 use lanetree::{Device, Result, Word};
 use rand::Rng;

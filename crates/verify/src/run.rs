@@ -10,9 +10,9 @@ use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
 use super::{conformance, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
-use crate::choice;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
+use lanetree_console::choice;
 use lanetree_suite::indexes::{self, Listed};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -264,7 +264,7 @@ impl Case<'_> {
             case_seed: self.seed,
             reason,
             reproduce: format!(
-                "lanetree-bench verify --device {prefix} --{mode} --seed {seed}{cap}{sabotage} --only '{name}'"
+                "lanetree-verify --device {prefix} --{mode} --seed {seed}{cap}{sabotage} --only '{name}'"
             ),
             case: name,
         });

@@ -1,9 +1,9 @@
 //! What batches and bulk builds in device form begin with: operations sorted and folded, pairs sorted and each key once.
 
 use super::differs;
-use crate::verify::answer::Answer;
-use crate::verify::compare::{Output, Sabotage};
-use crate::verify::data::{self, Distribution};
+use crate::answer::Answer;
+use crate::compare::{Output, Sabotage};
+use crate::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::primitives::{BuildScratch, OPERATION_FINDINGS, OperationSort};
 use lanetree::{AnyKey, Device, Result, Value};

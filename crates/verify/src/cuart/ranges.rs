@@ -1,7 +1,7 @@
 //! Ranks, ranges and prefixes of a tree on a device.
 
 use super::subject::Subject;
-use crate::verify::compare::{Difference, Output, items_differ};
+use crate::compare::{Difference, Output, items_differ};
 use core::ops::Bound;
 use lanetree::{ByteKeysBuf, ByteRange, DeviceKind, Result, Word};
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! What the runner knows of kernels: how they are chosen, and what of them is compiled into the program. No other file
+//! What the program knows of kernels: how they are chosen, and what of them is compiled into the program. No other file
 //! names the crates that kernels are in.
 
-pub(crate) use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
+pub(crate) use lanetree_kernels_harmonia::group_widths;
 
 use lanetree_simt::Module;
 

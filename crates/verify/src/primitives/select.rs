@@ -1,9 +1,9 @@
 //! Compaction by a hit mask.
 
 use super::{differs, output};
-use crate::verify::answer::Answer;
-use crate::verify::compare::Sabotage;
-use crate::verify::data::{self, Distribution};
+use crate::answer::Answer;
+use crate::compare::Sabotage;
+use crate::data::{self, Distribution};
 use lanetree::primitives::{
     Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs,
 };

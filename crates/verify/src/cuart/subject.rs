@@ -1,8 +1,8 @@
 //! A tree on a device beside a sorted map that goes through the same.
 
 use super::strings::{Packing, Strings, upload};
-use crate::verify::answer::Answer;
-use crate::verify::compare::{Difference, Output, Sabotage, bits_differ, items_differ};
+use crate::answer::Answer;
+use crate::compare::{Difference, Output, Sabotage, bits_differ, items_differ};
 use core::time::Duration;
 use lanetree::cuart::{ChangeScratch, Lanes, Link, LongKeys, RootTable};
 use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, Result, Stream, Word};

@@ -1,4 +1,4 @@
-//! The command line of `verify`, and a run from its start to its end.
+//! The command line, and a run from its start to its end.
 
 use super::cases::Mode;
 use super::compare::Sabotage;
@@ -7,27 +7,30 @@ use super::index::{self, Index};
 use super::report::{self, Machine, Report};
 use super::run::{self, Settings, Target};
 use super::tally::Tally;
-use crate::choice::{Choice, Chosen};
-use crate::output::{self, JsonFile, say};
 use lanetree::{Device, DeviceKind, runtime};
+use lanetree_console::choice::{Choice, Chosen};
+use lanetree_console::output::{self, JsonFile, say};
 use lanetree_runtime::{record_kernels, recorded_kernels};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Checks every kernel against a sorted vector
-#[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[derive(clap::Parser, Debug)]
+#[command(
+    version,
+    after_help = "\
 Examples:
-  lanetree-bench verify                              the GPU, or host and emulator, within 2 minutes
-  lanetree-bench verify --device cuda --full --json verified.json
-  lanetree-bench verify --device emulated --seed 7
-  lanetree-bench verify --device host --only u64-u32/f16
-  lanetree-bench verify --index cuart,grt            the radix trees alone
-  compute-sanitizer lanetree-bench verify --device cuda --max-len 4096
+  lanetree-verify                              the GPU, or host and emulator, within 2 minutes
+  lanetree-verify --device cuda --full --json verified.json
+  lanetree-verify --device emulated --seed 7
+  lanetree-verify --device host --only u64-u32/f16
+  lanetree-verify --index cuart,grt            the radix trees alone
+  compute-sanitizer lanetree-verify --device cuda --max-len 4096
 
 Exit codes: 0 all passed, 1 a wrong answer, 2 could not run (no GPU when one was asked for,
-bad arguments, no such case).")]
+bad arguments, no such case)."
+)]
 pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host and the emulator
     #[arg(long, value_enum, default_value_t = Choice::Auto)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// What could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
-pub(crate) struct Error {
+pub struct Error {
     path: PathBuf,
     source: io::Error,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Error {
 ///
 /// # Errors
 /// Any other of stdout's.
-pub(crate) fn say(write: impl FnOnce(&mut io::StdoutLock<'static>) -> io::Result<()>) -> Result<(), Error> {
+pub fn say(write: impl FnOnce(&mut io::StdoutLock<'static>) -> io::Result<()>) -> Result<(), Error> {
     match write(&mut io::stdout().lock()) {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => Err(Error { path: "stdout".into(), source }),
         _ => Ok(()),
@@ -26,7 +26,7 @@ pub(crate) fn say(write: impl FnOnce(&mut io::StdoutLock<'static>) -> io::Result
 }
 
 /// A file for JSON, created before the work whose result it is for: a file that cannot be written costs no minutes.
-pub(crate) struct JsonFile {
+pub struct JsonFile {
     path: PathBuf,
     file: File,
 }
@@ -36,7 +36,7 @@ impl JsonFile {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+    pub fn create(path: &Path) -> Result<Self, Error> {
         let file = File::create(path).map_err(|source| Error { path: path.into(), source })?;
         Ok(Self { path: path.into(), file })
     }
@@ -45,7 +45,7 @@ impl JsonFile {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn write(self, value: &impl Serialize) -> Result<(), Error> {
+    pub fn write(self, value: &impl Serialize) -> Result<(), Error> {
         let mut file = BufWriter::new(self.file);
         let written = serde_json::to_writer_pretty(&mut file, value).map_err(io::Error::from);
         let written = written.and_then(|()| writeln!(file)).and_then(|()| file.flush());
@@ -54,7 +54,7 @@ impl JsonFile {
 }
 
 /// A table of cells. Columns of words are aligned to the left, those of numbers to the right.
-pub(crate) fn table<S: ToString, R: IntoIterator<Item = String>>(
+pub fn table<S: ToString, R: IntoIterator<Item = String>>(
     head: impl IntoIterator<Item = S>,
     rows: impl IntoIterator<Item = R>,
     is_words: impl Fn(usize) -> bool,
