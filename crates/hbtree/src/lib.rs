@@ -46,7 +46,7 @@
 //! # Changes
 //! A batch that fails leaves the tree as it was: it is never [lost](lanetree_frame::Error::Lost). If the device fails while
 //! a regular tree changes its copy there, the copy is dropped, and the CPU answers all queries until the next change has
-//! sent the inner levels again.
+//! sent the inner levels again. If that fails, too, the change takes place without the device: [`Stats::on_device`] says so.
 //!
 //! ```
 //! use lanetree::hbtree::HbTree;

@@ -31,6 +31,9 @@ pub struct Stats {
     pub inner_pages: GrantedPages,
     /// The pages of the leaves.
     pub leaf_pages: GrantedPages,
+    /// Whether the device has the inner levels; if not, why: a batch of changes could not send them, and the CPU answers. `None` on
+    /// the host.
+    pub on_device: Option<Result<(), String>>,
     /// Whether the device can read the leaves; if not, though it was asked for, why. `None` if it was not asked for.
     pub pinned: Option<Result<(), String>>,
     /// What the last build has taken, by its parts.
@@ -40,7 +43,7 @@ pub struct Stats {
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// The size and the shape of the tree. Asks the system for its pages, which takes a while.
     pub fn stats(&self) -> Stats {
-        let Parts { inner, leaves, copy, pinned, times, .. } = &self.parts;
+        let Parts { device, inner, leaves, copy, no_copy, pinned, times, .. } = &self.parts;
         Stats {
             len: leaves.len(),
             leaves: leaves.count(),
@@ -52,6 +55,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             device_bytes: copy.as_ref().map_or(0, InnerOnDevice::bytes),
             inner_pages: inner.pages(),
             leaf_pages: leaves.pages(),
+            on_device: (device.kind() != DeviceKind::Host).then(|| no_copy.clone().map_or(Ok(()), Err)),
             pinned: pinned.clone(),
             build: *times,
         }

@@ -219,6 +219,8 @@ pub struct Parts<K: Key, V: Word, L: Structure> {
     /// The inner levels on the device; `None` on the host, and after a transfer has failed half-way: then the CPU answers
     /// all queries, until a later change sends them again.
     pub(crate) copy: Option<CopyOf<K, L>>,
+    /// Why the device does not have the inner levels.
+    pub(crate) no_copy: Option<String>,
     /// Whether the device can read the leaves, or why not, if that was asked for.
     pub(crate) pinned: Option<Result<(), String>>,
     /// What the last build has taken.
@@ -250,7 +252,8 @@ impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
         };
         let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
         let (device, update_times) = (device.clone(), UpdateTimes::default());
-        Self { device, options, leaves, inner, copy, pinned: None, times, update_times, sorting: None }.pin()
+        Self { device, options, leaves, inner, copy, no_copy: None, pinned: None, times, update_times, sorting: None }
+            .pin()
     }
 
     /// The parts, with pinned leaves if these are asked for.

@@ -8,7 +8,7 @@ use super::nodes::{
 use super::pool::{NONE, Pool};
 use crate::line::{Leaf, Line, prefetch, slots};
 use crate::node_search::{Below, Task};
-use crate::options::Descent;
+use crate::options::{Descent, Pinning};
 use crate::options::{MOST_IN_FLIGHT, Options};
 use crate::structure;
 use bytemuck::{Pod, Zeroable};
@@ -162,14 +162,14 @@ impl<B: Word> RegularInner<B> {
     pub(super) fn reserve(&mut self, last: usize, upper: u64, pages: Pages) -> Result<()> {
         let last_used = self.last_end as usize;
         if last > self.parents.len() {
-            grow(&mut self.last, last * last_lines::<B>(), last_used * last_lines::<B>(), pages)?;
+            grow(&mut self.last, last * last_lines::<B>(), last_used * last_lines::<B>(), pages, Pinning::None)?;
             // Last: it says how much room there is.
-            grow(&mut self.parents, last, last_used, pages)?;
+            grow(&mut self.parents, last, last_used, pages, Pinning::None)?;
         }
         if upper > self.facts.len() as u64 {
             let (room, used) = (Pool::room(upper + upper / 4, u64::from(NONE)) as usize, self.pool.end as usize);
-            grow(&mut self.upper, room * upper_lines::<B>(), used * upper_lines::<B>(), pages)?;
-            grow(&mut self.facts, room, used, pages)?;
+            grow(&mut self.upper, room * upper_lines::<B>(), used * upper_lines::<B>(), pages, Pinning::None)?;
+            grow(&mut self.facts, room, used, pages, Pinning::None)?;
         }
         Ok(())
     }

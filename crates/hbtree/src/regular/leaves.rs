@@ -67,17 +67,20 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
         self.lines.len() / Self::STRIDE
     }
 
-    /// Makes room for more big leaves. What is there stays as it is, if this fails too.
+    /// Makes room for more big leaves. What is there stays as it is, if this fails too. Returns why the leaves are no longer
+    /// pinned, if they were.
     ///
     /// # Errors
-    /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where main memory has no room for both the old array and the new one.
-    pub(super) fn reserve(&mut self, leaves: u64, pages: Pages) -> Result<()> {
+    /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where main memory has no room for both the old array and the new one, and
+    /// where pinning is required and the system does not pin both.
+    pub(super) fn reserve(&mut self, leaves: u64, options: &Options) -> Result<Option<Error>> {
         if leaves <= self.room() as u64 {
-            return Ok(());
+            return Ok(None);
         }
         Self::check(leaves, self.len, Self::CAPACITY)?;
         let room = Pool::room(leaves + leaves / 4, Self::MOST).min(Self::MOST);
-        grow(&mut self.lines, room as usize * Self::STRIDE, self.pool.end as usize * Self::STRIDE, pages)
+        let (len, used) = (room as usize * Self::STRIDE, self.pool.end as usize * Self::STRIDE);
+        grow(&mut self.lines, len, used, options.leaf_pages, options.pinning)
     }
 
     /// All lines of all big leaves.
@@ -242,23 +245,30 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     }
 }
 
-/// Replaces an array by a longer one, with what the old one has in use, and pinned if that one is.
+/// Replaces an array by a longer one, with what the old one has in use, and pinned if that one is. Where the system does not pin
+/// both, the new one is pinned when the old one is gone; or it is an error, if pinning is required, and the old one stays.
+/// Returns why the new one is not pinned, if it is not and the old one was.
 pub(super) fn grow<T: bytemuck::Pod + Send + Sync>(
     array: &mut HostArray<T>,
     len: usize,
     used: usize,
     pages: Pages,
-) -> Result<()> {
+    pinning: Pinning,
+) -> Result<Option<Error>> {
     let mut longer = HostArray::zeroed(len, pages)?;
-    if let Some(device) = array.pinned_for() {
-        longer.pin(device)?;
-    }
+    let device = array.pinned_for().cloned();
+    let refused = device.as_ref().and_then(|device| longer.pin(device).err());
+    let refused = match refused {
+        Some(error) if pinning == Pinning::Required => return Err(error.into()),
+        refused => refused.is_some(),
+    };
     const CHUNK: usize = 1 << 14;
     longer[..used].par_chunks_mut(CHUNK).zip(array[..used].par_chunks(CHUNK)).for_each(|(to, from)| {
         to.copy_from_slice(from);
     });
+    // The old one is unpinned by that.
     *array = longer;
-    Ok(())
+    Ok(device.filter(|_| refused).and_then(|device| array.pin(&device).err()).map(Error::from))
 }
 
 impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {

@@ -326,6 +326,64 @@ fn a_batch_that_fails_leaves_the_tree_as_it_was() {
 }
 
 #[test]
+fn a_tree_whose_device_is_gone_takes_changes_and_has_it_back_when_it_works_again() {
+    let map: BTreeMap<u64, u64> = (0..1500).map(|i| (i * 2, i)).collect();
+    for fill in [0.5, 1.0] {
+        let (device, mut map) = (Device::emulated(), map.clone());
+        let mut tree = build(&device, &map, fill);
+        assert_eq!(tree.stats().on_device, Some(Ok(())));
+        device.inject(Some(Failure::Kernel(0)));
+        let more: Vec<_> = (0..2000).map(|i| Op::Insert(i * 2 + 1, i)).collect();
+        // The first batch finds out, and another one may not reach a kernel.
+        assert!((0..2).any(|_| tree.apply(&more).is_err()), "{fill}");
+        for round in 0..3 {
+            let ops: Vec<_> = (0..2000).map(|i| Op::Insert(i * 3 + round, i + round)).collect();
+            apply(&mut tree, &mut map, &ops);
+            query(&tree, &map, &[0, 1, 2, 2500, 3000]);
+            assert!(matches!(tree.stats().on_device, Some(Err(why)) if !why.is_empty()));
+        }
+        device.inject(None);
+        apply(&mut tree, &mut map, &[Op::Update(4, 5)]);
+        assert!(tree.parts.copy.is_some());
+        assert_eq!(tree.stats().on_device, Some(Ok(())));
+        query(&tree, &map, &[0, 1, 2, 2500, 3000]);
+    }
+}
+
+/// Both arrays need not be pinned at a time: see `leaves::grow`.
+#[test]
+fn leaves_that_cannot_be_pinned_fail_a_batch_only_where_that_is_required() {
+    use crate::Pinning;
+    let map: BTreeMap<u64, u64> = (0..1500).map(|i| (i * 2, i)).collect();
+    let more: Vec<_> = (0..2000).map(|i| Op::Insert(i * 2 + 1, i)).collect();
+    let refusals = [Pinning::IfPossible, Pinning::Required].map(|pinning| {
+        let mut refusals = 0;
+        for allocation in 0.. {
+            let (device, mut map) = (Device::emulated(), map.clone());
+            let (keys, values): (Vec<u64>, Vec<u64>) = map.clone().into_iter().unzip();
+            let builder = HbTree::<u64, u64>::builder().regular().pinning(pinning);
+            let mut tree = builder.build_sorted(&device, &keys, &values).unwrap();
+            assert_eq!(tree.stats().pinned, Some(Ok(())));
+            device.inject(Some(Failure::Allocation(allocation)));
+            let result = tree.apply(&more);
+            if device.inject(None).is_some() {
+                assert!(allocation > 0, "nothing was allocated");
+                break;
+            }
+            match result {
+                Err(Error::Runtime(lanetree_runtime::Error::CannotPin { .. })) => refusals += 1,
+                Err(error) => assert!(matches!(error, Error::Runtime(_)), "{error}"),
+                Ok(_) => map.extend((0..2000).map(|i| (i * 2 + 1, i))),
+            }
+            assert_eq!(tree.stats().pinned, Some(Ok(())));
+            query(&tree, &map, &[0, 1, 2, 2500, 3000]);
+        }
+        refusals
+    });
+    assert_eq!(refusals, [0, 1]);
+}
+
+#[test]
 fn every_method_has_the_same_effect() {
     let map: BTreeMap<u64, u64> = (0..30_000).map(|i| (i * 7, i)).collect();
     // In some thousand big leaves: more than a piece of the queue.

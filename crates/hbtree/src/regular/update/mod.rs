@@ -105,14 +105,16 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         report.path = if plan.runs.is_empty() { UpdatePath::InPlace } else { UpdatePath::Moved };
         let writes = writes(&groups, &plan);
         times.plan = clock.lap();
-        self.leaves.reserve(plan.last_numbers.end, self.options.leaf_pages)?;
+        if let Some(refused) = self.leaves.reserve(plan.last_numbers.end, &self.options)? {
+            self.pinned = Some(Err(refused.to_string()));
+        }
         self.inner.reserve(self.leaves.room(), plan.upper_numbers.end, self.options.inner_pages)?;
         times.room = clock.lap();
         let copy = self.send(changes.len(), &writes, &plan)?;
         times.device = clock.lap();
         self.write(&writes, &plan, &report);
         if copy.is_some() {
-            self.copy = copy;
+            (self.copy, self.no_copy) = (copy, None);
         }
         times.host = clock.lap();
         self.update_times = times;

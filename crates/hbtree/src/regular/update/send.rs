@@ -18,8 +18,9 @@ use crate::regular::{BigLeaves, Regular, RegularInner, RegularOnDevice};
 use crate::structure::Parts;
 use core::mem::take;
 use lanetree_frame::parallel::*;
-use lanetree_frame::{Device, DeviceKind, Result};
+use lanetree_frame::{Device, DeviceKind, Error, Result};
 use lanetree_layout::{Key, Word};
+use lanetree_runtime as runtime;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -47,11 +48,35 @@ impl UpdateMethod {
 }
 
 impl<K: Key, V: Word> Parts<K, V, Regular> {
-    /// Sends the device what a batch of so many changes writes. Returns the copy as it is to be, if it becomes another one.
+    /// Sends the device what a batch of so many changes writes. Returns the copy as it is to be, if it becomes another one. A
+    /// device that has no copy need not take one: a batch does not need it, so where it fails once more the CPU goes on alone.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime). A copy that was being changed is dropped.
+    /// [`Error::Runtime`]. A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
+    /// the next batch does not depend on it.
     pub(super) fn send(
+        &mut self,
+        changes: usize,
+        writes: &[Write<'_, K::Bits, V>],
+        plan: &Plan<K::Bits, V>,
+    ) -> Result<Option<RegularOnDevice<K::Bits>>> {
+        let had_copy = self.copy.is_some();
+        let error = match self.send_to_copy(changes, writes, plan) {
+            Ok(copy) => return Ok(copy),
+            Err(error) => error,
+        };
+        let is_full =
+            matches!(error, Error::Runtime(runtime::Error::OutOfMemory { .. } | runtime::Error::PoolLimit { .. }));
+        if !is_full {
+            self.copy = None;
+        }
+        if self.copy.is_none() {
+            self.no_copy = Some(error.to_string());
+        }
+        if had_copy { Err(error) } else { Ok(None) }
+    }
+
+    fn send_to_copy(
         &mut self,
         changes: usize,
         writes: &[Write<'_, K::Bits, V>],
