@@ -265,6 +265,8 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
             }
         }
         simt.barrier();
+        // Otherwise the compiler writes the barrier in both branches.
+        let has_digit = simt.opaque(warp) < RADIX / WARP;
         if has_digit {
             // SAFETY: a barrier came after the scan.
             start += unsafe { digits_before(simt, Self::WARP_SUMS) };
