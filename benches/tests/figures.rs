@@ -179,6 +179,17 @@ fn what_lanetree_takes_at_worst_is_measured_and_checked() {
 }
 
 #[test]
+fn the_first_answer_is_that_of_new_processes() {
+    let (text, json) = figure(&["--figure", "first-answer", "--device", "emulated", "--quick", "--sizes", "8"]);
+    assert!(text.contains("second insert ms") && text.contains("lanetree"), "{text}");
+    let rows = json["rows"].as_array().unwrap();
+    // An index each, and no cache.
+    assert_eq!(rows.len(), 6);
+    let ms = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    assert!(rows.iter().all(|row| ms(row, "get_ms") > 0.0 && ms(row, "build_ms") < ms(row, "max_ms")));
+}
+
+#[test]
 fn sets_are_measured_beside_trees_with_values() {
     let arguments = ["--figure", "lanetree-sets", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
     let (text, json) = figure(&arguments);

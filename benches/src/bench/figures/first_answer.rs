@@ -8,6 +8,7 @@ use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
+use lanetree::runtime::MACHINE_CODE;
 use lanetree::{
     Cuart, Cubpt, Device, DeviceKind, Domain, Harmonia, HbTree, IndexBuilder, KeyOf, LaneTree, OrderedIndex,
     SortedArray,
@@ -49,7 +50,8 @@ static TABLE: Table = Table {
     notes: &[
         "By the CPU's clock, medians over child processes; slices in and out, random keys, all found. First answer: open, build and",
         "get together. Inserts: batches of 2^10 new keys. Cache off: CUDA_CACHE_DISABLE=1, so the driver compiles every kernel that",
-        "is launched; on: CUDA_CACHE_PATH names a folder that an earlier process has filled.",
+        "is launched; on: CUDA_CACHE_PATH names a folder that an earlier process has filled. Machine code: compiled ahead of time, if",
+        "LANETREE_MACHINE_CODE names a folder that `lanetree-compile-kernels` has filled.",
     ],
     summary: None,
 };
@@ -106,8 +108,13 @@ pub(crate) struct Child {
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let size = main_of(&request.sizes);
-    // Only a GPU's driver has a cache.
-    let caches: &[&str] = if session.device.kind() == DeviceKind::Cuda { &["off", "on"] } else { &["none"] };
+    // Only a GPU's driver has a cache; and machine code is there if somebody has compiled it.
+    let has_machine_code = std::env::var_os(MACHINE_CODE).is_some();
+    let caches: &[&str] = match (session.device.kind(), has_machine_code) {
+        (DeviceKind::Cuda, true) => &["off", "on", "off, machine code"],
+        (DeviceKind::Cuda, false) => &["off", "on"],
+        _ => &["none"],
+    };
     for &index in <Index as clap::ValueEnum>::value_variants() {
         for &cache in caches {
             let what = format!("first answer, {}, cache {cache}", index.name());
@@ -149,9 +156,12 @@ fn child(
     let name = clap::ValueEnum::to_possible_value(&index).expect("no index is skipped").get_name().to_owned();
     command.args([FIRST_ANSWER, &name, "--device", session.device_name()]);
     command.args(["--size", &size.to_string(), "--seed", &session.seed.to_string()]);
+    if cache != "off, machine code" {
+        command.env_remove(MACHINE_CODE);
+    }
     match cache {
-        "off" => command.env("CUDA_CACHE_DISABLE", "1"),
-        _ => command.env("CUDA_CACHE_DISABLE", "0").env("CUDA_CACHE_PATH", folder),
+        "on" => command.env("CUDA_CACHE_DISABLE", "0").env("CUDA_CACHE_PATH", folder),
+        _ => command.env("CUDA_CACHE_DISABLE", "1"),
     };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
