@@ -282,7 +282,7 @@ impl Stream {
     /// # Errors
     /// [`Error::NoKernels`](crate::Error::NoKernels) on the host; [`Error::Launch`](crate::Error::Launch)
     /// for an impossible shape; [`Error::Unordered`](crate::Error::Unordered) on the emulator, over a buffer that
-    /// another stream uses; the errors of [`Device::load_module`]; [`Error::Cuda`](crate::Error::Cuda).
+    /// another stream uses; the errors of [`Device::load_kernel`]; [`Error::Cuda`](crate::Error::Cuda).
     ///
     /// # Safety
     /// The kernel's own contract holds for these arguments and this shape. Its pointers come from
