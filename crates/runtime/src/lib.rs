@@ -52,7 +52,7 @@
 //!
 //! The driver compiles each kernel at its first launch, in 20 to 400 milliseconds, unless its own cache on disk has the
 //! result. Where every start is a cold one, compile ahead: the program
-//! `lanetree-compile-kernels` (`cargo install lanetree --features cuda`) fills a folder with machine code, and the environment
+//! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda`) fills a folder with machine code, and the environment
 //! variable [`MACHINE_CODE`] names it.
 //!
 //! With the feature `cust`, GPUs are opened through the crate cust, and the module `cust` shares contexts, streams and

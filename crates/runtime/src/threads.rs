@@ -9,7 +9,7 @@ pub fn threads() -> usize {
 }
 
 /// Whether this process was forked from one in which Lanetree had asked for threads before. Threads do not survive a
-/// `fork`: work that were given to them would be waited for without end, so a forked process does it on the calling thread.
+/// `fork`: a process that gave them work would wait for it without end, so a forked process does it on the calling thread.
 ///
 /// It does not know of threads that others have started: after a fork, code that used rayon before should spawn a process
 /// instead.
@@ -17,6 +17,11 @@ pub fn is_forked() -> bool {
     /// The process that asked first; 0: none yet. No process has this number.
     static FIRST: AtomicU32 = AtomicU32::new(0);
     let own = std::process::id();
-    // A number only: the threads hand one another nothing by it.
-    matches!(FIRST.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed), Err(first) if first != own)
+    // A number only: the threads hand one another nothing by it. Loaded first, as an exchange on each call would move the line
+    // from core to core.
+    let first = match FIRST.load(Ordering::Relaxed) {
+        0 => FIRST.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(own),
+        first => first,
+    };
+    first != own
 }

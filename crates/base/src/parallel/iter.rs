@@ -39,7 +39,7 @@ pub unsafe trait Parallel: Sync + Sized {
         MinLen { items: self, min_len }
     }
 
-    /// What a function makes of each.
+    /// The results of a function for each item.
     fn map<R: Send, F: Fn(Self::Item) -> R + Sync>(self, f: F) -> Map<Self, F> {
         Map { items: self, f }
     }
@@ -72,7 +72,8 @@ pub unsafe trait Parallel: Sync + Sized {
         Loop { len, parts: parts(len, self.min_len()), body: &body }.run();
     }
 
-    /// What a function makes of the items of each part, in the order of the parts, which depend on the number of threads.
+    /// The results of a function for each part, in the order of the parts. How many parts there are depends on the number of
+    /// threads.
     fn parts<R: Send>(self, of_part: impl Fn(PartIter<'_, Self>) -> R + Sync) -> Vec<R> {
         let len = self.items();
         let parts = parts(len, self.min_len());
@@ -168,17 +169,17 @@ pub unsafe trait Parallel: Sync + Sized {
         (left, right)
     }
 
-    /// Those of which a function says something, in their order: what it says.
+    /// The results of a function that are `Some`, in the order of the items.
     fn filter_map_collect<T: Send>(self, f: impl Fn(Self::Item) -> Option<T> + Sync) -> Vec<T> {
         self.flat_parts(|items| items.filter_map(&f).collect())
     }
 
-    /// Those that a function chooses, in their order.
+    /// The items for which a function returns `true`, in their order.
     fn filter_collect(self, f: impl Fn(&Self::Item) -> bool + Sync) -> Vec<Self::Item> {
         self.flat_parts(|items| items.filter(&f).collect())
     }
 
-    /// All of what a function makes of each, in the order of the items.
+    /// The elements of all results of a function, in the order of the items.
     fn flat_map_collect<I: IntoIterator<Item: Send>>(self, f: impl Fn(Self::Item) -> I + Sync) -> Vec<I::Item> {
         self.flat_parts(|items| items.flat_map(&f).collect())
     }
@@ -197,7 +198,7 @@ pub unsafe trait Parallel: Sync + Sized {
         self.parts(|items| items.sum::<S>()).into_iter().sum()
     }
 
-    /// How many a function chooses.
+    /// The number of items for which a function returns `true`.
     fn count_if(self, f: impl Fn(&Self::Item) -> bool + Sync) -> usize {
         self.parts(|items| items.filter(&f).count()).into_iter().sum()
     }
@@ -210,7 +211,7 @@ pub unsafe trait Parallel: Sync + Sized {
         self.parts(|items| items.max()).into_iter().flatten().max()
     }
 
-    /// The first of which a function says something: what it says. It may be called with later ones, too.
+    /// The first result of a function that is `Some`. The function may be called with later items, too.
     fn find_map_first<R: Send>(self, f: impl Fn(Self::Item) -> Option<R> + Sync) -> Option<R> {
         // Where the first part begins that has found something; others that begin later need not search.
         let first = AtomicUsize::new(usize::MAX);
@@ -225,22 +226,22 @@ pub unsafe trait Parallel: Sync + Sized {
         found.into_iter().flatten().next()
     }
 
-    /// The first that a function chooses. It may be called with later ones, too.
+    /// The first item for which a function returns `true`. The function may be called with later items, too.
     fn find_first(self, f: impl Fn(&Self::Item) -> bool + Sync) -> Option<Self::Item> {
         self.find_map_first(|item| f(&item).then_some(item))
     }
 
-    /// The number of the first that a function chooses. It may be called with later ones, too.
+    /// The number of the first item for which a function returns `true`. The function may be called with later items, too.
     fn position_first(self, f: impl Fn(Self::Item) -> bool + Sync) -> Option<usize> {
         self.enumerate().find_map_first(|(index, item)| f(item).then_some(index))
     }
 
-    /// Whether a function is true for any. It need not be called with all.
+    /// Whether a function returns `true` for any item. It need not be called with all.
     fn any(self, f: impl Fn(Self::Item) -> bool + Sync) -> bool {
         self.find_map_first(|item| f(item).then_some(())).is_some()
     }
 
-    /// Whether a function is true for all. It need not be called with all.
+    /// Whether a function returns `true` for all items. It need not be called with all.
     fn all(self, f: impl Fn(Self::Item) -> bool + Sync) -> bool {
         !self.any(|item| !f(item))
     }
@@ -369,10 +370,11 @@ unsafe impl<P: Parallel, R: Send, F: Fn(P::Item) -> R + Sync> Parallel for Map<P
     }
 }
 
-/// A part of what a function makes.
+/// A part of the results of a function.
 pub struct MapPart<I, F> {
     items: I,
-    /// Theirs of whom this is a part, which [`Parallel::part`] says is there: a reference would give all parts a lifetime.
+    /// The function of the [`Map`], which outlives its parts by the contract of [`Parallel::part`]: a reference would give all
+    /// parts a lifetime.
     f: *const F,
 }
 

@@ -1,7 +1,7 @@
 //! Compiles all kernels to machine code ahead of time, for processes that must not wait for the GPU's driver to compile them:
 //! in a container, say, every start is a cold one.
 //!
-//! `cargo install lanetree --features cuda` and `lanetree-compile-kernels ptxas DIR 80 90`, with the `ptxas` of a CUDA toolkit
+//! `cargo install --path crates/lanetree --features cuda` and `lanetree-compile-kernels ptxas DIR 80 90`, with the `ptxas` of a CUDA toolkit
 //! that is not newer than the GPU's driver; then run programs of the same version of Lanetree with
 //! `LANETREE_MACHINE_CODE=DIR`.
 
